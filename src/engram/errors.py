@@ -1,0 +1,174 @@
+"""Every failure Engram reports, each with a stable code.
+
+EngramError
+  InvalidRequestError        the caller can fix it; names the field
+    LimitExceededError       a bound of `engram.limits`; names the bound
+  UnauthenticatedError       missing, malformed, unknown, revoked or expired: one answer
+  AccessDeniedError          the key lacks a scope
+  NotFoundError              absent, or not yours: same words
+  ConflictError              the state of the store forbids it
+  RateLimitedError           come back later; says when
+  QuotaExceededError         the organisation is full
+  UnavailableError           cannot serve now; a retry may succeed
+  StorageError               driver trouble; cause kept, text not shown
+    StoreBusyError   StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
+  EmbedderMismatchError      says both identities and the remedy
+  ConfigurationError         only while wiring; names the setting
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EngramError(Exception):
+    """Engram could not do this."""
+
+    code: ClassVar[str] = "engram_error"
+
+    def __init__(self, message: str | None = None) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        super().__init__(self.message)
+
+
+class InvalidRequestError(EngramError):
+    """The request is not valid."""
+
+    code = "invalid_request"
+
+    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def within(self, path: str) -> InvalidRequestError:
+        """Return this error with its field placed below `path`."""
+        self.field = f"{path}.{self.field}" if self.field else path
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class LimitExceededError(InvalidRequestError):
+    """The value is outside its bound."""
+
+    code = "limit_exceeded"
+
+    def __init__(self, field: str, *, limit: int, actual: int, unit: str) -> None:
+        message = f"at most {limit:,} {unit} are allowed, got {actual:,}"
+        super().__init__(message, field=field)
+        self.limit = limit
+        self.actual = actual
+        self.unit = unit
+
+
+class UnauthenticatedError(EngramError):
+    """A valid API key is required."""
+
+    code = "unauthenticated"
+
+
+class AccessDeniedError(EngramError):
+    """The API key does not allow this."""
+
+    code = "insufficient_scope"
+
+    def __init__(self, required: str) -> None:
+        super().__init__(f"this needs a key with the scope '{required}'")
+        self.required = required
+
+
+class NotFoundError(EngramError):
+    """There is no such thing here."""
+
+    code = "not_found"
+
+    def __init__(self, kind: str, identifier: str) -> None:
+        super().__init__(f"no {kind} {identifier!r}")
+        self.kind = kind
+        self.identifier = identifier
+
+
+class ConflictError(EngramError):
+    """The present state of the store forbids this."""
+
+    code = "conflict"
+
+
+class RateLimitedError(EngramError):
+    """Too many requests with this key."""
+
+    code = "rate_limited"
+
+    def __init__(self, *, retry_after_s: float) -> None:
+        super().__init__()
+        self.retry_after_s = retry_after_s
+
+
+class QuotaExceededError(EngramError):
+    """The organisation has reached its quota."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, *, resource: str, limit: int) -> None:
+        super().__init__(f"the organisation's quota of {limit:,} {resource} is used up")
+        self.resource = resource
+        self.limit = limit
+
+
+class UnavailableError(EngramError):
+    """This cannot be served right now; try again."""
+
+    code = "unavailable"
+
+
+class StorageError(EngramError):
+    """The store failed."""
+
+    code = "storage_error"
+
+
+class StoreBusyError(StorageError):
+    """Another process held the store for too long; try again."""
+
+    code = "store_busy"
+
+
+class StoreFullError(StorageError):
+    """The disk is full; nothing was stored."""
+
+    code = "store_full"
+
+
+class StoreReadOnlyError(StorageError):
+    """The store cannot be written: check the permissions of the data directory."""
+
+    code = "store_read_only"
+
+
+class StoreCorruptError(StorageError):
+    """A store file is damaged: run `engram doctor`, then restore a backup."""
+
+    code = "store_corrupt"
+
+
+class StoreNewerError(StorageError):
+    """The store was written by a newer Engram: upgrade this one."""
+
+    code = "store_newer"
+
+
+class EmbedderMismatchError(EngramError):
+    """The stored vectors come from another embedder."""
+
+    code = "embedder_mismatch"
+
+
+class ConfigurationError(EngramError):
+    """A setting is wrong."""
+
+    code = "configuration"
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(f"{setting}: {message}")
+        self.setting = setting

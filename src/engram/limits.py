@@ -1,0 +1,87 @@
+"""Every bound of Engram, each with its unit and its reason; `engram limits` prints them."""
+
+from __future__ import annotations
+
+QUERY_BYTES_MAX = 100_000
+"""A pasted log is still a query; a book is a document."""
+
+MESSAGE_BYTES_MAX = 10_000_000
+"""The largest tool output seen in agent transcripts, with room to spare."""
+
+MESSAGES_PER_CALL_MAX = 200
+"""One append stays one short transaction."""
+
+CALL_BYTES_MAX = 32_000_000
+"""A request body is held in memory while it is parsed."""
+
+METADATA_BYTES_MAX = 65_536
+"""Metadata describes; content belongs into messages."""
+
+METADATA_DEPTH_MAX = 32
+"""Deeper nesting is a mistake or an attack on parsers."""
+
+TAGS_MAX = 50
+"""Tags are a filter, each a row of an index."""
+
+TAG_CHARACTERS_MAX = 256
+"""A tag is a word or a short path."""
+
+TITLE_BYTES_MAX = 1_024
+"""A title fits on a line."""
+
+NAME_CHARACTERS_MAX = 256
+"""Names of speakers, tools, agents and keys."""
+
+PROJECT_CHARACTERS_MAX = 128
+"""The bound engram-go's clients know."""
+
+IDEMPOTENCY_KEY_CHARACTERS_MAX = 256
+"""A UUID, a hash or a path."""
+
+IDEMPOTENCY_HOURS = 24
+"""How long a repeated append returns the first answer."""
+
+SEARCH_RESULTS_MAX = 50
+"""More results than this are a listing, not a search."""
+
+TOKEN_BUDGET_MIN = 100
+"""Below this no message fits."""
+
+TOKEN_BUDGET_MAX = 100_000
+"""More than any client's context window has left."""
+
+MESSAGE_PAGE_MAX = 500
+"""Messages returned by one `get_conversation`."""
+
+CONVERSATION_PAGE_MAX = 100
+"""Conversations returned by one `list_conversations`."""
+
+KEYS_PER_ORGANIZATION_MAX = 1_000
+"""Keys are listed in one answer."""
+
+AUDIT_PAGE_MAX = 500
+"""Audit rows returned by one answer."""
+
+CONVERSATION_MESSAGES_MAX = 2**24 - 1
+"""Sequences share a 64-bit row id with the conversation's number."""
+
+WINDOW_MESSAGES = 5
+"""A window gives a short message the context it was said in."""
+
+WINDOW_STRIDE = 3
+"""Neighbouring windows share two messages, so no exchange is cut everywhere."""
+
+COMPRESS_BYTES_MIN = 128
+"""Shorter content rarely gets smaller."""
+
+QUERY_TERMS_MAX = 128
+"""Distinct words of a query that are searched; the answer says when there were more."""
+
+LEG_CANDIDATES = 200
+"""Candidates each leg of the search contributes; more changed no figure."""
+
+BACKFILL_BATCH_MAX = 1_000
+"""One batch stays one short transaction."""
+
+OPEN_ORGANIZATIONS_MAX = 64
+"""Organisation files held open; each costs a few file descriptors and page caches."""

@@ -1,0 +1,127 @@
+"""Who asks, and what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from engram import limits
+from engram.errors import AccessDeniedError, InvalidRequestError
+from engram.model.checks import check_label, check_moment
+from engram.model.ids import KeyId, OrganizationId
+
+KeyScope = Literal["read", "write", "search", "delete", "admin"]
+KEY_SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
+
+OPERATOR = "operator"
+LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """How much an organisation may keep; None is without bound."""
+
+    messages_max: int | None = None
+    bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """A request's credential, resolved: the only source of the organisation."""
+
+    organization_id: OrganizationId
+    actor: str
+    """The key's id, or `local` for a process of this machine's owner."""
+    scopes: frozenset[KeyScope]
+    quota: Quota = Quota()
+
+    def require(self, scope: KeyScope) -> None:
+        """Refuse unless the credential carries `scope`.
+
+        Raises:
+            AccessDeniedError: it does not.
+        """
+        if scope not in self.scopes:
+            raise AccessDeniedError(scope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organization:
+    """A tenant."""
+
+    id: OrganizationId
+    name: str
+    is_local: bool
+    quota: Quota
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrganizationDraft:
+    """A tenant somebody wants to add."""
+
+    name: str
+    quota: Quota = Quota()
+
+    def __post_init__(self) -> None:
+        check_label("name", self.name, characters_max=limits.NAME_CHARACTERS_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDraft:
+    """A key somebody wants to have."""
+
+    name: str
+    scopes: tuple[KeyScope, ...] = KEY_SCOPES
+    expires_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_label("name", self.name, characters_max=limits.NAME_CHARACTERS_MAX)
+        if not self.scopes or any(scope not in KEY_SCOPES for scope in self.scopes):
+            raise InvalidRequestError(f"must be some of {', '.join(KEY_SCOPES)}", field="scopes")
+        check_moment("expires_at", self.expires_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key as listed: its secret was shown once and is not kept."""
+
+    id: KeyId
+    organization_id: OrganizationId
+    name: str
+    prefix: str
+    scopes: tuple[KeyScope, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key and, this once, its secret."""
+
+    key: ApiKey
+    secret: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOwner:
+    """What a look-up by a secret's hash finds."""
+
+    key: ApiKey
+    organization: Organization
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """Who did what and when; never the content."""
+
+    id: str
+    at: datetime
+    actor: str
+    action: str
+    subject: str | None
+    details: Mapping[str, Any]

@@ -1,0 +1,29 @@
+"""The kinds of identifiers, and the one rule for ids that are derived instead of drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64encode
+from typing import NewType
+
+OrganizationId = NewType("OrganizationId", str)
+KeyId = NewType("KeyId", str)
+ConversationId = NewType("ConversationId", str)
+MessageId = NewType("MessageId", str)
+ChunkId = NewType("ChunkId", str)
+
+MessageKey = NewType("MessageKey", int)
+"""A store's own number for a message: opaque outside the store, ordered by conversation and sequence."""
+
+ConversationKey = NewType("ConversationKey", int)
+"""A store's own number for a conversation: opaque outside the store."""
+
+CHUNKER_VERSION = 1
+"""Raised whenever the same messages would give other chunks."""
+
+
+def chunk_id(owner: str, *, start: int, end: int) -> ChunkId:
+    """Return the id of the chunk of `owner` that covers `start` to `end`, the same in every process."""
+    seed = f"{owner}:{start}:{end}:{CHUNKER_VERSION}".encode()
+    digest = hashlib.sha256(seed).digest()[:16]
+    return ChunkId("chk_" + urlsafe_b64encode(digest).decode()[:21])

@@ -1,0 +1,153 @@
+"""What is searched for, and what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, get_args
+
+from engram import limits
+from engram.errors import InvalidRequestError
+from engram.model.checks import check_moment, check_range, check_tags, check_text
+from engram.model.conversation import ROLES, Conversation, Message, Role
+from engram.model.ids import ChunkId, ConversationId, ConversationKey, MessageKey
+
+Kind = Literal["conversation", "note", "document"]
+Detail = Literal["messages", "window", "handle"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+DETAILS: tuple[str, ...] = get_args(Detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchFilters:
+    """Conditions a message meets before it is ranked; all of them must hold."""
+
+    conversation_id: ConversationId | None = None
+    tags: tuple[str, ...] = ()
+    agent_id: str | None = None
+    project: str | None = None
+    role: Role | None = None
+    since: datetime | None = None
+    """Inclusive; compared with when the message was said, else with when it was stored."""
+    before: datetime | None = None
+    """Exclusive."""
+
+    def __post_init__(self) -> None:
+        check_tags(self.tags)
+        if self.role is not None and self.role not in ROLES:
+            raise InvalidRequestError(f"must be one of {', '.join(ROLES)}", field="role")
+        check_moment("since", self.since)
+        check_moment("before", self.before)
+        if self.since and self.before and self.since >= self.before:
+            raise InvalidRequestError("must be earlier than before", field="since")
+
+    @property
+    def is_empty(self) -> bool:
+        return self == SearchFilters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """One question to the memory."""
+
+    query: str
+    limit: int = 5
+    filters: SearchFilters = field(default_factory=SearchFilters)
+    kinds: tuple[Kind, ...] = KINDS
+    min_score: float = 0.0
+    token_budget: int = 2000
+    detail: Detail = "messages"
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.query.strip():
+            raise InvalidRequestError("must not be empty", field="query")
+        check_text("query", self.query, bytes_max=limits.QUERY_BYTES_MAX)
+        check_range("limit", self.limit, minimum=1, maximum=limits.SEARCH_RESULTS_MAX)
+        check_range(
+            "token_budget",
+            self.token_budget,
+            minimum=limits.TOKEN_BUDGET_MIN,
+            maximum=limits.TOKEN_BUDGET_MAX,
+        )
+        if not 0.0 <= self.min_score <= 1.0:
+            raise InvalidRequestError("must be between 0 and 1", field="min_score")
+        if not self.kinds or any(kind not in KINDS for kind in self.kinds):
+            raise InvalidRequestError(f"must be some of {', '.join(KINDS)}", field="kinds")
+        if self.detail not in DETAILS:
+            raise InvalidRequestError(f"must be one of {', '.join(DETAILS)}", field="detail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A message some leg of the search proposed, with the raw value of every leg."""
+
+    key: MessageKey
+    conversation: ConversationKey
+    sequence: int
+    characters: int
+    share_message: float
+    """BM25 of the message divided by the most any message could reach for this query."""
+    share_window: float
+    """The same for the best window that holds the message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordMatches:
+    """The united candidates of the two lexical legs."""
+
+    candidates: tuple[Candidate, ...]
+    total: int
+    """Messages under the filters that hold, or stand in a window with, a word of the query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBreakdown:
+    """How a message's score came about: each leg's raw value, and the steps after it."""
+
+    legs: Mapping[str, float]
+    """Each leg's absolute value, clipped to 0..1.5."""
+    weights: Mapping[str, float]
+    fused: float
+    length_charge: float
+    order: float
+    """What the messages are ordered by: the fused score times the length charge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMessage:
+    """A message of a result, with what it scored."""
+
+    message: Message
+    score: float
+    breakdown: ScoreBreakdown | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The best messages of one conversation, or a handle to them when the budget is used up."""
+
+    kind: Kind
+    score: float
+    chunk_id: ChunkId
+    conversation: Conversation
+    start_sequence: int
+    end_sequence: int
+    messages: tuple[FoundMessage, ...]
+    chunk_text: str | None = None
+    is_handle: bool = False
+    """True when no text is delivered: read it with `get_conversation(around_sequence)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAnswer:
+    """The ranked results, what they cost, and what was left out or missing."""
+
+    results: tuple[SearchResult, ...]
+    total_candidates: int
+    tokens: int
+    truncated: bool
+    pending: int
+    degraded: tuple[str, ...]
+    note: str | None = None

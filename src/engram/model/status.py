@@ -1,0 +1,66 @@
+"""What a store says about itself: counts, coverage, findings, and reports of maintenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from engram.model.ids import OrganizationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """Maintained with every write, never counted on a request."""
+
+    conversations: int
+    messages: int
+    content_bytes: int
+    chunks: int
+    vectors: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How much of an organisation's text its word indexes hold."""
+
+    organization_id: OrganizationId
+    messages: int
+    messages_indexed: int
+    windows: int
+    windows_indexed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillReport:
+    """What one batch of compression did."""
+
+    processed: int
+    compressed: int
+    skipped_too_small: int
+    remaining: int
+
+
+CheckName = Literal["file", "hashes", "counters", "sequences", "chunks", "words", "jobs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something `doctor` found wrong in one organisation's store."""
+
+    organization_id: OrganizationId | None
+    check: CheckName
+    message: str
+    repairable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A piece of background work, leased to one process."""
+
+    id: str
+    kind: str
+    subject: str
+    attempts: int
+    lease_until: datetime

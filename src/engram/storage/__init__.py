@@ -1,0 +1,1 @@
+"""Where Engram keeps everything: the ports, and the backends that implement them."""

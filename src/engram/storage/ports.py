@@ -1,0 +1,293 @@
+"""What Engram asks of a store.
+
+Two backends and one contract suite depend on these words. Every method is one round trip: a write
+is one durable transaction, a read sees one consistent snapshot. All errors are of `engram.errors`;
+a driver's exception never leaves its backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from engram.model.access import (
+    ApiKey,
+    AuditEntry,
+    KeyDraft,
+    KeyOwner,
+    NewKey,
+    Organization,
+    OrganizationDraft,
+    Quota,
+)
+from engram.model.conversation import (
+    AppendReceipt,
+    AppendRequest,
+    Conversation,
+    ConversationDraft,
+    ConversationPage,
+    ConversationQuery,
+    DeletionReceipt,
+    Message,
+    MessagePage,
+    MessageQuery,
+)
+from engram.model.ids import (
+    ConversationId,
+    ConversationKey,
+    KeyId,
+    MessageKey,
+    OrganizationId,
+)
+from engram.model.search import SearchFilters, WordMatches
+from engram.model.status import BackfillReport, Counters, Coverage, Finding, Job
+
+
+class OrganizationStore(Protocol):
+    """Everything of one organisation. It is opened for that organisation, so no method takes one."""
+
+    @property
+    def organization_id(self) -> OrganizationId:
+        """The organisation this store was opened for."""
+        ...
+
+    async def create_conversation(
+        self, draft: ConversationDraft, *, actor: str
+    ) -> ConversationId:
+        """Store an empty conversation and its audit row."""
+        ...
+
+    async def append_messages(
+        self, request: AppendRequest, *, actor: str, quota: Quota
+    ) -> AppendReceipt:
+        """Store the messages with their windows, word rows, jobs, counters and audit row, or nothing.
+
+        Sequences continue the conversation's without gap or duplicate, also between processes.
+        Without a conversation id the organisation's default conversation takes them and is made
+        when it is missing. A repeated idempotency key of the last 24 hours returns the first
+        receipt, marked `repeated`, and stores nothing.
+
+        Raises:
+            NotFoundError: there is no such conversation here.
+            QuotaExceededError: the messages do not fit the quota any more.
+            LimitExceededError: the conversation would pass `CONVERSATION_MESSAGES_MAX`.
+        """
+        ...
+
+    async def get_conversation(self, query: MessageQuery) -> MessagePage:
+        """Return a conversation and one page of its messages, in order of sequence.
+
+        Raises:
+            NotFoundError: there is no such conversation here.
+            StoreCorruptError: a message's bytes do not match its hash.
+        """
+        ...
+
+    async def list_conversations(self, query: ConversationQuery) -> ConversationPage:
+        """Return a page of conversations under all the query's filters, ties broken by id."""
+        ...
+
+    async def delete_conversation(
+        self, conversation_id: ConversationId, *, actor: str
+    ) -> DeletionReceipt:
+        """Remove a conversation from every table and index, and write its audit row.
+
+        Raises:
+            NotFoundError: there is no such conversation here.
+        """
+        ...
+
+    async def search_words(
+        self, terms: Sequence[str], *, filters: SearchFilters, limit: int
+    ) -> WordMatches:
+        """Return the best `limit` messages of each lexical leg, united, each with both legs' values.
+
+        `terms` are analysed query terms (`engram.text.analyse`), repeats counted. Filters hold
+        before ranking. Statistics are the whole organisation's and nobody else's. An unknown
+        conversation in the filters is an error, not an empty answer.
+
+        Raises:
+            NotFoundError: the filters name a conversation that is not here.
+        """
+        ...
+
+    async def load_messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Message]:
+        """Return the messages that still exist among `keys`."""
+        ...
+
+    async def load_conversations(
+        self, keys: Sequence[ConversationKey]
+    ) -> Mapping[ConversationKey, Conversation]:
+        """Return the conversations that still exist among `keys`."""
+        ...
+
+    async def load_range(
+        self, conversation: ConversationKey, *, start: int, end: int
+    ) -> tuple[Message, ...]:
+        """Return the messages `start` to `end` of a conversation, in order."""
+        ...
+
+    async def counters(self) -> Counters:
+        """Return the maintained counters."""
+        ...
+
+    async def coverage(self) -> Coverage:
+        """Count what the word indexes hold against what they should hold."""
+        ...
+
+    async def list_audit(self, *, limit: int, before: datetime | None) -> tuple[AuditEntry, ...]:
+        """Return this organisation's newest audit rows, newest first, older than `before`."""
+        ...
+
+    async def compress_backfill(self, *, batch_size: int) -> BackfillReport:
+        """Bring up to `batch_size` rows of legacy encoding to the present one."""
+        ...
+
+    async def reindex(self) -> int:
+        """Drop and rebuild windows and word indexes from the messages; return the messages read."""
+        ...
+
+    def verify(self) -> AsyncIterator[Finding]:
+        """Check the file, hashes, counters, sequences, chunks, word indexes and jobs.
+
+        A check that finds nothing yields nothing. Memory stays bounded for any size of store.
+        """
+        ...
+
+    async def repair(self) -> int:
+        """Rebuild what can be derived (indexes, windows, counters); return what was rebuilt."""
+        ...
+
+    async def enqueue_job(self, kind: str, subject: str) -> None:
+        """Add a job unless one of that kind and subject waits already."""
+        ...
+
+    async def claim_jobs(
+        self, kinds: Sequence[str], *, owner: str, lease: timedelta, limit: int
+    ) -> tuple[Job, ...]:
+        """Lease up to `limit` waiting or expired jobs to `owner`, newest first."""
+        ...
+
+    async def finish_job(self, job: Job, *, owner: str) -> bool:
+        """Remove a job still leased to `owner`; False when the lease was lost."""
+        ...
+
+    async def postpone_job(self, job: Job, *, owner: str, delay: timedelta) -> bool:
+        """Give a failed job back, to be claimed after `delay`; False when the lease was lost."""
+        ...
+
+    async def train_dictionary(self) -> bool:
+        """Train a compression dictionary for new messages; False when there is too little text."""
+        ...
+
+
+class ControlStore(Protocol):
+    """Organisations, their keys, and the audit of both. Look-ups by id always name the organisation."""
+
+    async def create_organization(
+        self, draft: OrganizationDraft, *, actor: str, is_local: bool = False
+    ) -> Organization:
+        """Store a new organisation.
+
+        Raises:
+            ConflictError: `is_local`, and there is a local organisation already.
+        """
+        ...
+
+    async def local_organization(self) -> Organization | None:
+        """Return the organisation that processes of this machine's owner use without a key."""
+        ...
+
+    async def get_organization(self, organization_id: OrganizationId) -> Organization:
+        """Return an organisation.
+
+        Raises:
+            NotFoundError: there is none of that id.
+        """
+        ...
+
+    async def list_organizations(self) -> tuple[Organization, ...]:
+        """Return every organisation, oldest first."""
+        ...
+
+    async def delete_organization(self, organization_id: OrganizationId, *, actor: str) -> None:
+        """Remove an organisation, its keys and everything it stored, in every process.
+
+        Raises:
+            NotFoundError: there is none of that id.
+        """
+        ...
+
+    async def create_key(
+        self, organization_id: OrganizationId, draft: KeyDraft, *, actor: str
+    ) -> NewKey:
+        """Store a new key's hash and return the key with its secret.
+
+        Raises:
+            NotFoundError: there is no such organisation.
+            LimitExceededError: the organisation has `KEYS_PER_ORGANIZATION_MAX` live keys.
+        """
+        ...
+
+    async def list_keys(self, organization_id: OrganizationId) -> tuple[ApiKey, ...]:
+        """Return the organisation's keys, revoked ones included, oldest first."""
+        ...
+
+    async def revoke_key(
+        self, organization_id: OrganizationId, key_id: KeyId, *, actor: str
+    ) -> ApiKey:
+        """Revoke a key; again changes nothing.
+
+        Raises:
+            NotFoundError: the organisation has no such key.
+        """
+        ...
+
+    async def find_key(self, secret_hash: str) -> KeyOwner | None:
+        """Return the key whose secret has that SHA-256, revoked and expired ones included."""
+        ...
+
+    async def touch_keys(self, used: Mapping[KeyId, datetime]) -> None:
+        """Record when keys were last used; never moves a time backwards."""
+        ...
+
+    async def list_audit(
+        self, organization_id: OrganizationId | None, *, limit: int, before: datetime | None
+    ) -> tuple[AuditEntry, ...]:
+        """Return the newest audit rows of keys and organisations, newest first; None is all of them."""
+        ...
+
+    async def ping(self) -> None:
+        """Really read the store; raise what a request would meet."""
+        ...
+
+
+class Store(Protocol):
+    """A whole installation."""
+
+    @property
+    def control(self) -> ControlStore:
+        """Organisations and keys."""
+        ...
+
+    async def open(self) -> None:
+        """Create or migrate what is needed. Idempotent, and safe beside other processes.
+
+        Raises:
+            StoreNewerError: the store was written by a newer Engram.
+            StoreReadOnlyError, StoreCorruptError, StorageError: it cannot be used.
+        """
+        ...
+
+    async def organization(self, organization_id: OrganizationId) -> OrganizationStore:
+        """Return the store of one existing organisation.
+
+        Raises:
+            NotFoundError: there is none of that id.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted and release everything."""
+        ...

@@ -1,0 +1,1 @@
+"""The embedded store: a control file, and a file for each organisation."""

@@ -1,0 +1,67 @@
+"""Windows of five messages, stride three: arithmetic on sequences alone.
+
+Because a window's bounds depend on nothing but the conversation's last sequence, the windows of a
+conversation are the same however its messages arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.model.conversation import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The `number`-th window of a conversation, from 0, and the sequences it covers."""
+
+    number: int
+    start: int
+    end: int
+
+
+def window(number: int, *, last_sequence: int) -> Window:
+    """Return the window with that number in a conversation that ends at `last_sequence`."""
+    start = number * WINDOW_STRIDE + 1
+    return Window(number, start, min(start + WINDOW_MESSAGES - 1, last_sequence))
+
+
+def window_count(last_sequence: int) -> int:
+    """Return how many windows a conversation of `last_sequence` messages has."""
+    if last_sequence == 0:
+        return 0
+    return 1 + -(-max(0, last_sequence - WINDOW_MESSAGES) // WINDOW_STRIDE)
+
+
+def windows_of(last_sequence: int) -> tuple[Window, ...]:
+    """Return all windows of a conversation of `last_sequence` messages."""
+    count = window_count(last_sequence)
+    return tuple(window(number, last_sequence=last_sequence) for number in range(count))
+
+
+def window_numbers_holding(sequence: int, *, last_sequence: int) -> range:
+    """Return the numbers of the windows that hold the message at `sequence`."""
+    first = max(0, -(-(sequence - WINDOW_MESSAGES) // WINDOW_STRIDE))
+    last = min((sequence - 1) // WINDOW_STRIDE, window_count(last_sequence) - 1)
+    return range(first, last + 1)
+
+
+def first_open_window(last_sequence: int) -> int:
+    """Return the number of the first window that an append after `last_sequence` may change or add."""
+    count = window_count(last_sequence)
+    if count and window(count - 1, last_sequence=last_sequence).end < (
+        (count - 1) * WINDOW_STRIDE + WINDOW_MESSAGES
+    ):
+        return count - 1
+    return count
+
+
+def window_text(messages: Iterable[Message]) -> str:
+    """Return the text of a window: a line `[role]: content` for each message."""
+    return "\n".join(f"[{_speaker(message)}]: {message.content}" for message in messages)
+
+
+def _speaker(message: Message) -> str:
+    return f"{message.name} ({message.role})" if message.name else message.role
