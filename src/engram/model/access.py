@@ -9,14 +9,20 @@ from typing import Any, Literal, get_args
 
 from engram import limits
 from engram.errors import AccessDeniedError, InvalidRequestError
-from engram.model.checks import check_label, check_moment
+from engram.model.checks import check_label, check_moment, check_range
 from engram.model.ids import KeyId, OrganizationId
 
 KeyScope = Literal["read", "write", "search", "delete", "admin"]
 KEY_SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
+KEY_PREFIX = "engram_sk_live_"
+"""What every secret begins with, so that scanners of leaked secrets know it."""
+
 OPERATOR = "operator"
+"""The actor of what the operator's token did."""
+
 LOCAL = "local"
+"""The actor of what this machine's owner did without a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,16 @@ class Quota:
 
     messages_max: int | None = None
     bytes_max: int | None = None
+
+    def __post_init__(self) -> None:
+        for bound in ("messages_max", "bytes_max"):
+            value = getattr(self, bound)
+            if value is not None:
+                check_range(bound, value, minimum=0, maximum=2**53)
+
+    @property
+    def is_unbounded(self) -> bool:
+        return self.messages_max is None and self.bytes_max is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

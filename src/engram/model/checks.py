@@ -33,6 +33,8 @@ def check_label(field: str, value: str | None, *, characters_max: int) -> None:
         raise LimitExceededError(
             field, limit=characters_max, actual=len(value), unit="characters"
         )
+    if value.isprintable():
+        return
     for character in value:
         if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
             message = f"must not contain the invisible character U+{ord(character):04X}"

@@ -107,6 +107,8 @@ class AppendReceipt:
     last_sequence: int
     repeated: bool = False
     """True when an earlier call with the same idempotency key stored them."""
+    quota_warning: str | None = None
+    """Says so when the organisation has used most of its quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

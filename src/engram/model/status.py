@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from engram.model.access import Quota
 from engram.model.ids import OrganizationId
 
 
@@ -19,6 +20,24 @@ class Counters:
     chunks: int
     vectors: int
     pending: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What an organisation holds, and how it is searched."""
+
+    counters: Counters
+    embedder: str | None
+    degraded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What an organisation has used of its quota."""
+
+    messages: int
+    content_bytes: int
+    quota: Quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ class OrganizationStore(Protocol):
         ...
 
     async def compress_backfill(self, *, batch_size: int) -> BackfillReport:
-        """Bring up to `batch_size` rows of legacy encoding to the present one."""
+        """Bring up to `batch_size` rows of legacy encoding to the present one; 0 only counts them."""
         ...
 
     async def reindex(self) -> int:
@@ -166,7 +166,10 @@ class OrganizationStore(Protocol):
     async def claim_jobs(
         self, kinds: Sequence[str], *, owner: str, lease: timedelta, limit: int
     ) -> tuple[Job, ...]:
-        """Lease up to `limit` waiting or expired jobs to `owner`, newest first."""
+        """Lease up to `limit` waiting or expired jobs to `owner`, newest first.
+
+        It looks before it writes: asking when there is no work costs a read.
+        """
         ...
 
     async def finish_job(self, job: Job, *, owner: str) -> bool:

@@ -1,0 +1,28 @@
+"""The use cases of Engram, each one method: authorise, bound, transact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engram.service.access import Access
+from engram.service.account import Account
+from engram.service.background import Background
+from engram.service.conversations import Conversations
+from engram.service.doctor import Doctor
+from engram.service.operator import Operator
+from engram.service.recall import Recall
+
+__all__ = ["Service"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Everything a transport may call."""
+
+    access: Access
+    account: Account
+    background: Background
+    conversations: Conversations
+    doctor: Doctor
+    operator: Operator
+    recall: Recall

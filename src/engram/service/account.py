@@ -1,0 +1,60 @@
+"""What an organisation may see of itself, and its own end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+
+from engram import limits
+from engram.model.access import AuditEntry, Principal
+from engram.model.checks import check_range
+from engram.model.status import Status, Usage
+from engram.retrieval.pipeline import WORDS_ONLY
+from engram.storage.ports import Store
+
+
+class Account:
+    """Status, usage, audit and deletion of the organisation that asks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def status(self, principal: Principal) -> Status:
+        """Return what is stored and how it is searched."""
+        principal.require("read")
+        store = await self._store.organization(principal.organization_id)
+        return Status(counters=await store.counters(), embedder=None, degraded=(WORDS_ONLY,))
+
+    async def usage(self, principal: Principal) -> Usage:
+        """Return what is used of the quota."""
+        principal.require("read")
+        store = await self._store.organization(principal.organization_id)
+        counters = await store.counters()
+        return Usage(
+            messages=counters.messages,
+            content_bytes=counters.content_bytes,
+            quota=principal.quota,
+        )
+
+    async def audit(
+        self, principal: Principal, *, limit: int, before: datetime | None = None
+    ) -> tuple[AuditEntry, ...]:
+        """Return the newest audit rows of the organisation, newest first."""
+        principal.require("admin")
+        check_range("limit", limit, minimum=1, maximum=limits.AUDIT_PAGE_MAX)
+        store = await self._store.organization(principal.organization_id)
+        own = await store.list_audit(limit=limit, before=before)
+        control = await self._store.control.list_audit(
+            principal.organization_id, limit=limit, before=before
+        )
+        newest_first = merge(own, control, key=lambda entry: entry.at, reverse=True)
+        return tuple(islice(newest_first, limit))
+
+    async def delete_account(self, principal: Principal) -> None:
+        """Remove the organisation with its keys and everything it stored."""
+        principal.require("admin")
+        principal.require("delete")
+        await self._store.control.delete_organization(
+            principal.organization_id, actor=principal.actor
+        )

@@ -1,0 +1,113 @@
+"""Work nobody waits for: jobs of the store, and when keys were last used.
+
+Jobs are leased, so every process may run this loop at once; a dead one's lease expires and another
+takes the job up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from engram.errors import EngramError, NotFoundError
+from engram.model.ids import OrganizationId
+from engram.model.status import Job
+from engram.storage.ports import OrganizationStore, Store
+
+logger = logging.getLogger(__name__)
+
+TRAIN_DICTIONARY = "train_dictionary"
+JOB_KINDS = (TRAIN_DICTIONARY,)
+
+LEASE = timedelta(minutes=5)
+"""Longer than any job takes; after it another process tries."""
+
+RETRY_DELAY = timedelta(seconds=30)
+"""Doubled with every attempt."""
+
+RETRY_DELAY_MAX = timedelta(hours=1)
+TICK_S = 60.0
+"""How often the use of keys is written down."""
+
+SWEEP_TICKS = 10
+"""Every so many ticks all organisations are looked at, for work that a dead process left."""
+
+NOTICE_DELAY_S = 1.0
+"""Writes come in bursts: one look after a burst instead of one for each write."""
+
+CLAIM_MAX = 8
+"""Jobs leased at once: few, so that other processes find work too."""
+
+
+class Background:
+    """One process's worker: sleeps until work is noticed or a sweep is due."""
+
+    def __init__(self, store: Store, *, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+        self._noticed: set[OrganizationId] = set()
+        self._wake = asyncio.Event()
+
+    def notice(self, organization_id: OrganizationId) -> None:
+        """Look at this organisation's jobs soon."""
+        self._noticed.add(organization_id)
+        self._wake.set()
+
+    async def run(self, record_use: Callable[[], Awaitable[None]]) -> None:
+        """Work until cancelled; a failure is logged and never ends the loop."""
+        for tick in itertools.count(1):
+            try:
+                await self._work_until(asyncio.get_running_loop().time() + TICK_S)
+                await record_use()
+                if tick % SWEEP_TICKS == 0:
+                    await self.sweep()
+            except Exception:
+                logger.exception("background work failed; it will be tried again")
+
+    async def sweep(self) -> int:
+        """Do the waiting jobs of every organisation; return how many were done."""
+        organizations = await self._store.control.list_organizations()
+        return sum([await self.work(organization.id) for organization in organizations])
+
+    async def work(self, organization_id: OrganizationId) -> int:
+        """Do the waiting jobs of one organisation; return how many were done."""
+        try:
+            store = await self._store.organization(organization_id)
+        except NotFoundError:
+            return 0
+        done = 0
+        while jobs := await store.claim_jobs(
+            JOB_KINDS, owner=self._owner, lease=LEASE, limit=CLAIM_MAX
+        ):
+            for job in jobs:
+                done += await self._perform(store, job)
+        return done
+
+    async def _work_until(self, deadline: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                while True:
+                    await self._wake.wait()
+                    await asyncio.sleep(NOTICE_DELAY_S)
+                    self._wake.clear()
+                    await self._work_noticed()
+        except TimeoutError:
+            return
+
+    async def _work_noticed(self) -> None:
+        noticed, self._noticed = self._noticed, set()
+        for organization_id in noticed:
+            await self.work(organization_id)
+
+    async def _perform(self, store: OrganizationStore, job: Job) -> bool:
+        try:
+            await store.train_dictionary()
+        except EngramError:
+            logger.exception("job %s (%s) failed", job.id, job.kind)
+            delay = min(RETRY_DELAY * 2 ** min(job.attempts, 10), RETRY_DELAY_MAX)
+            await store.postpone_job(job, owner=self._owner, delay=delay)
+            return False
+        return await store.finish_job(job, owner=self._owner)

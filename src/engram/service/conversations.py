@@ -1,0 +1,82 @@
+"""Keeping conversations: create, append, read, list, delete."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from engram.model.access import Principal
+from engram.model.conversation import (
+    AppendReceipt,
+    AppendRequest,
+    ConversationDraft,
+    ConversationPage,
+    ConversationQuery,
+    DeletionReceipt,
+    MessagePage,
+    MessageQuery,
+)
+from engram.model.ids import ConversationId
+from engram.service.background import Background
+from engram.service.quota import quota_warning
+from engram.storage.ports import OrganizationStore, Store
+
+logger = logging.getLogger(__name__)
+
+
+class Conversations:
+    """The use cases of the `conversations` toolset, search apart."""
+
+    def __init__(self, store: Store, background: Background) -> None:
+        self._store = store
+        self._background = background
+
+    async def create_conversation(
+        self, principal: Principal, draft: ConversationDraft
+    ) -> ConversationId:
+        """Begin a conversation and return its id."""
+        principal.require("write")
+        store = await self._store.organization(principal.organization_id)
+        return await store.create_conversation(draft, actor=principal.actor)
+
+    async def append_messages(self, principal: Principal, request: AppendRequest) -> AppendReceipt:
+        """Keep messages verbatim; they are durable and findable when this returns."""
+        principal.require("write")
+        store = await self._store.organization(principal.organization_id)
+        receipt = await store.append_messages(
+            request, actor=principal.actor, quota=principal.quota
+        )
+        self._background.notice(principal.organization_id)
+        return await self._with_quota_warning(principal, store, receipt)
+
+    async def get_conversation(self, principal: Principal, query: MessageQuery) -> MessagePage:
+        """Return one page of a conversation."""
+        principal.require("read")
+        store = await self._store.organization(principal.organization_id)
+        return await store.get_conversation(query)
+
+    async def list_conversations(
+        self, principal: Principal, query: ConversationQuery
+    ) -> ConversationPage:
+        """Return one page of the organisation's conversations."""
+        principal.require("read")
+        store = await self._store.organization(principal.organization_id)
+        return await store.list_conversations(query)
+
+    async def delete_conversation(
+        self, principal: Principal, conversation_id: ConversationId
+    ) -> DeletionReceipt:
+        """Remove a conversation with everything derived from it."""
+        principal.require("delete")
+        store = await self._store.organization(principal.organization_id)
+        return await store.delete_conversation(conversation_id, actor=principal.actor)
+
+    async def _with_quota_warning(
+        self, principal: Principal, store: OrganizationStore, receipt: AppendReceipt
+    ) -> AppendReceipt:
+        if principal.quota.is_unbounded:
+            return receipt
+        warning = quota_warning(principal.quota, await store.counters())
+        if warning:
+            logger.warning("organisation %s: %s", principal.organization_id, warning)
+        return replace(receipt, quota_warning=warning)

@@ -1,0 +1,96 @@
+"""What the operator of an installation does across organisations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from engram import limits
+from engram.model.access import (
+    OPERATOR,
+    KeyDraft,
+    NewKey,
+    Organization,
+    OrganizationDraft,
+)
+from engram.model.checks import check_range
+from engram.model.ids import OrganizationId
+from engram.model.status import BackfillReport, Counters, Coverage
+from engram.storage.ports import OrganizationStore, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrganizationStats:
+    """One organisation and what it holds."""
+
+    organization: Organization
+    counters: Counters
+
+
+class Operator:
+    """Organisations, and upkeep over all of them. The caller has proved to be the operator."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create_organization(self, draft: OrganizationDraft) -> tuple[Organization, NewKey]:
+        """Add an organisation with a first key."""
+        control = self._store.control
+        organization = await control.create_organization(draft, actor=OPERATOR)
+        key = await control.create_key(
+            organization.id, KeyDraft(name="first key"), actor=OPERATOR
+        )
+        return organization, key
+
+    async def list_organizations(self) -> tuple[Organization, ...]:
+        """Return every organisation, oldest first."""
+        return await self._store.control.list_organizations()
+
+    async def delete_organization(self, organization_id: OrganizationId) -> None:
+        """Remove an organisation with everything it stored."""
+        await self._store.control.delete_organization(organization_id, actor=OPERATOR)
+
+    async def backfill_compress(self, *, batch_size: int = 500) -> BackfillReport:
+        """Compress up to `batch_size` legacy rows, over as many organisations as that takes."""
+        check_range("batch_size", batch_size, minimum=1, maximum=limits.BACKFILL_BATCH_MAX)
+        left, reports = batch_size, list[BackfillReport]()
+        async for store in self._stores():
+            report = await store.compress_backfill(batch_size=left)
+            reports.append(report)
+            # A batch that is used up still counts what remains in the other organisations.
+            left -= report.processed
+        return BackfillReport(
+            processed=sum(report.processed for report in reports),
+            compressed=sum(report.compressed for report in reports),
+            skipped_too_small=sum(report.skipped_too_small for report in reports),
+            remaining=sum(report.remaining for report in reports),
+        )
+
+    async def reindex(self) -> int:
+        """Rebuild every organisation's windows and word indexes; return the messages read."""
+        total = 0
+        async for store in self._stores():
+            total += await store.reindex()
+        return total
+
+    async def coverage(self) -> tuple[Coverage, ...]:
+        """Return how complete each organisation's indexes are."""
+        return tuple([await store.coverage() async for store in self._stores()])
+
+    async def stats(self) -> tuple[OrganizationStats, ...]:
+        """Return what each organisation holds."""
+        stats = list[OrganizationStats]()
+        for organization in await self.list_organizations():
+            store = await self._store.organization(organization.id)
+            stats.append(
+                OrganizationStats(organization=organization, counters=await store.counters())
+            )
+        return tuple(stats)
+
+    async def ping(self) -> None:
+        """Really read the store; raise what a request would meet."""
+        await self._store.control.ping()
+
+    async def _stores(self) -> AsyncIterator[OrganizationStore]:
+        for organization in await self.list_organizations():
+            yield await self._store.organization(organization.id)

@@ -1,0 +1,131 @@
+"""Settings: flags win over the environment, the environment over `engram.toml`, that over defaults.
+
+This is the only module that reads the environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from engram.errors import ConfigurationError
+
+PREFIX = "ENGRAM_"
+FILE_NAME = "engram.toml"
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+Toolset = Literal["conversations"]
+TOOLSETS: tuple[Toolset, ...] = ("conversations",)
+
+
+class Settings(BaseModel):
+    """Every setting, with its default and what it is for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    home: Annotated[Path, Field(description="Directory of the store; created on first use.")]
+    host: Annotated[str, Field(description="Address the server binds.")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="Port the server binds.")] = 8788
+    workers: Annotated[int, Field(ge=1, le=64, description="Server processes.")] = 1
+    admin_token: Annotated[
+        str | None, Field(min_length=16, description="Operator's token; without it /admin is off.")
+    ] = None
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Field(description="Host names, comma-separated, accepted beside loopback ones."),
+    ] = ()
+    rate_limit: Annotated[
+        float, Field(ge=0, description="Requests a second for each key; 0 is without limit.")
+    ] = 500.0
+    toolsets: Annotated[
+        tuple[Toolset, ...], Field(min_length=1, description="MCP toolsets shown to clients.")
+    ] = TOOLSETS
+    log: Annotated[LogLevel, Field(description="Least severe level that is logged.")] = "info"
+    url: Annotated[
+        str | None, Field(description="Server that `engram mcp` relays to.")
+    ] = None
+    api_key: Annotated[str | None, Field(description="Key for that server.")] = None
+
+    @field_validator("allowed_hosts", "toolsets", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None, *, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Return the settings in force.
+
+    Raises:
+        ConfigurationError: a setting is unknown or its value is wrong.
+    """
+    source = os.environ if environment is None else environment
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    from_environment = _from_environment(source)
+    home = given.get("home") or from_environment.get("home") or _default_home(source)
+    merged = {**_from_file(Path(home)), **from_environment, **given, "home": Path(home).expanduser()}
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as exc:
+        error = exc.errors()[0]
+        raise ConfigurationError(_shown(str(error["loc"][0])), error["msg"]) from exc
+
+
+def to_environment(settings: Settings) -> dict[str, str]:
+    """Return the variables from which another process loads equal settings."""
+    variables = dict[str, str]()
+    for name, value in settings:
+        if value is not None:
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            variables[_shown(name)] = text
+    return variables
+
+
+def _from_environment(source: Mapping[str, str]) -> dict[str, str]:
+    given = dict[str, str]()
+    for variable, value in source.items():
+        if variable.startswith(PREFIX) and value:
+            name = variable.removeprefix(PREFIX).lower()
+            _check_known(name, shown=variable)
+            given[name] = value
+    return given
+
+
+def _from_file(home: Path) -> dict[str, Any]:
+    path = home.expanduser() / FILE_NAME
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigurationError(FILE_NAME, str(exc)) from exc
+    for name in content:
+        _check_known(name, shown=f"{FILE_NAME}: {name}")
+        if name == "home":
+            raise ConfigurationError(FILE_NAME, "home cannot be set in the file it leads to")
+    return content
+
+
+def _check_known(name: str, *, shown: str) -> None:
+    if name in Settings.model_fields:
+        return
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.0)
+    raise ConfigurationError(shown, f"unknown setting; did you mean {_shown(near[0])}?")
+
+
+def _shown(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _default_home(source: Mapping[str, str]) -> Path:
+    base = source.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path("~/.local/share").expanduser()) / "engram"

@@ -1,0 +1,50 @@
+"""Builds Engram from its settings; the only module that knows every part."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from engram.clock import Clock, IdSource, RandomIds, SystemClock
+from engram.service import Service
+from engram.service.access import Access
+from engram.service.account import Account
+from engram.service.background import Background
+from engram.service.conversations import Conversations
+from engram.service.doctor import Doctor
+from engram.service.operator import Operator
+from engram.service.rate import RateLimiter
+from engram.service.recall import Recall
+from engram.settings import Settings
+from engram.storage.ports import Store
+from engram.storage.sqlite.store import SqliteStore
+
+
+@asynccontextmanager
+async def open_service(
+    settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
+) -> AsyncIterator[Service]:
+    """Open the store and yield the service on it; close the store afterwards."""
+    clock = clock or SystemClock()
+    ids = ids or RandomIds()
+    store = SqliteStore(settings.home, clock=clock, ids=ids)
+    await store.open()
+    try:
+        yield build_service(store, settings, clock=clock, ids=ids)
+    finally:
+        await store.close()
+
+
+def build_service(store: Store, settings: Settings, *, clock: Clock, ids: IdSource) -> Service:
+    """Return the service on an open store."""
+    background = Background(store, owner=ids.new("job_"))
+    limiter = RateLimiter(settings.rate_limit, clock)
+    return Service(
+        access=Access(store, clock, limiter, admin_token=settings.admin_token),
+        account=Account(store),
+        background=background,
+        conversations=Conversations(store, background),
+        doctor=Doctor(store),
+        operator=Operator(store),
+        recall=Recall(store),
+    )
