@@ -1,0 +1,81 @@
+# Everything runs in .venv, which each target sets up by itself from the hashed lock files.
+# `make PYTHON=python3.12 …` chooses the interpreter for a new .venv; `make help` lists the targets.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := src tests bench tools
+
+# The package index decides nothing at check time: no look-up of newer releases.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test lint fix bench eval conformance coverage lock clean
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+# --- set-up -------------------------------------------------------------------------------------
+
+.venv/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Engram needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: requirements.lock pyproject.toml | .venv/pyvenv.cfg
+	@echo "Installing what Engram needs into .venv (once) …"
+	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+.venv/installed-dev: requirements-dev.lock .venv/installed
+	@echo "Installing the developer tools into .venv (once) …"
+	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
+# --- use ----------------------------------------------------------------------------------------
+
+serve: .venv/installed  ## set up and run the server (ENGRAM_* variables apply)
+	@exec $(BIN)/engram serve $(ARGS)
+
+test: .venv/installed-dev  ## set up and pass the tests
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+# --- checks -------------------------------------------------------------------------------------
+
+lint: .venv/installed-dev  ## every check but the tests
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/cog -P --check --check-fail-msg="run make fix" $(wildcard docs/reference/*.md)
+
+fix: .venv/installed-dev  ## format, apply safe fixes, regenerate the documentation
+	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/cog -P -r $(wildcard docs/reference/*.md)
+
+coverage: .venv/installed-dev  ## the tests with branch coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n auto $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+conformance: .venv/installed-dev  ## the MCP conformance suite against a fresh server
+	$(BIN)/python -m tools.conformance $(ARGS)
+
+bench: .venv/installed-dev  ## the benchmarks, each beside its floor
+	$(BIN)/python -m bench $(ARGS)
+
+eval: .venv/installed-dev  ## retrieval quality: make eval SETS="locomo realtalk"
+	$(BIN)/python -m bench.eval $(SETS) $(ARGS)
+
+# --- upkeep -------------------------------------------------------------------------------------
+
+lock: .venv/installed-dev  ## renew requirements.lock and requirements-dev.lock
+	$(BIN)/python -m tools.lock $(ARGS)
+
+clean:  ## remove everything the other targets made
+	rm -rf .venv .conformance .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache \
+	  .ruff_cache bench/results build dist htmlcov
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
