@@ -72,8 +72,13 @@ eval: .venv/installed-dev  ## retrieval quality: make eval SETS="locomo realtalk
 
 # --- upkeep -------------------------------------------------------------------------------------
 
-lock: .venv/installed-dev  ## renew requirements.lock and requirements-dev.lock
-	$(BIN)/python -m tools.lock $(ARGS)
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+lock: .venv/pyvenv.cfg  ## renew requirements.lock and requirements-dev.lock
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	$(LOCK) --group build pyproject.toml --output-file requirements.lock
+	$(LOCK) --group dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
 
 clean:  ## remove everything the other targets made
 	rm -rf .venv .conformance .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache \
