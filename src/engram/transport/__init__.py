@@ -1,0 +1,1 @@
+"""How the world reaches Engram: each transport parses, calls one use case and serialises."""
