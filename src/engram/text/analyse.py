@@ -1,0 +1,188 @@
+"""The words of texts and of queries: one analyser, so that every store ranks alike.
+
+A word is indexed under its normal form (case, accents and English endings folded). Whatever a text
+holds, each of its words is found again by searching for that word alone.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import blake2b
+
+import Stemmer
+
+from engram.model.conversation import Message
+from engram.text.folding import SPACED, UNSPACED, fold
+
+ANALYSER_VERSION = 1
+"""Raised whenever the same text would give other words: the word indexes are then rebuilt."""
+
+TOKEN_CHARACTERS_MAX = 64
+"""A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
+
+STOP_WORDS = frozenset(
+    """
+    a about after all also am an and any are as at be because been before being but by can could
+    did do does doing for from had has have having he her here him his how i if in into is it its
+    just me more most my no nor not of on or other our out over own shall she should so some such
+    than that the their them then there these they this those to too under up very was we were
+    what when where which while who whom whose why will with would yes you your
+    """.split()
+)
+"""Words that say nothing about what a text is about; each is its own normal form."""
+
+_PREFIX_CHARACTERS = 32
+_CACHED_TOKENS = 32_768
+_MONTHS = (
+    "january february march april may june july august september october november december"
+).split()
+_CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
+_ENDINGS = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
+
+_TOKEN = re.compile(
+    # A word or identifier: bounded, because the engine keeps a note of every repetition.
+    rf"[{SPACED}]+(?:(?:[-'.:/@\\]|(?<=[0-9]),(?=[0-9]{{3}}(?![0-9])))[{SPACED}]+){{0,31}}"
+    r"(?:\+\+|\#)?"
+    rf"|[{UNSPACED}]+"
+)
+_UNSPACED_FIRST = re.compile(rf"[{UNSPACED}]")
+_JOINTS = re.compile(r"[-_'.:/@\\,+#]+")
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+")
+
+
+def message_words(message: Message) -> str:
+    """Return the words a message is found by: speaker, tool, content, and the day it was said."""
+    parts = (message.name, message.tool_name, message.content)
+    words = [_words_of(raw) for part in parts if part for raw in _TOKEN.findall(fold(part))]
+    if message.occurred_at is not None:
+        words.append(_day_words(message.occurred_at))
+    return " ".join(words)
+
+
+def window_words(parts: Sequence[str]) -> str:
+    """Return the words a window is found by, from the `message_words` of its messages.
+
+    Stop words stay out: the messages' own index finds them, and windows would keep each twice more.
+    """
+    return " ".join(
+        word for part in parts for word in part.split(" ") if word not in STOP_WORDS
+    )
+
+
+def query_terms(query: str) -> list[str]:
+    """Return the terms to search for, repeats included, in the order they were written.
+
+    Stop words count only where there is nothing else. A single character of a script without
+    spaces is a term that stands for every word that begins with it.
+    """
+    terms = [term for raw in _TOKEN.findall(fold(query)) for term in _query_words(raw)]
+    return [term for term in terms if term not in STOP_WORDS] or terms
+
+
+def is_prefix(term: str) -> bool:
+    """Say whether a term stands for every word that begins with it."""
+    return len(term) == 1 and _UNSPACED_FIRST.match(term) is not None
+
+
+def _query_words(raw: str) -> list[str]:
+    words = _words_of(raw).split(" ")
+    if len(words) > 1 and is_prefix(words[-1]):
+        return words[:-1]  # in a longer run the pairs say it all
+    return words
+
+
+def _day_words(moment: datetime) -> str:
+    day = moment.astimezone(UTC)
+    return f"{day.day} {_normal_form(_MONTHS[day.month - 1])} {day.year}"
+
+
+def _words_of(raw: str) -> str:
+    """Return the words of one token of a text, joined by spaces; never empty."""
+    if len(raw) > TOKEN_CHARACTERS_MAX:  # not worth a place in the cache
+        return " ".join(_analyse(raw))
+    return _analyse_cached(raw)
+
+
+@lru_cache(maxsize=_CACHED_TOKENS)
+def _analyse_cached(raw: str) -> str:
+    return " ".join(_analyse(raw))
+
+
+def _analyse(raw: str) -> Iterable[str]:
+    if _UNSPACED_FIRST.match(raw):
+        return _pairs(raw)
+    if raw.isalpha() and (raw.islower() or raw[1:].islower() or raw.isupper()):
+        return (_normal_form(raw.casefold()),)
+    if "'" in raw:
+        raw = _without_ending(raw)
+    return _compound(raw)
+
+
+def _pairs(run: str) -> Iterator[str]:
+    """Yield each two neighbouring characters, then the last alone: it too begins a word."""
+    yield from map("".join, zip(run, run[1:], strict=False))
+    yield run[-1]
+
+
+def _without_ending(raw: str) -> str:
+    """Return the word before an English `'s`, `n't` and the like."""
+    lowered = raw.casefold()
+    if lowered in _CONTRACTIONS:
+        return _CONTRACTIONS[lowered]
+    for ending in _ENDINGS:
+        if lowered.endswith(ending) and len(raw) > len(ending):
+            return raw[: -len(ending)]
+    return raw
+
+
+def _compound(raw: str) -> list[str]:
+    """Return an identifier whole, where it is more than hyphenated words, and its parts."""
+    parts = [part for part in _JOINTS.split(raw) if part]
+    pieces = [piece for part in parts for piece in _split_humps(part)]
+    words = [_normal_form(piece.casefold()) for piece in pieces]
+    whole = _whole(raw, parts)
+    return [whole, *words] if whole and words != [whole] else words or [_bounded(raw)]
+
+
+def _whole(raw: str, parts: Sequence[str]) -> str | None:
+    if raw.endswith(("++", "#")):
+        return _bounded(raw.casefold())
+    if len(parts) > 1:
+        if raw.replace("-", "").replace("'", "").isalpha():
+            return None
+        joint = "" if "," in raw else "_"
+        return _bounded(joint.join(parts).casefold())
+    return _normal_form(parts[0].casefold()) if parts else None
+
+
+def _split_humps(part: str) -> list[str]:
+    """Return the words of camelCase, or the part itself where it has no humps."""
+    if len(part) > TOKEN_CHARACTERS_MAX or part.islower() or part.isupper():
+        return [part]
+    humps: list[str] = _HUMPS.findall(part)
+    return humps
+
+
+_stemming = threading.Lock()
+_stemmer = Stemmer.Stemmer("english", 0)
+
+
+def _normal_form(word: str) -> str:
+    """Return the form under which a case-folded word is indexed."""
+    if len(word) > TOKEN_CHARACTERS_MAX:
+        return _bounded(word)
+    if len(word) < 3 or word in STOP_WORDS or not (word.isascii() and word.isalpha()):
+        return word
+    with _stemming:  # one stemmer is not safe in several threads
+        return _stemmer.stemWord(word)
+
+
+def _bounded(token: str) -> str:
+    if len(token) <= TOKEN_CHARACTERS_MAX:
+        return token
+    digest = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    return f"{token[:_PREFIX_CHARACTERS]}_{digest}"

@@ -1,0 +1,128 @@
+"""Characters: which make up words, which stand alone, and what their accents fold to."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_UNSPACED_RANGES = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1100, 0x11FF),  # Hangul letters
+    (0x1780, 0x17FF),  # Khmer
+    (0x1950, 0x19DF),  # Tai Le, New Tai Lue
+    (0x1A20, 0x1AAF),  # Tai Tham
+    (0x1B00, 0x1B7F),  # Balinese
+    (0x2E80, 0x2FDF),  # radicals
+    (0x3005, 0x3007),  # ideographic iteration mark and zero
+    (0x3021, 0x3029),  # Hangzhou numerals
+    (0x3031, 0x3035),  # kana repeat marks
+    (0x3041, 0x3096),  # Hiragana
+    (0x3099, 0x309A),  # voicing marks
+    (0x309D, 0x309F),
+    (0x30A1, 0x30FA),  # Katakana
+    (0x30FC, 0x318F),  # Katakana length mark, Bopomofo, Hangul letters
+    (0x31A0, 0x31BF),  # Bopomofo
+    (0x31F0, 0x31FF),  # Katakana for Ainu
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),  # Han
+    (0xA000, 0xA4CF),  # Yi
+    (0xA960, 0xA97F),  # Hangul letters
+    (0xA980, 0xA9FF),  # Javanese, Myanmar
+    (0xAA60, 0xAA7F),  # Myanmar
+    (0xAC00, 0xD7FF),  # Hangul
+    (0xF900, 0xFAFF),  # Han
+    (0x1B000, 0x1B16F),  # historic kana
+    (0x20000, 0x3FFFF),  # Han
+)
+"""Scripts written without spaces between words, or (Hangul) with endings glued to them."""
+
+_ALONE_RANGES = ((0x2300, 0x23FF), (0x2600, 0x27BF), (0x2B00, 0x2BFF), (0x1F000, 0x1FBFF))
+"""Where the pictures are; other symbols (arrows, boxes, currency) separate words."""
+
+_ACCENTS = (
+    (0x0300, 0x036F),  # Latin, Greek, Cyrillic
+    (0x0591, 0x05C7),  # Hebrew points
+    (0x0640, 0x0640),  # Arabic tatweel
+    (0x064B, 0x065F),  # Arabic vowels
+    (0x0670, 0x0670),
+    (0x1AB0, 0x1AFF),
+    (0x1DC0, 0x1DFF),
+    (0x20D0, 0x20FF),
+    (0xFE00, 0xFE0F),  # variation selectors
+    (0x1F3FB, 0x1F3FF),  # skin tones
+    (0xE0100, 0xE01EF),  # variation selectors
+)
+"""Marks that people leave out; marks of other scripts are letters and stay."""
+
+_SPECIAL = {
+    0x2018: "'",
+    0x2019: "'",
+    0x02BC: "'",
+    0x2010: "-",
+    0x200B: " ",  # the zero width space separates words
+}
+
+
+def _is_within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= code <= last for first, last in ranges)
+
+
+def _class_of(ranges: tuple[tuple[int, int], ...]) -> str:
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+def _between(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Return the characters above ASCII that lie outside `ranges`, which ascend."""
+    starts = [0x80, *(last + 1 for _, last in ranges)]
+    ends = [*(first - 1 for first, _ in ranges), 0x10FFFF]
+    return tuple((start, end) for start, end in zip(starts, ends, strict=True) if start <= end)
+
+
+UNSPACED = _class_of(_UNSPACED_RANGES)
+"""The inside of a regular expression class: characters of scripts without spaces."""
+
+SPACED = "0-9A-Z_a-z" + _class_of(_between(_UNSPACED_RANGES))
+"""The same for all other characters that a folded text's words are made of."""
+
+
+class _Folding(dict[int, str]):
+    """What each character becomes, worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        folded = self[code] = _fold_character(code)
+        return folded
+
+
+def _fold_character(code: int) -> str:
+    character = chr(code)
+    if code < 0x80:
+        return character
+    if code in _SPECIAL:
+        return _SPECIAL[code]
+    category = unicodedata.category(character)
+    if _is_within(code, _ACCENTS) or category == "Cf":
+        return ""
+    if category[0] in "ZP" or category in {"Cc", "Cs"}:
+        return " "
+    if category[0] == "S":
+        return f" {character} " if _is_within(code, _ALONE_RANGES) else " "
+    return _without_accents(character)
+
+
+def _without_accents(character: str) -> str:
+    kept = [part for part in unicodedata.normalize("NFKD", character) if not _is_accent(part)]
+    return unicodedata.normalize("NFKC", "".join(kept))
+
+
+def _is_accent(character: str) -> bool:
+    return _is_within(ord(character), _ACCENTS)
+
+
+_FOLDING = _Folding()
+
+
+def fold(text: str) -> str:
+    """Return `text` without accents and invisible characters, spaces between what are no words."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", text).translate(_FOLDING)
