@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -47,9 +47,7 @@ class Settings(BaseModel):
         tuple[Toolset, ...], Field(min_length=1, description="MCP toolsets shown to clients.")
     ] = TOOLSETS
     log: Annotated[LogLevel, Field(description="Least severe level that is logged.")] = "info"
-    url: Annotated[
-        str | None, Field(description="Server that `engram mcp` relays to.")
-    ] = None
+    url: Annotated[str | None, Field(description="Server that `engram mcp` relays to.")] = None
     api_key: Annotated[str | None, Field(description="Key for that server.")] = None
 
     @field_validator("allowed_hosts", "toolsets", mode="before")
@@ -72,7 +70,12 @@ def load_settings(
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     from_environment = _from_environment(source)
     home = given.get("home") or from_environment.get("home") or _default_home(source)
-    merged = {**_from_file(Path(home)), **from_environment, **given, "home": Path(home).expanduser()}
+    merged = {
+        **_from_file(Path(home)),
+        **from_environment,
+        **given,
+        "home": Path(home).expanduser(),
+    }
     try:
         return Settings.model_validate(merged)
     except ValidationError as exc:
@@ -85,9 +88,14 @@ def to_environment(settings: Settings) -> dict[str, str]:
     variables = dict[str, str]()
     for name, value in settings:
         if value is not None:
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
-            variables[_shown(name)] = text
+            variables[_shown(name)] = _as_text(value)
     return variables
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(str(part) for part in cast("tuple[object, ...]", value))
+    return str(value)
 
 
 def _from_environment(source: Mapping[str, str]) -> dict[str, str]:

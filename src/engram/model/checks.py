@@ -30,9 +30,7 @@ def check_label(field: str, value: str | None, *, characters_max: int) -> None:
     if not value:
         raise InvalidRequestError("must not be empty", field=field)
     if len(value) > characters_max:
-        raise LimitExceededError(
-            field, limit=characters_max, actual=len(value), unit="characters"
-        )
+        raise LimitExceededError(field, limit=characters_max, actual=len(value), unit="characters")
     if value.isprintable():
         return
     for character in value:

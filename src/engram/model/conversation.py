@@ -185,9 +185,7 @@ class MessageQuery:
     around_sequence: int | None = None
 
     def __post_init__(self) -> None:
-        check_range(
-            "message_limit", self.message_limit, minimum=1, maximum=limits.MESSAGE_PAGE_MAX
-        )
+        check_range("message_limit", self.message_limit, minimum=1, maximum=limits.MESSAGE_PAGE_MAX)
         check_range("message_offset", self.message_offset, minimum=0, maximum=2**53)
         if self.around_sequence is not None:
             check_range("around_sequence", self.around_sequence, minimum=1, maximum=2**53)

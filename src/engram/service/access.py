@@ -36,9 +36,6 @@ TRUST = timedelta(milliseconds=500)
 TRUSTED_KEYS_MAX = 10_000
 """Keys remembered by one process."""
 
-LAST_USED_STEP = timedelta(minutes=1)
-"""`last_used_at` is not written more often than this for one key."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Trusted:

@@ -43,9 +43,7 @@ class Conversations:
         """Keep messages verbatim; they are durable and findable when this returns."""
         principal.require("write")
         store = await self._store.organization(principal.organization_id)
-        receipt = await store.append_messages(
-            request, actor=principal.actor, quota=principal.quota
-        )
+        receipt = await store.append_messages(request, actor=principal.actor, quota=principal.quota)
         self._background.notice(principal.organization_id)
         return await self._with_quota_warning(principal, store, receipt)
 

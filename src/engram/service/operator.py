@@ -37,9 +37,7 @@ class Operator:
         """Add an organisation with a first key."""
         control = self._store.control
         organization = await control.create_organization(draft, actor=OPERATOR)
-        key = await control.create_key(
-            organization.id, KeyDraft(name="first key"), actor=OPERATOR
-        )
+        key = await control.create_key(organization.id, KeyDraft(name="first key"), actor=OPERATOR)
         return organization, key
 
     async def list_organizations(self) -> tuple[Organization, ...]:

@@ -52,9 +52,7 @@ class OrganizationStore(Protocol):
         """The organisation this store was opened for."""
         ...
 
-    async def create_conversation(
-        self, draft: ConversationDraft, *, actor: str
-    ) -> ConversationId:
+    async def create_conversation(self, draft: ConversationDraft, *, actor: str) -> ConversationId:
         """Store an empty conversation and its audit row."""
         ...
 

@@ -131,9 +131,9 @@ class Search(Request):
     before: AwareDatetime | None = None
     kinds: Annotated[list[Kind], Field(min_length=1)] = list(KINDS)
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
-    token_budget: Annotated[
-        int, Field(ge=limits.TOKEN_BUDGET_MIN, le=limits.TOKEN_BUDGET_MAX)
-    ] = 2000
+    token_budget: Annotated[int, Field(ge=limits.TOKEN_BUDGET_MIN, le=limits.TOKEN_BUDGET_MAX)] = (
+        2000
+    )
     detail: Annotated[
         Detail, Field(description="The best messages, whole windows, or handles without text.")
     ] = "messages"
