@@ -85,3 +85,15 @@ BACKFILL_BATCH_MAX = 1_000
 
 OPEN_ORGANIZATIONS_MAX = 64
 """Organisation files held open; each costs a few file descriptors and page caches."""
+
+STORE_BUSY_S = 30
+"""How long a process waits for another that writes the same file before it gives up."""
+
+WRITES_PER_COMMIT_MAX = 256
+"""Pieces of work that share one commit; more would keep the first waiting."""
+
+READER_THREADS_MAX = 8
+"""Reads that run at once in one process."""
+
+IDLE_READERS_MAX = 4
+"""Read connections kept open for each file; each may cost its page cache."""

@@ -1,0 +1,89 @@
+"""Bring a file's schema forward by numbered SQL files, each in one transaction with its number.
+
+The number is SQLite's `user_version`, which is part of the transaction. A process that finds work
+to do takes the write lock and looks again, so that two of them never do the same step.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from engram.errors import StoreNewerError
+
+FileKind = Literal["control", "organization"]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step from the version before it."""
+
+    version: int
+    name: str
+    sql: str
+
+
+@cache
+def load_migrations(kind: FileKind) -> tuple[Migration, ...]:
+    """Return every step of a kind of file, in order."""
+    folder = files("engram.storage.sqlite") / "migrations" / kind
+    steps = sorted(
+        (
+            Migration(int(entry.name[:4]), entry.name, entry.read_text(encoding="utf-8"))
+            for entry in folder.iterdir()
+            if entry.name.endswith(".sql")
+        ),
+        key=lambda step: step.version,
+    )
+    numbers = [step.version for step in steps]
+    if numbers != list(range(1, len(steps) + 1)):
+        raise ValueError(f"{kind} migrations are not numbered 1, 2, 3 …: {numbers}")
+    return tuple(steps)
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
+    """Apply the steps the file lacks; on a file that lacks none, only read.
+
+    Raises:
+        StoreNewerError: the file has steps this program does not know.
+    """
+    for step in steps[_version(connection, steps) :]:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if _version(connection, steps) < step.version:
+                run_script(connection, step.sql)
+                connection.execute(f"PRAGMA user_version = {step.version}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+
+def run_script(connection: sqlite3.Connection, script: str) -> None:
+    """Run a script's statements in the present transaction, which `executescript` would commit."""
+    for statement in _statements(script):
+        connection.execute(statement)
+
+
+def _version(connection: sqlite3.Connection, steps: Sequence[Migration]) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(steps):
+        raise StoreNewerError(
+            f"the store has schema version {version}, this Engram knows {len(steps)}: upgrade it"
+        )
+    return version
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for piece in script.split(";")[:-1]:
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement:
+        raise ValueError(f"unfinished statement: {statement}")
