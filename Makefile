@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := src tests bench tools
+GENERATED := $(wildcard docs/reference/*.md)
+COG := $(BIN)/cog -I . -P
 
 # The package index decides nothing at check time: no look-up of newer releases.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -48,12 +50,12 @@ lint: .venv/installed-dev  ## every check but the tests
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/cog -P --check --check-fail-msg="run make fix" $(wildcard docs/reference/*.md)
+	$(COG) --check --check-fail-msg="run make fix" $(GENERATED)
 
 fix: .venv/installed-dev  ## format, apply safe fixes, regenerate the documentation
 	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
-	$(BIN)/cog -P -r $(wildcard docs/reference/*.md)
+	$(COG) -r $(GENERATED)
 
 coverage: .venv/installed-dev  ## the tests with branch coverage
 	$(BIN)/coverage erase

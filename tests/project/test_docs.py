@@ -1,0 +1,43 @@
+"""What a user can meet is documented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from engram import limits
+from engram.settings import PREFIX, Settings
+from tools import docs
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def undocumented(names: Iterable[str], *, page: str) -> list[str]:
+    text = (REFERENCE / page).read_text()
+    return [name for name in names if f"`{name}`" not in text]
+
+
+def test_every_limit_is_documented_with_its_reason() -> None:
+    names = {name for name in vars(limits) if name.isupper()}
+
+    assert names == {name for name, _, reason in docs.read_limits() if reason}
+    assert [] == undocumented(names, page="limits.md")
+
+
+def test_every_error_code_is_documented() -> None:
+    codes = [error.code for error in docs.all_errors()]
+
+    assert [] == undocumented(codes, page="errors.md")
+
+
+def test_no_two_errors_share_a_code() -> None:
+    codes = [error.code for error in docs.all_errors()]
+
+    assert len(codes) == len(set(codes))
+
+
+def test_every_setting_is_documented_with_a_description() -> None:
+    assert [] == [name for name, field in Settings.model_fields.items() if not field.description]
+    assert [] == undocumented(
+        (PREFIX + name.upper() for name in Settings.model_fields), page="settings.md"
+    )
