@@ -54,9 +54,9 @@ def quality(report: dict[str, Any]) -> Figures:
 def regressions(measured: Figures, baseline: Figures) -> list[str]:
     """Return a line for each figure that is lower than the baseline by more than is allowed."""
     return [
-        f"{name}: {measured[name]:.2f}, baseline {value:.2f}"
+        f"{name}: {found:.2f}, baseline {value:.2f}"
         for name, value in baseline.items()
-        if measured.get(name, 0.0) < value - REGRESSION_POINTS_MAX
+        if (found := measured.get(name, 0.0)) < value - REGRESSION_POINTS_MAX
     ]
 
 
