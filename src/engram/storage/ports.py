@@ -232,7 +232,11 @@ class ControlStore(Protocol):
         ...
 
     async def list_keys(self, organization_id: OrganizationId) -> tuple[ApiKey, ...]:
-        """Return the organisation's keys, revoked ones included, oldest first."""
+        """Return the organisation's keys, revoked ones included, oldest first.
+
+        Raises:
+            NotFoundError: there is no such organisation.
+        """
         ...
 
     async def revoke_key(

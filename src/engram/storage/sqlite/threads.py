@@ -6,6 +6,7 @@ sixteen callers at once.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,8 @@ from typing import TypeVar
 from engram.storage.sqlite.handoff import Ticket, deliver
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class WorkerThreads:
@@ -34,7 +37,7 @@ class WorkerThreads:
         return await ticket.future
 
     def start(self, job: Callable[[], None]) -> None:
-        """Run `job`, which must not raise, without waiting for it."""
+        """Run `job` without waiting for it; a failure goes to the log."""
         self._jobs.put(job)
         if not self._idle.acquire(blocking=False):
             self._add_thread()
@@ -58,7 +61,10 @@ class WorkerThreads:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            try:
+                job()
+            except Exception:
+                logger.exception("a job that nobody waits for failed")
             self._idle.release()
 
 

@@ -1,0 +1,51 @@
+-- The control file `engram.db` as its migrations leave it. Times are microseconds since 1970.
+
+CREATE TABLE organization (
+    number          INTEGER PRIMARY KEY AUTOINCREMENT, -- in the organisation's own file; never reused
+    organization_id TEXT    NOT NULL UNIQUE,
+    name            TEXT    NOT NULL,
+    is_local        INTEGER NOT NULL CHECK (is_local IN (0, 1)),
+    messages_max    INTEGER,                           -- quota; NULL is without bound
+    bytes_max       INTEGER,
+    has_file        INTEGER NOT NULL DEFAULT 0 CHECK (has_file IN (0, 1)), -- a missing file is then a loss
+    created_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX organization_local ON organization (is_local) WHERE is_local = 1;
+
+-- Deleted organisations whose files are still to be removed.
+CREATE TABLE removal (
+    number          INTEGER PRIMARY KEY,
+    organization_id TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE api_key (
+    number          INTEGER PRIMARY KEY AUTOINCREMENT,
+    key_id          TEXT    NOT NULL UNIQUE,
+    organization_id TEXT    NOT NULL REFERENCES organization (organization_id) ON DELETE CASCADE,
+    name            TEXT    NOT NULL,
+    secret_hash     TEXT    NOT NULL UNIQUE,           -- SHA-256 in hex; the secret is not kept
+    prefix          TEXT    NOT NULL,
+    scopes          TEXT    NOT NULL,                  -- separated by spaces
+    created_at      INTEGER NOT NULL,
+    expires_at      INTEGER,
+    revoked_at      INTEGER,
+    last_used_at    INTEGER
+) STRICT;
+
+CREATE INDEX api_key_organization ON api_key (organization_id, number);
+
+-- Outlives the organisation it speaks of.
+CREATE TABLE audit (
+    number          INTEGER PRIMARY KEY AUTOINCREMENT,
+    audit_id        TEXT    NOT NULL UNIQUE,
+    organization_id TEXT    NOT NULL,
+    at              INTEGER NOT NULL,
+    actor           TEXT    NOT NULL,
+    action          TEXT    NOT NULL,
+    subject         TEXT,
+    details         TEXT    NOT NULL                   -- a JSON object
+) STRICT;
+
+CREATE INDEX audit_organization ON audit (organization_id, at, number);
+CREATE INDEX audit_at ON audit (at, number);

@@ -1,0 +1,115 @@
+"""A whole installation in one directory: the control file, and a file for each organisation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from engram import limits
+from engram.clock import Clock, IdSource
+from engram.model.ids import OrganizationId
+from engram.storage.sqlite.catalog import FileCatalog
+from engram.storage.sqlite.control import SqliteControlStore
+from engram.storage.sqlite.directory import make_directory
+from engram.storage.sqlite.failures import translated_failures
+from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.organization import SqliteOrganizationStore
+from engram.storage.sqlite.organization_files import OrganizationFiles
+from engram.storage.sqlite.threads import WorkerThreads
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenOrganization:
+    file: SqliteFile
+    store: SqliteOrganizationStore
+
+
+class SqliteStore:
+    """The `Store` of a directory."""
+
+    def __init__(self, directory: Path, *, clock: Clock, ids: IdSource) -> None:
+        self._folder = directory / "orgs"
+        self._clock = clock
+        self._ids = ids
+        self._threads = WorkerThreads(limits.READER_THREADS_MAX)
+        self._control_file = SqliteFile(
+            directory / "engram.db", kind="control", threads=self._threads
+        )
+        self._files = OrganizationFiles(
+            self._folder, catalog=FileCatalog(self._control_file), threads=self._threads
+        )
+        self._control = SqliteControlStore(
+            self._control_file, clock=clock, ids=ids, remove_files=self._files.remove_deleted
+        )
+        self._is_open = False
+        self._lock = threading.Lock()
+        self._organizations: OrderedDict[OrganizationId, _OpenOrganization] = OrderedDict()
+        self._opening: dict[
+            tuple[asyncio.AbstractEventLoop, OrganizationId],
+            asyncio.Task[SqliteOrganizationStore],
+        ] = {}
+
+    @property
+    def control(self) -> SqliteControlStore:
+        return self._control
+
+    async def open(self) -> None:
+        if self._is_open:
+            return
+        await self._threads.run(partial(_make_folder, self._folder))
+        await self._control_file.open(create=True)
+        await self._files.remove_deleted()
+        self._is_open = True
+
+    async def organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
+        with self._lock:
+            found = self._organizations.get(organization_id)
+            if found is not None and not found.file.is_gone:
+                self._organizations.move_to_end(organization_id)
+                return found.store
+        return await self._open_once(organization_id)
+
+    async def close(self) -> None:
+        with self._lock:
+            organizations = [*self._organizations.values()]
+            self._organizations.clear()
+        for organization in organizations:
+            await organization.file.close()
+        await self._control_file.close()
+        await asyncio.to_thread(self._threads.stop)
+
+    async def _open_once(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
+        """Open an organisation, together with everyone who asks for it meanwhile."""
+        key = (asyncio.get_running_loop(), organization_id)
+        task = self._opening.get(key)
+        if task is None:
+            task = asyncio.create_task(self._open_organization(organization_id))
+            self._opening[key] = task
+            task.add_done_callback(lambda _: self._opening.pop(key))
+        # Shielded: one waiter's cancellation is not the others'.
+        return await asyncio.shield(task)
+
+    async def _open_organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
+        file, owner = await self._files.open(organization_id)
+        store = SqliteOrganizationStore(file, owner, clock=self._clock, ids=self._ids)
+        self._keep(organization_id, _OpenOrganization(file, store))
+        return store
+
+    def _keep(self, organization_id: OrganizationId, opened: _OpenOrganization) -> None:
+        """Remember an open organisation; let the one longest unused rest, if there are many."""
+        with self._lock:
+            replaced = [self._organizations.pop(organization_id, None)]
+            self._organizations[organization_id] = opened
+            while len(self._organizations) > limits.OPEN_ORGANIZATIONS_MAX:
+                replaced.append(self._organizations.popitem(last=False)[1])
+        for organization in filter(None, replaced):
+            self._threads.start(organization.file.rest)
+
+
+def _make_folder(folder: Path) -> None:
+    with translated_failures():
+        make_directory(folder)
