@@ -26,13 +26,13 @@ help:  ## list the targets
 
 .venv/installed: requirements.lock pyproject.toml | .venv/pyvenv.cfg
 	@echo "Installing what Engram needs into .venv (once) …"
-	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@$(BIN)/python -m pip install -qq --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
 .venv/installed-dev: requirements-dev.lock .venv/installed
 	@echo "Installing the developer tools into .venv (once) …"
-	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	@$(BIN)/python -m pip install -qq --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
 # --- use ----------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ serve: .venv/installed  ## set up and run the server (ENGRAM_* variables apply)
 	@exec $(BIN)/engram serve $(ARGS)
 
 test: .venv/installed-dev  ## set up and pass the tests
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --inline-snapshot=disable $(ARGS)
 
 # --- checks -------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ fix: .venv/installed-dev  ## format, apply safe fixes, regenerate the documentat
 
 coverage: .venv/installed-dev  ## the tests with branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n auto $(ARGS)
+	$(BIN)/coverage run -m pytest -n auto --inline-snapshot=disable $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
@@ -78,7 +78,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 lock: .venv/pyvenv.cfg  ## renew requirements.lock and requirements-dev.lock
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install -qq uv
 	$(LOCK) --group build pyproject.toml --output-file requirements.lock
 	$(LOCK) --group dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
 
