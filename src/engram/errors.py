@@ -3,6 +3,7 @@
 EngramError
   InvalidRequestError        the caller can fix it; names the field
     LimitExceededError       a bound of `engram.limits`; names the bound
+      RequestTooLargeError   the call as a whole passes its bound
   UnauthenticatedError       missing, malformed, unknown, revoked or expired: one answer
   AccessDeniedError          the key lacks a scope
   NotFoundError              absent, or not yours: same words
@@ -62,6 +63,12 @@ class LimitExceededError(InvalidRequestError):
         self.unit = unit
 
 
+class RequestTooLargeError(LimitExceededError):
+    """The call is larger than one call may be."""
+
+    code = "request_too_large"
+
+
 class UnauthenticatedError(EngramError):
     """A valid API key is required."""
 
@@ -100,9 +107,10 @@ class RateLimitedError(EngramError):
 
     code = "rate_limited"
 
-    def __init__(self, *, retry_after_s: float) -> None:
+    def __init__(self, *, retry_after_s: float, limit: int) -> None:
         super().__init__()
         self.retry_after_s = retry_after_s
+        self.limit = limit
 
 
 class QuotaExceededError(EngramError):

@@ -14,6 +14,9 @@ MESSAGES_PER_CALL_MAX = 200
 CALL_BYTES_MAX = 32_000_000
 """A request body is held in memory while it is parsed."""
 
+BODY_BYTES_MAX = 100_000_000
+"""JSON spells text in up to three times its bytes (`\\u00e9` for two), so a full call still fits."""
+
 METADATA_BYTES_MAX = 65_536
 """Metadata describes; content belongs into messages."""
 
@@ -52,6 +55,9 @@ TOKEN_BUDGET_MAX = 100_000
 
 MESSAGE_PAGE_MAX = 500
 """Messages returned by one `get_conversation`."""
+
+WHOLE_NUMBER_MAX = 2**53
+"""Larger whole numbers are not exact in every client."""
 
 CONVERSATION_PAGE_MAX = 100
 """Conversations returned by one `list_conversations`."""
@@ -97,3 +103,12 @@ READER_THREADS_MAX = 8
 
 IDLE_READERS_MAX = 4
 """Read connections kept open for each file; each may cost its page cache."""
+
+RESOURCES_PAGE = 50
+"""Conversations in one page of the MCP resource listing: people pick from it by eye."""
+
+TRANSCRIPT_CHARACTERS_MAX = 100_000
+"""A conversation read as an MCP resource goes into a context window whole."""
+
+SSE_SESSIONS_MAX = 1_000
+"""Open legacy SSE connections of one process; each holds a task and a socket."""

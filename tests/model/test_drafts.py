@@ -104,7 +104,7 @@ def test_a_call_of_too_many_bytes_is_refused() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         AppendRequest(messages=(large,) * 4)
 
-    assert (caught.value.field, caught.value.code) == ("messages", "limit_exceeded")
+    assert (caught.value.field, caught.value.code) == ("messages", "request_too_large")
 
 
 @pytest.mark.parametrize("content", ["", "\x00", "\r", "\x1b[31mred\x1b[0m", "a\u202eb", "🦝"])

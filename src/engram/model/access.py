@@ -36,7 +36,7 @@ class Quota:
         for bound in ("messages_max", "bytes_max"):
             value = getattr(self, bound)
             if value is not None:
-                check_range(bound, value, minimum=0, maximum=2**53)
+                check_range(bound, value, minimum=0, maximum=limits.WHOLE_NUMBER_MAX)
 
     @property
     def is_unbounded(self) -> bool:

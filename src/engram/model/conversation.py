@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from engram import limits
-from engram.errors import InvalidRequestError, LimitExceededError
+from engram.errors import InvalidRequestError, LimitExceededError, RequestTooLargeError
 from engram.model.checks import (
     check_label,
     check_metadata,
@@ -87,7 +87,7 @@ class AppendRequest:
             )
         size = sum(len(message.content.encode()) for message in self.messages)
         if size > limits.CALL_BYTES_MAX:
-            raise LimitExceededError(
+            raise RequestTooLargeError(
                 "messages", limit=limits.CALL_BYTES_MAX, actual=size, unit="bytes"
             )
         check_label(
@@ -156,7 +156,7 @@ class ConversationQuery:
 
     def __post_init__(self) -> None:
         check_range("limit", self.limit, minimum=1, maximum=limits.CONVERSATION_PAGE_MAX)
-        check_range("offset", self.offset, minimum=0, maximum=2**53)
+        check_range("offset", self.offset, minimum=0, maximum=limits.WHOLE_NUMBER_MAX)
         if self.sort not in get_args(ConversationSort):
             raise InvalidRequestError(
                 f"must be one of {', '.join(get_args(ConversationSort))}", field="sort"
@@ -186,9 +186,16 @@ class MessageQuery:
 
     def __post_init__(self) -> None:
         check_range("message_limit", self.message_limit, minimum=1, maximum=limits.MESSAGE_PAGE_MAX)
-        check_range("message_offset", self.message_offset, minimum=0, maximum=2**53)
+        check_range(
+            "message_offset", self.message_offset, minimum=0, maximum=limits.WHOLE_NUMBER_MAX
+        )
         if self.around_sequence is not None:
-            check_range("around_sequence", self.around_sequence, minimum=1, maximum=2**53)
+            check_range(
+                "around_sequence",
+                self.around_sequence,
+                minimum=1,
+                maximum=limits.CONVERSATION_MESSAGES_MAX,
+            )
             if self.message_offset:
                 raise InvalidRequestError(
                     "give either message_offset or around_sequence", field="around_sequence"

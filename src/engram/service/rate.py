@@ -50,7 +50,9 @@ class RateLimiter:
             return None
         bucket = self._filled_bucket(key)
         if bucket.tokens < 1:
-            raise RateLimitedError(retry_after_s=(1 - bucket.tokens) / self._rate)
+            raise RateLimitedError(
+                retry_after_s=(1 - bucket.tokens) / self._rate, limit=int(self._capacity)
+            )
         bucket.tokens -= 1
         missing = self._capacity - bucket.tokens
         return RateState(

@@ -5,13 +5,12 @@ Field descriptions are read by models at work; they are short because every clie
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from engram import limits
-from engram.errors import InvalidRequestError
+from engram.errors import InvalidRequestError, LimitExceededError
 from engram.model.access import KEY_SCOPES, KeyDraft, KeyScope, OrganizationDraft, Quota
 from engram.model.conversation import (
     DEFAULT_PROJECT,
@@ -168,9 +167,14 @@ class MessagePageQuery(Request):
     """Which messages of a conversation to read."""
 
     message_limit: Annotated[int, Field(ge=1, le=limits.MESSAGE_PAGE_MAX)] = 100
-    message_offset: Annotated[int, Field(ge=0)] = 0
+    message_offset: Annotated[int, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = 0
     around_sequence: Annotated[
-        int | None, Field(ge=1, description="Centre the page on this message.")
+        int | None,
+        Field(
+            ge=1,
+            le=limits.CONVERSATION_MESSAGES_MAX,
+            description="Centre the page on this message.",
+        ),
     ] = None
 
     def to_query(self, conversation_id: str) -> MessageQuery:
@@ -191,7 +195,7 @@ class GetConversation(MessagePageQuery):
 
 class ListConversations(Request):
     limit: Annotated[int, Field(ge=1, le=limits.CONVERSATION_PAGE_MAX)] = 20
-    offset: Annotated[int, Field(ge=0)] = 0
+    offset: Annotated[int, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = 0
     agent_id: Name | None = None
     project: Project | None = None
     tags: Annotated[Tags, Field(description="All must match.")] = []
@@ -229,8 +233,8 @@ class CreateKey(Request):
 
 class CreateOrganization(Request):
     name: Name
-    messages_max: Annotated[int | None, Field(ge=0)] = None
-    bytes_max: Annotated[int | None, Field(ge=0)] = None
+    messages_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = None
+    bytes_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = None
 
     def to_model(self) -> OrganizationDraft:
         quota = Quota(messages_max=self.messages_max, bytes_max=self.bytes_max)
@@ -243,15 +247,24 @@ class BackfillCompress(Request):
 
 class AuditQuery(Request):
     limit: Annotated[int, Field(ge=1, le=limits.AUDIT_PAGE_MAX)] = 100
-    before: datetime | None = None
+    before: AwareDatetime | None = None
 
 
 def invalid_request(exc: ValidationError) -> InvalidRequestError:
     """Return what pydantic found first, as our error: the field's path and what it must be."""
-    error = exc.errors(include_url=False, include_input=False)[0]
-    path = ""
-    for part in error["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
-    if error["type"] == "extra_forbidden":
-        return InvalidRequestError("is not a known argument", field=path.lstrip("."))
-    return InvalidRequestError(error["msg"], field=path.lstrip(".") or None)
+    error = exc.errors(include_url=False)[0]
+    field = _path(error["loc"])
+    match error["type"]:
+        case "extra_forbidden":
+            return InvalidRequestError("is not a known argument", field=field)
+        case "too_long" | "string_too_long":
+            unit = "characters" if error["type"] == "string_too_long" else "items"
+            bound, actual = error.get("ctx", {})["max_length"], len(error["input"])
+            return LimitExceededError(field, limit=bound, actual=actual, unit=unit)
+        case _:
+            return InvalidRequestError(error["msg"], field=field or None)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).lstrip(".")
