@@ -1,0 +1,47 @@
+"""Run the benchmarks and print each figure beside its floor.
+
+    python -m bench [--quick] [NAME …]
+
+A figure outside its bound ends it with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from bench.figures import Figure, save
+
+BENCHMARKS = ("start", "appends", "search", "size")
+
+Measure = Callable[..., Sequence[Figure]]
+
+
+def main() -> int:
+    """Return the exit status."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        default=BENCHMARKS,
+        metavar="NAME",
+        help="start, appends, search or size",
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller stores, rougher figures")
+    arguments = parser.parse_args()
+    missed = 0
+    for name in arguments.names:
+        measure = cast("Measure", importlib.import_module(f"bench.{name}").measure)
+        figures = measure(quick=arguments.quick)
+        save(figures, name=name)
+        for figure in figures:
+            print(figure.line(), flush=True)
+            missed += not figure.is_reached
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

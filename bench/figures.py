@@ -1,0 +1,57 @@
+"""A measured figure beside its floor, and the table of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+RESULTS = Path(__file__).with_name("results")
+
+Direction = Literal["at least", "at most"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What was measured, what it is compared with, and the bound of their ratio."""
+
+    name: str
+    value: float
+    unit: str
+    floor: float
+    floor_name: str
+    direction: Direction
+    bound: float | None
+    """None for a figure that is only reported."""
+
+    @property
+    def ratio(self) -> float:
+        """Return the figure in units of its floor."""
+        return self.value / self.floor
+
+    @property
+    def is_reached(self) -> bool:
+        """Return whether the ratio is within its bound."""
+        if self.bound is None:
+            return True
+        return (
+            self.ratio >= self.bound if self.direction == "at least" else self.ratio <= self.bound
+        )
+
+    def line(self) -> str:
+        """Return the figure as one line of text."""
+        bound = "" if self.bound is None else f", {self.direction} {self.bound:g}"
+        verdict = "" if self.is_reached else "   MISSED"
+        return (
+            f"{self.name}: {self.value:,.2f} {self.unit}; "
+            f"{self.floor_name}: {self.floor:,.2f}; ratio {self.ratio:.2f}{bound}{verdict}"
+        )
+
+
+def save(figures: Iterable[Figure], *, name: str) -> None:
+    """Write figures where the next run and other tools can read them."""
+    RESULTS.mkdir(exist_ok=True)
+    rows: Sequence[dict[str, object]] = [asdict(figure) for figure in figures]
+    (RESULTS / f"{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
