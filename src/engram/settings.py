@@ -98,6 +98,12 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
+def allows_color(environment: Mapping[str, str] | None = None) -> bool:
+    """Return whether a terminal may get colours (https://no-color.org)."""
+    source = os.environ if environment is None else environment
+    return not source.get("NO_COLOR") and source.get("TERM") != "dumb"
+
+
 def _from_environment(source: Mapping[str, str]) -> dict[str, str]:
     given = dict[str, str]()
     for variable, value in source.items():

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from engram import limits
 from engram.model.access import (
+    KEY_SCOPES,
     OPERATOR,
     KeyDraft,
     NewKey,
     Organization,
     OrganizationDraft,
+    Principal,
 )
 from engram.model.checks import check_range
 from engram.model.ids import OrganizationId
 from engram.model.status import BackfillReport, Counters, Coverage
+from engram.retrieval.pipeline import WORDS_ONLY
 from engram.storage.ports import OrganizationStore, Store
 
 
@@ -39,6 +42,20 @@ class Operator:
         organization = await control.create_organization(draft, actor=OPERATOR)
         key = await control.create_key(organization.id, KeyDraft(name="first key"), actor=OPERATOR)
         return organization, key
+
+    async def act_for(self, organization_id: OrganizationId) -> Principal:
+        """Return the credential with which the operator acts for one organisation.
+
+        Raises:
+            NotFoundError: there is none of that id.
+        """
+        organization = await self._store.control.get_organization(organization_id)
+        return Principal(
+            organization_id=organization.id,
+            actor=OPERATOR,
+            scopes=frozenset(KEY_SCOPES),
+            quota=organization.quota,
+        )
 
     async def list_organizations(self) -> tuple[Organization, ...]:
         """Return every organisation, oldest first."""
@@ -84,6 +101,11 @@ class Operator:
                 OrganizationStats(organization=organization, counters=await store.counters())
             )
         return tuple(stats)
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What searches have to do without."""
+        return (WORDS_ONLY,)
 
     async def ping(self) -> None:
         """Really read the store; raise what a request would meet."""

@@ -1,0 +1,112 @@
+"""The tree of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from engram.transport.cli import (
+    append,
+    conversations,
+    facts,
+    keys,
+    mcp,
+    organizations,
+    search,
+    serve,
+    upkeep,
+)
+
+EXAMPLES = """\b
+Examples:
+  engram serve                          run the server; shows a key once
+  claude mcp add engram -- engram mcp   a memory for Claude Code, no server
+  engram conversations append "The demo is on Friday"
+  engram search "when is the demo?"
+\b
+The store is one directory: --home, ENGRAM_HOME, or the XDG data directory.
+With --json, which every command takes, stdout holds the answer alone.
+Exit status: 0 done, 1 failed or found something wrong, 2 a mistaken call.
+"""
+
+
+def build_app() -> typer.Typer:
+    """Return the command line with all its commands."""
+    app = _group("Memory for AI agents: kept verbatim, found again.", epilog=EXAMPLES)
+    app.callback()(_root)
+    app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+    app.command("mcp", epilog=mcp.EXAMPLES)(mcp.mcp)
+    app.command("search", epilog=search.EXAMPLES)(search.search)
+    app.add_typer(_conversations(), name="conversations")
+    app.add_typer(_organizations(), name="orgs")
+    app.add_typer(_keys(), name="keys")
+    app.command("status", epilog=upkeep.STATUS_EXAMPLES)(upkeep.status)
+    app.command("doctor", epilog=upkeep.DOCTOR_EXAMPLES)(upkeep.doctor)
+    app.command("reindex", epilog=upkeep.REINDEX_EXAMPLES)(upkeep.reindex)
+    app.command("limits", epilog=facts.LIMITS_EXAMPLES)(facts.limits)
+    app.command("version", epilog=facts.VERSION_EXAMPLES)(facts.version)
+    return app
+
+
+def run_app(arguments: Sequence[str]) -> None:
+    """Run the command that `arguments` name; exits with its status."""
+    # Not by calling the app: that would install a hook which prints tracebacks in its own way.
+    typer.main.get_command(build_app()).main(args=list(arguments), prog_name="engram")
+
+
+def _conversations() -> typer.Typer:
+    group = _group("Keep, read and remove conversations.")
+    group.command("list", epilog=conversations.LIST_EXAMPLES)(conversations.list_conversations)
+    group.command("show", epilog=conversations.SHOW_EXAMPLES)(conversations.show_conversation)
+    group.command("create", epilog=conversations.CREATE_EXAMPLES)(conversations.create_conversation)
+    group.command("append", epilog=append.EXAMPLES)(append.append)
+    group.command("delete", epilog=conversations.DELETE_EXAMPLES)(conversations.delete_conversation)
+    return group
+
+
+def _organizations() -> typer.Typer:
+    group = _group("Manage the organisations of this store, as its operator.")
+    group.command("list", epilog=organizations.LIST_EXAMPLES)(organizations.list_organizations)
+    group.command("create", epilog=organizations.CREATE_EXAMPLES)(organizations.create_organization)
+    group.command("delete", epilog=organizations.DELETE_EXAMPLES)(organizations.delete_organization)
+    return group
+
+
+def _keys() -> typer.Typer:
+    group = _group("Manage API keys, as the operator of this store.")
+    group.command("list", epilog=keys.LIST_EXAMPLES)(keys.list_keys)
+    group.command("create", epilog=keys.CREATE_EXAMPLES)(keys.create_key)
+    group.command("revoke", epilog=keys.REVOKE_EXAMPLES)(keys.revoke_key)
+    return group
+
+
+def _group(help_text: str, *, epilog: str | None = None) -> typer.Typer:
+    # Plain help: it is quick, fits any terminal and can be pasted into documents.
+    return typer.Typer(
+        help=help_text,
+        epilog=epilog,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+
+
+def _show_version(value: bool) -> None:  # noqa: FBT001 typer passes the option's value
+    if value:
+        from engram import __version__
+
+        typer.echo(f"engram {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+]
+
+
+def _root(*, version: Version = False) -> None:
+    """The options of `engram` itself."""

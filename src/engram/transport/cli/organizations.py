@@ -1,0 +1,120 @@
+"""`engram orgs`: the organisations of this store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engram.transport.cli.confirming import Yes, confirm
+from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.options import parse, shared_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engram.transport.answers import OrganizationCreated, OrganizationView
+
+LIST_EXAMPLES = """\b
+Examples:
+  engram orgs list
+  engram orgs list --json | jq -r '.organizations[].id'
+"""
+
+CREATE_EXAMPLES = """\b
+Examples:
+  engram orgs create acme
+  engram orgs create trial --messages-max 10000 --bytes-max 50000000
+"""
+
+DELETE_EXAMPLES = """\b
+Examples:
+  engram orgs delete org_…
+  engram orgs delete org_… --yes
+"""
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")]
+MessagesMax = Annotated[int | None, typer.Option(min=0, help="Messages it may keep.")]
+BytesMax = Annotated[int | None, typer.Option(min=0, help="Bytes of content it may keep.")]
+OrganizationArgument = Annotated[
+    str, typer.Argument(metavar="ORGANISATION", help="The organisation's id.")
+]
+
+
+@shared_options
+def list_organizations(invocation: Invocation) -> None:
+    """List the organisations of this store, oldest first."""
+    from engram.transport.answers import organization_view
+
+    found = invocation.run(lambda service: service.operator.list_organizations())
+    views = [organization_view(organization) for organization in found]
+    invocation.show({"organizations": views}, lambda: _print_list(views))
+
+
+@shared_options
+def create_organization(
+    invocation: Invocation,
+    name: Name,
+    *,
+    messages_max: MessagesMax = None,
+    bytes_max: BytesMax = None,
+) -> None:
+    """Add an organisation and print its first key, this once."""
+    from engram.transport.requests import CreateOrganization
+
+    draft = parse(
+        CreateOrganization, name=name, messages_max=messages_max, bytes_max=bytes_max
+    ).to_model()
+    organization, key = invocation.run(lambda service: service.operator.create_organization(draft))
+    answer: OrganizationCreated = {"organization_id": organization.id, "api_key": key.secret}
+    invocation.show(answer, lambda: _print_created(answer))
+
+
+@shared_options
+def delete_organization(
+    invocation: Invocation, organization: OrganizationArgument, *, yes: Yes = False
+) -> None:
+    """Remove an organisation, its keys and everything it stored; this cannot be undone."""
+    from engram.model.ids import OrganizationId
+    from engram.transport.cli.output import say
+
+    confirm(f"Delete {organization}, its keys and all it stored, for good?", yes=yes)
+    invocation.run(
+        lambda service: service.operator.delete_organization(OrganizationId(organization))
+    )
+    answer = {"deleted": True, "organization_id": organization}
+    invocation.show(answer, lambda: say(f"deleted {organization}"))
+
+
+def _print_list(views: Sequence[OrganizationView]) -> None:
+    from engram.transport.cli.moments import short_time
+    from engram.transport.cli.output import notice, show_table
+
+    if not views:
+        notice("no organisation yet: the first use of this store makes the local one")
+        return
+    show_table(
+        ("ID", "NAME", "CREATED", "MESSAGES AT MOST", "BYTES AT MOST"),
+        (
+            (
+                view["id"],
+                view["name"] + (" (this machine's)" if view["is_local"] else ""),
+                short_time(view["created_at"]),
+                _bound(view["messages_max"]),
+                _bound(view["bytes_max"]),
+            )
+            for view in views
+        ),
+    )
+
+
+def _print_created(answer: OrganizationCreated) -> None:
+    from engram.transport.cli.output import notice, say
+
+    say(answer["organization_id"])
+    say(answer["api_key"])
+    notice("the key is shown this once; `engram keys create --org …` makes another")
+
+
+def _bound(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

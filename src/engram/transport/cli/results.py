@@ -1,0 +1,72 @@
+"""A search's answer as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from engram.transport.cli.output import notice, paint, say
+from engram.transport.cli.transcript import INDENT, print_message
+from engram.transport.cli.visible import visible, visible_line
+
+if TYPE_CHECKING:
+    from engram.transport.answers import FoundMessageView, SearchAnswered, SearchResultView
+
+_DEGRADED = {"words_only": "searched by words only: there is no embedder"}
+
+
+def print_answer(answer: SearchAnswered) -> None:
+    """Print the results, and on stderr what they cost and what is missing."""
+    for rank, result in enumerate(answer["results"], start=1):
+        _print_result(rank, result)
+        say()
+    notice(_summary(answer))
+
+
+def _print_result(rank: int, result: SearchResultView) -> None:
+    title = visible_line(result["conversation_title"] or "untitled")
+    tags = "".join(f" [{visible_line(tag)}]" for tag in result["tags"])
+    span = f"#{result['start_sequence']}-{result['end_sequence']}"
+    facts = paint(f"{result['score']:.2f}  {result['conversation_id']} {span}", dim=True)
+    say(f"{paint(f'{rank}. {title}', bold=True)}{tags}  {facts}")
+    if result["chunk_text"] is not None:
+        for line in visible(result["chunk_text"]).split("\n"):
+            say(INDENT + line)
+    elif not result["messages"]:
+        command = f"engram conversations show {result['conversation_id']}"
+        say(f"{INDENT}not shown; {command} --around {result['start_sequence']}")
+    for message in result["messages"]:
+        _print_found(message, with_text=result["chunk_text"] is None)
+
+
+def _print_found(message: FoundMessageView, *, with_text: bool) -> None:
+    if with_text:
+        print_message(message, score=message["score"], indent=INDENT)
+    if breakdown := message.get("score_breakdown"):
+        say(paint(f"{INDENT * 2}#{message['sequence']}: {_explanation(breakdown)}", dim=True))
+
+
+def _explanation(breakdown: Mapping[str, Any]) -> str:
+    weights = breakdown["weights"]
+    legs = " + ".join(
+        f"{weights.get(name, 0):g} x {name} {value:.3f}"
+        for name, value in breakdown["legs"].items()
+    )
+    return (
+        f"{legs} = {breakdown['fused']:.3f}; "
+        f"length {breakdown['length_charge']:.3f}, ordered by {breakdown['order']:.3f}"
+    )
+
+
+def _summary(answer: SearchAnswered) -> str:
+    count = len(answer["results"])
+    found = f"{count} {'result' if count == 1 else 'results'}"
+    parts = [f"{found} of {answer['total_candidates']:,} candidates, {answer['tokens']:,} tokens"]
+    if answer["truncated"]:
+        parts.append("more text than the budget allows: raise --budget")
+    if answer["pending"]:
+        parts.append(f"{answer['pending']:,} messages still wait for their index")
+    parts.extend(_DEGRADED.get(name, name) for name in answer["degraded"])
+    if "note" in answer:
+        parts.append(answer["note"])
+    return "; ".join(parts)

@@ -1,0 +1,118 @@
+"""`engram serve`: HTTP for MCP and REST clients, on one port."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engram.transport.cli.clients import server_url
+from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.options import shared_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engram.model.access import NewKey
+    from engram.service import Service
+
+DEGRADED = {"words_only": "Search works by words only: there is no embedder yet."}
+
+EXAMPLES = """\b
+Examples:
+  engram serve
+  engram serve --port 9000 --home /srv/engram
+  ENGRAM_ADMIN_TOKEN=… engram serve --workers 4
+  engram serve --host 0.0.0.0 --allowed-hosts memory.example.org
+\b
+The first start makes an API key and prints it once, with the configuration of
+Claude Code, Codex, Gemini CLI and curl. Flags win over ENGRAM_… variables, and
+those over engram.toml in the store's directory.
+"""
+
+Host = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Address to bind. [default: 127.0.0.1]")
+]
+Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to bind. [default: 8788]")]
+Workers = Annotated[int | None, typer.Option(min=1, max=64, help="Processes. [default: 1]")]
+AllowedHosts = Annotated[
+    str | None,
+    typer.Option(metavar="NAMES", help="Host names, comma-separated, accepted beside loopback."),
+]
+RateLimit = Annotated[
+    float | None, typer.Option(min=0, help="Requests a second for each key; 0 is without limit.")
+]
+Toolsets = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="MCP toolsets shown to clients.")
+]
+Log = Annotated[
+    str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error. [default: info]")
+]
+
+
+@shared_options
+def serve(
+    invocation: Invocation,
+    *,
+    host: Host = None,
+    port: Port = None,
+    workers: Workers = None,
+    allowed_hosts: AllowedHosts = None,
+    rate_limit: RateLimit = None,
+    toolsets: Toolsets = None,
+    log: Log = None,
+) -> None:
+    """Serve MCP at /mcp and REST at /api/v1 until interrupted."""
+    from engram.transport.server import run
+
+    settings = invocation.settings(
+        host=host,
+        port=port,
+        workers=workers,
+        allowed_hosts=allowed_hosts,
+        rate_limit=rate_limit,
+        toolsets=toolsets,
+        log="debug" if invocation.debug else log,
+    )
+    url = server_url(settings.host, settings.port)
+    key, degraded = invocation.run(_prepare)
+    answer = {
+        "url": url,
+        "mcp_url": f"{url}/mcp",
+        "home": str(settings.home),
+        "api_key": key and key.secret,
+        "degraded": list(degraded),
+    }
+    invocation.show(answer, lambda: _print_start(answer))
+    sys.stdout.flush()
+    run(settings)
+
+
+async def _prepare(service: Service) -> tuple[NewKey | None, Sequence[str]]:
+    """Return the first key if it is new, and what search has to do without."""
+    key = await service.access.first_key()
+    status = await service.account.status(await service.access.local_principal())
+    return key, status.degraded
+
+
+def _print_start(answer: Mapping[str, Any]) -> None:
+    from engram import __version__
+    from engram.transport.cli.clients import STDIO, client_configuration
+    from engram.transport.cli.output import paint, say
+
+    say(paint(f"Engram {__version__} listens on {answer['url']}", bold=True))
+    say(f"The store is in {answer['home']}")
+    for name in answer["degraded"]:
+        say(DEGRADED.get(name, name))
+    say()
+    if answer["api_key"]:
+        say("Your API key, shown this once:")
+        say()
+        say(f"  {paint(answer['api_key'], fg='green', bold=True)}")
+        say()
+        say(client_configuration(answer["url"], answer["api_key"]))
+    else:
+        say("The key was shown at the first start; `engram keys create NAME` makes another.")
+        say(f"Without the server and without a key: {STDIO}")
+    say()

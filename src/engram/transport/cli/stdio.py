@@ -1,0 +1,44 @@
+"""MCP over stdin and stdout, on the local store or relayed to a server.
+
+Apart from the command's options, so that a bare `engram mcp` starts without building them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.logs import log_to_stderr
+
+if TYPE_CHECKING:
+    from engram.settings import Settings
+
+
+def run_bare_mcp() -> None:
+    """Run `engram mcp` without options."""
+    invocation = Invocation()
+    with invocation.reporting():
+        run_mcp(invocation)
+
+
+def run_mcp(invocation: Invocation, *, toolsets: str | None = None, url: str | None = None) -> None:
+    """Serve one client until it closes stdin."""
+    settings = invocation.settings(toolsets=toolsets, url=url)
+    if settings.url is not None:
+        _relay(settings, settings.url)
+        return
+    # Before the SDK is imported, which would set up logging in its own way.
+    log_to_stderr(settings.log)
+    from engram.transport.mcp.stdio import serve_stdio
+
+    invocation.run(lambda service: serve_stdio(service, toolsets=settings.toolsets))
+
+
+def _relay(settings: Settings, url: str) -> None:
+    from engram.transport.mcp.relay import relay_stdio
+
+    log_to_stderr(settings.log)
+    # Toolsets that nobody chose here are the server's to choose.
+    toolsets = settings.toolsets if "toolsets" in settings.model_fields_set else None
+    asyncio.run(relay_stdio(url, api_key=settings.api_key, toolsets=toolsets))
