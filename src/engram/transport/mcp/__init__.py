@@ -1,0 +1,1 @@
+"""Engram over the Model Context Protocol: HTTP, legacy SSE, stdio, and the relay between them."""

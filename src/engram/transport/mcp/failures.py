@@ -1,0 +1,69 @@
+"""How failures reach an MCP client: errors of a tool for the model, errors of the protocol for the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from engram.errors import (
+    AccessDeniedError,
+    ConflictError,
+    EngramError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotFoundError,
+    QuotaExceededError,
+    RateLimitedError,
+)
+
+ERROR_KEY = "engram/error"
+"""Where a failed call's `_meta` holds its code and facts. Not the structured content: clients hold
+that to the tool's output schema even when the call failed."""
+
+MASKED = "internal_error: Engram failed; its log says why"
+"""All that a client learns of a failure nobody expected."""
+
+_CALLERS_FAULT = (InvalidRequestError, NotFoundError, AccessDeniedError, ConflictError)
+
+
+def failed_call(error: EngramError) -> dict[str, Any]:
+    """Return the result of a tool call that failed with `error`."""
+    result = _error_result(f"{error.code}: {error}")
+    result["_meta"] = {ERROR_KEY: error_facts(error)}
+    return result
+
+
+def masked_call() -> dict[str, Any]:
+    """Return the result of a tool call that failed for a reason of ours."""
+    return _error_result(MASKED)
+
+
+def protocol_error(error: EngramError, **facts: str) -> MCPError:
+    """Return `error` for requests other than tool calls."""
+    code = INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else INTERNAL_ERROR
+    return MCPError(code=code, message=str(error), data={**error_facts(error), **facts})
+
+
+def error_facts(error: EngramError) -> dict[str, Any]:
+    """Return the stable code of an error and what a program can act on."""
+    facts: dict[str, Any] = {"code": error.code}
+    match error:
+        case LimitExceededError():
+            facts |= {"field": error.field, "limit": error.limit, "unit": error.unit}
+        case InvalidRequestError(field=str(field)):
+            facts["field"] = field
+        case AccessDeniedError():
+            facts["required"] = error.required
+        case QuotaExceededError():
+            facts |= {"resource": error.resource, "limit": error.limit}
+        case RateLimitedError():
+            facts["retry_after_s"] = error.retry_after_s
+        case _:
+            pass
+    return facts
+
+
+def _error_result(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": True}

@@ -1,0 +1,105 @@
+"""Messages as lines of standard input and output, which no blocked peer can keep from ending.
+
+The threads are daemons on bare file descriptors: a thread that waits for input for ever would
+otherwise hold up the end of the process, and one inside a buffered reader would crash it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from queue import SimpleQueue
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+READ_BYTES = 1 << 16
+LINES_WAITING_MAX = 64
+"""Lines read ahead; past them the peer waits."""
+
+FLUSH_S = 5.0
+"""How long the end of the process waits for a peer that does not read."""
+
+
+class LineTooLongError(Exception):
+    """A line was longer than its bound; the rest of it was skipped."""
+
+
+async def read_lines(descriptor: int, *, bytes_max: int) -> AsyncIterator[bytes | LineTooLongError]:
+    """Yield the lines of a file descriptor until it ends; one too long comes as an error."""
+    loop = asyncio.get_running_loop()
+    lines: asyncio.Queue[bytes | LineTooLongError | None] = asyncio.Queue()
+    slots = threading.Semaphore(LINES_WAITING_MAX)
+
+    def pump() -> None:
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits for lines any more
+            for line in _split_lines(descriptor, bytes_max):
+                slots.acquire()
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            loop.call_soon_threadsafe(lines.put_nowait, None)
+
+    threading.Thread(target=pump, name="stdin", daemon=True).start()
+    while (line := await lines.get()) is not None:
+        slots.release()
+        yield line
+
+
+class LineWriter:
+    """Writes lines to a file descriptor in their order, without making the caller wait."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._pump, name="stdout", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Queue a line, given without its end."""
+        self._lines.put(line + b"\n")
+
+    def close(self) -> None:
+        """Wait until everything is written, within reason."""
+        self._lines.put(None)
+        self._thread.join(FLUSH_S)
+
+    def _pump(self) -> None:
+        with suppress(BrokenPipeError):  # nobody reads any more; the end of input will tell
+            while (line := self._lines.get()) is not None:
+                _write_all(self._descriptor, line)
+
+
+def claim_stdout() -> int:
+    """Return a descriptor for what was stdout, and send stray output to stderr instead."""
+    private = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    return private
+
+
+def _split_lines(descriptor: int, bytes_max: int) -> Iterator[bytes | LineTooLongError]:
+    pieces, size = list[bytes](), 0
+    while data := os.read(descriptor, READ_BYTES):
+        *ended, rest = data.split(b"\n")
+        for piece in ended:
+            yield _joined(pieces, piece, size, bytes_max)
+            pieces, size = [], 0
+        size += len(rest)
+        if size <= bytes_max:
+            pieces.append(rest)
+    if size:
+        yield _joined(pieces, b"", size, bytes_max)
+
+
+def _joined(
+    pieces: list[bytes], last: bytes, size: int, bytes_max: int
+) -> bytes | LineTooLongError:
+    if size + len(last) > bytes_max:
+        return LineTooLongError(f"a line is longer than {bytes_max:,} bytes")
+    return b"".join([*pieces, last])
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,215 @@
+"""The MCP server: the tools, resources and prompts of Engram behind the SDK's dispatcher."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import mcp_types as types
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
+
+from engram import __version__
+from engram.errors import EngramError
+from engram.model.access import Principal
+from engram.model.conversation import Conversation
+from engram.service import Service
+from engram.transport.answers import to_json
+from engram.transport.mcp import resources
+from engram.transport.mcp.failures import failed_call, masked_call, protocol_error
+from engram.transport.mcp.instructions import INSTRUCTIONS
+from engram.transport.mcp.prompts import PROMPTS, Argument, find_prompt
+from engram.transport.mcp.tools import TOOLS_BY_NAME, Tool, tools_of
+
+logger = logging.getLogger(__name__)
+
+Context = ServerRequestContext[Any, Request]
+
+_STABLE = CacheHint(ttl_ms=300_000)
+_FRESH = CacheHint()
+CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
+    "server/discover": _STABLE,
+    "tools/list": _STABLE,
+    "prompts/list": _STABLE,
+    "resources/templates/list": _STABLE,
+    "resources/list": _FRESH,
+    "resources/read": _FRESH,
+}
+"""What Engram offers changes with its version; what it holds may change with the next call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request, and which toolsets their connection shows."""
+
+    principal: Principal
+    toolsets: tuple[str, ...]
+
+
+Identify = Callable[[Request], Caller]
+"""Says who sends a message, from the HTTP request that carried it.
+
+Raises:
+    EngramError: the connection asks for something that does not exist.
+"""
+
+
+def build_server(service: Service, identify: Identify) -> Server[Any]:
+    """Return the server of one transport; `identify` is what transports differ in."""
+    handlers = _Handlers(service, identify)
+    server: Server[Any] = Server(
+        "engram",
+        version=__version__,
+        title="Engram",
+        description="Memory for AI agents: conversations kept verbatim and found again.",
+        instructions=INSTRUCTIONS,
+        cache_hints=CACHE_HINTS,
+        # No tool asks for Mcp-Param-* headers, so there is nothing to validate them against.
+        get_tool_input_schema=lambda _name: None,
+        on_list_tools=handlers.list_tools,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_resource_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+    )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, handlers.call_tool)
+    return server
+
+
+class _Handlers:
+    """One method for each request of the protocol."""
+
+    def __init__(self, service: Service, identify: Identify) -> None:
+        self._service = service
+        self._identify = identify
+
+    async def list_tools(
+        self, ctx: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=_shown_tools(self._caller(ctx).toolsets))
+
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
+        tool = TOOLS_BY_NAME.get(params.name)
+        if tool is None:
+            known = ", ".join(TOOLS_BY_NAME)
+            message = f"Unknown tool {params.name!r}; there are {known}"
+            raise MCPError(code=types.INVALID_PARAMS, message=message)
+        principal = self._caller(ctx).principal
+        try:
+            answer = await tool.call(self._service, principal, params.arguments or {})
+            text = to_json(answer).decode()
+        except EngramError as error:
+            return failed_call(error)
+        except Exception:
+            logger.exception("tool %s failed", tool.name)
+            return masked_call()
+        return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
+
+    async def list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        cursor = None if params is None else params.cursor
+        principal = self._caller(ctx).principal
+        try:
+            page = await resources.list_page(self._service, principal, cursor=cursor)
+        except EngramError as error:
+            raise protocol_error(error) from error
+        following = None if page.next_offset is None else str(page.next_offset)
+        listed = [_shown_resource(conversation) for conversation in page.conversations]
+        return types.ListResourcesResult(resources=listed, next_cursor=following)
+
+    async def list_resource_templates(
+        self, _ctx: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        template = types.ResourceTemplate(
+            name="conversation",
+            title="Conversation",
+            uri_template=resources.URI_TEMPLATE,
+            description="The transcript of a conversation.",
+            mime_type="text/plain",
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        principal = self._caller(ctx).principal
+        try:
+            text = await resources.read_transcript(self._service, principal, uri=params.uri)
+        except EngramError as error:
+            raise protocol_error(error, uri=params.uri) from error
+        content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    async def list_prompts(
+        self, _ctx: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return types.ListPromptsResult(
+            prompts=[
+                types.Prompt(
+                    name=prompt.name,
+                    title=prompt.title,
+                    description=prompt.description,
+                    arguments=[_shown_argument(prompt.argument)],
+                )
+                for prompt in PROMPTS
+            ]
+        )
+
+    async def get_prompt(
+        self, _ctx: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        try:
+            prompt = find_prompt(params.name)
+            text = prompt.text(params.arguments or {})
+        except EngramError as error:
+            raise protocol_error(error) from error
+        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        return types.GetPromptResult(description=prompt.description, messages=[message])
+
+    def _caller(self, ctx: Context) -> Caller:
+        # Over stdio there is no HTTP request, and its `identify` looks at none.
+        request = cast("Request", ctx.request)
+        try:
+            return self._identify(request)
+        except EngramError as error:
+            raise protocol_error(error) from error
+
+
+@cache
+def _shown_tools(toolsets: tuple[str, ...]) -> list[types.Tool]:
+    return [_shown_tool(tool) for tool in tools_of(toolsets)]
+
+
+def _shown_tool(tool: Tool[Any]) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=types.ToolAnnotations.model_validate(tool.annotations),
+    )
+
+
+def _shown_resource(conversation: Conversation) -> types.Resource:
+    return types.Resource(
+        name=conversation.id,
+        title=conversation.title or conversation.id,
+        uri=resources.URI_PREFIX + conversation.id,
+        description=f"{conversation.message_count} messages",
+        mime_type="text/plain",
+    )
+
+
+def _shown_argument(argument: Argument) -> types.PromptArgument:
+    return types.PromptArgument(
+        name=argument.name, description=argument.description, required=argument.required
+    )

@@ -1,0 +1,167 @@
+"""MCP over standard input and output, for a client that starts Engram as its own process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, cast
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from engram import limits
+from engram.service import Service
+from engram.transport.mcp.lines import (
+    STDIN,
+    LineTooLongError,
+    LineWriter,
+    claim_stdout,
+    read_lines,
+)
+from engram.transport.mcp.server import Caller, build_server
+
+REQUESTS_WAITING_MAX = 128
+"""Requests in work at once; past them no further line is read."""
+
+DRAIN_S = 10.0
+"""How long requests may still be answered after the client closed its end."""
+
+Incoming = SessionMessage | Exception
+Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
+
+
+async def serve_stdio(service: Service, *, toolsets: tuple[str, ...]) -> None:
+    """Serve the local organisation until the input ends or the process is told to terminate."""
+    wire = Wire(LineWriter(claim_stdout()))
+    caller = Caller(await service.access.local_principal(), toolsets)
+    server = build_server(service, lambda _request: caller)
+    with anyio.CancelScope() as scope, _on_terminate(scope.cancel):
+        async with anyio.create_task_group() as tasks, wire.streams() as streams:
+            tasks.start_soon(service.background.run, service.access.record_use)
+            await server.run(*streams, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
+    wire.close()
+
+
+class Wire:
+    """The two ends of the connection, and the requests that are not answered yet."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+        self._waiting = set[types.RequestId]()
+        self._answered = asyncio.Event()
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[Streams]:
+        """Yield the messages that come in, and where to send the ones that go out."""
+        into_server, incoming = anyio.create_memory_object_stream[Incoming]()
+        outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, into_server)
+            tasks.start_soon(self._write, from_server)
+            yield incoming, outgoing
+            tasks.cancel_scope.cancel()
+
+    def close(self) -> None:
+        """Wait until everything is written."""
+        self._writer.close()
+
+    async def _read(self, into_server: MemoryObjectSendStream[Incoming]) -> None:
+        async with into_server:
+            async for line in read_lines(STDIN, bytes_max=limits.BODY_BYTES_MAX):
+                message = parse_message(line)
+                if isinstance(message, types.JSONRPCError):
+                    self._send(message)
+                elif message is not None:
+                    self._note(message)
+                    await into_server.send(SessionMessage(message))
+                    await self._until_waiting(REQUESTS_WAITING_MAX)
+            # The server cancels what is in work when the stream ends; let it finish first.
+            with anyio.move_on_after(DRAIN_S):
+                await self._until_waiting(0)
+
+    async def _write(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async with from_server:
+            async for item in from_server:
+                self._send(item.message)
+
+    def _note(self, message: types.JSONRPCMessage) -> None:
+        match message:
+            case types.JSONRPCRequest():
+                self._waiting.add(message.id)
+            case types.JSONRPCNotification(method="notifications/cancelled"):
+                # A cancelled request gets no answer.
+                self._settle((message.params or {}).get("requestId"))
+            case _:
+                pass
+
+    def _send(self, message: types.JSONRPCMessage) -> None:
+        self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._settle(message.id)
+
+    def _settle(self, request_id: types.RequestId | None) -> None:
+        self._waiting.discard(cast("types.RequestId", request_id))
+        self._answered.set()
+
+    async def _until_waiting(self, count: int) -> None:
+        while len(self._waiting) > count:
+            self._answered.clear()
+            await self._answered.wait()
+
+
+def parse_message(line: bytes | LineTooLongError) -> types.JSONRPCMessage | None:
+    """Return the message of a line, or the error to answer it with; None for an empty line."""
+    if isinstance(line, LineTooLongError):
+        return _error(types.INVALID_REQUEST, str(line))
+    if not line.strip():
+        return None
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        return _parse_leniently(line)
+
+
+def _parse_leniently(line: bytes) -> types.JSONRPCMessage:
+    """Read what the strict parser refuses, such as lone surrogates, so that a tool can name it."""
+    try:
+        decoded: object = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        return _error(types.PARSE_ERROR, f"Parse error: {exc}")
+    try:
+        return types.jsonrpc_message_adapter.validate_python(decoded, by_name=False)
+    except ValidationError:
+        return _error(types.INVALID_REQUEST, "not a JSON-RPC message", _id_of(decoded))
+
+
+def _id_of(decoded: object) -> types.RequestId | None:
+    given = cast("dict[str, Any]", decoded).get("id") if isinstance(decoded, dict) else None
+    is_usable = isinstance(given, int) or (isinstance(given, str) and given.isascii())
+    return given if is_usable else None
+
+
+def _error(
+    code: int, message: str, request_id: types.RequestId | None = None
+) -> types.JSONRPCError:
+    error = types.ErrorData(code=code, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
+@contextmanager
+def _on_terminate(callback: Callable[[], object]) -> Generator[None]:
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGTERM, callback)
+    except NotImplementedError:  # Windows ends the process itself
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
