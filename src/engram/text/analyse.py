@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import pairwise
 
 import Stemmer
 
-from engram.model.conversation import Message
+from engram.model.conversation import Message, MessageDraft
 from engram.text.folding import SPACED, UNSPACED, fold
 
 ANALYSER_VERSION = 1
@@ -24,22 +25,22 @@ ANALYSER_VERSION = 1
 TOKEN_CHARACTERS_MAX = 64
 """A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
 
-STOP_WORDS = frozenset(
-    """
-    a about after all also am an and any are as at be because been before being but by can could
-    did do does doing for from had has have having he her here him his how i if in into is it its
-    just me more most my no nor not of on or other our out over own shall she should so some such
-    than that the their them then there these they this those to too under up very was we were
-    what when where which while who whom whose why will with would yes you your
-    """.split()
-)
+_STOP_WORDS_TEXT = """
+a about after all also am an and any are as at be because been before being but by can could did do
+does doing for from had has have having he her here him his how i if in into is it its just me more
+most my no nor not of on or other our out over own shall she should so some such than that the their
+them then there these they this those to too under up very was we were what when where which while
+who whom whose why will with would yes you your
+"""
+STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 """Words that say nothing about what a text is about; each is its own normal form."""
 
 _PREFIX_CHARACTERS = 32
 _CACHED_TOKENS = 32_768
 _MONTHS = (
-    "january february march april may june july august september october november december"
-).split()
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
 _ENDINGS = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
 
@@ -54,7 +55,7 @@ _JOINTS = re.compile(r"[-_'.:/@\\,+#]+")
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+")
 
 
-def message_words(message: Message) -> str:
+def message_words(message: Message | MessageDraft) -> str:
     """Return the words a message is found by: speaker, tool, content, and the day it was said."""
     parts = (message.name, message.tool_name, message.content)
     words = [_words_of(raw) for part in parts if part for raw in _TOKEN.findall(fold(part))]
@@ -68,9 +69,7 @@ def window_words(parts: Sequence[str]) -> str:
 
     Stop words stay out: the messages' own index finds them, and windows would keep each twice more.
     """
-    return " ".join(
-        word for part in parts for word in part.split(" ") if word not in STOP_WORDS
-    )
+    return " ".join(word for part in parts for word in part.split(" ") if word not in STOP_WORDS)
 
 
 def query_terms(query: str) -> list[str]:
@@ -124,7 +123,7 @@ def _analyse(raw: str) -> Iterable[str]:
 
 def _pairs(run: str) -> Iterator[str]:
     """Yield each two neighbouring characters, then the last alone: it too begins a word."""
-    yield from map("".join, zip(run, run[1:], strict=False))
+    yield from map("".join, pairwise(run))
     yield run[-1]
 
 

@@ -17,29 +17,165 @@ words it was indexed with; any others would leave the index damaged.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
+from itertools import islice
+
+from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.model.ids import MessageKey
+from engram.model.search import Candidate, SearchFilters, WordMatches
+from engram.storage.sqlite.keys import conversation_of, message_key, position_of, window_key
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.word_filters import Conditions, conditions_of
+from engram.storage.sqlite.word_leg import WordLeg
+from engram.text.windows import window_numbers_holding
+
+_SQL = load_queries("words.sql")
+
+_POSTINGS_MAX = 4_000
+"""Above this the rows are first chosen by FTS5's own ranking, which scores a row for all words at once."""
+
+_CHOSEN_PER_CANDIDATE = 2
+"""How many rows are chosen for each that is wanted: the two rankings differ in common words only."""
 
 
 def index_messages(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Add messages to their word index, as pairs of row id and words."""
-    connection.executemany("INSERT INTO message_words (rowid, words) VALUES (?, ?)", rows)
+    connection.executemany(_SQL["index_message"], rows)
 
 
 def unindex_messages(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Remove messages from their word index, given the very words they were added with."""
-    connection.executemany(
-        "INSERT INTO message_words (message_words, rowid, words) VALUES ('delete', ?, ?)", rows
-    )
+    connection.executemany(_SQL["unindex_message"], rows)
 
 
 def index_windows(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Add windows to their word index, as pairs of row id and words."""
-    connection.executemany("INSERT INTO window_words (rowid, words) VALUES (?, ?)", rows)
+    connection.executemany(_SQL["index_window"], rows)
 
 
 def unindex_windows(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Remove windows from their word index, given the very words they were added with."""
-    connection.executemany(
-        "INSERT INTO window_words (window_words, rowid, words) VALUES ('delete', ?, ?)", rows
+    connection.executemany(_SQL["unindex_window"], rows)
+
+
+def search_words(
+    connection: sqlite3.Connection,
+    terms: Sequence[str],
+    *,
+    organization_id: int,
+    filters: SearchFilters,
+    limit: int,
+) -> WordMatches:
+    """Return the best `limit` messages of each lexical leg, united, each with both legs' shares.
+
+    Raises:
+        NotFoundError: the filters name a conversation that is not here.
+    """
+    conditions = conditions_of(connection, filters, organization_id=organization_id)
+    if not terms:
+        return WordMatches(candidates=(), total=0)
+    search = _WordSearch(connection, Counter(terms), conditions, limit)
+    return search.score_all() if search.is_small else search.score_chosen()
+
+
+class _WordSearch:
+    """One query, asked of both legs under the same conditions."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        repeats: Mapping[str, int],
+        conditions: Conditions,
+        limit: int,
+    ) -> None:
+        self._connection = connection
+        self._conditions = conditions
+        self._limit = limit
+        self._messages = WordLeg(connection, "message_words", repeats, conditions)
+        self._windows = WordLeg(connection, "window_words", repeats, conditions)
+
+    @property
+    def is_small(self) -> bool:
+        return self._messages.postings + self._windows.postings <= _POSTINGS_MAX
+
+    def score_all(self) -> WordMatches:
+        """Score every row that holds a word of the query."""
+        messages, windows = self._messages.shares(), self._windows.shares()
+        lengths = self._best_in_windows(windows) | self._lengths(_best(messages, self._limit))
+        return _matches(lengths, messages, windows, total=len(messages))
+
+    def score_chosen(self) -> WordMatches:
+        """Score what FTS5 ranks first in either leg, and the same messages in the other leg."""
+        chosen = self._messages.best(self._limit * _CHOSEN_PER_CANDIDATE)
+        around = self._windows.best(self._limit * _CHOSEN_PER_CANDIDATE)
+        around += [window for key in chosen for window in _windows_holding(key)]
+        windows = self._windows.shares_among(set(around))
+        lengths = self._best_in_windows(windows)
+        messages = self._messages.shares_among({*lengths, *chosen})
+        lengths |= self._lengths(_best(messages, self._limit))
+        return _matches(lengths, messages, windows, total=self._messages.count())
+
+    def _best_in_windows(self, windows: Mapping[int, float]) -> dict[int, int]:
+        """Return the lengths of the messages that stand in the best windows."""
+        found: dict[int, int] = {}
+        keys = _messages_of(_best(windows, len(windows)))
+        while len(found) < self._limit and (some := list(islice(keys, self._limit))):
+            lengths = self._lengths(some)
+            found |= {key: lengths[key] for key in some if key in lengths}
+        return dict(islice(found.items(), self._limit))
+
+    def _lengths(self, keys: Iterable[int]) -> dict[int, int]:
+        """Return the characters of those messages that exist and meet the conditions."""
+        statement = _SQL["lengths"].replace("/*conditions*/", self._conditions.message)
+        values = {"keys": json.dumps(list(keys)), **self._conditions.values}
+        return dict(self._connection.execute(statement, values).fetchall())
+
+
+def _best(shares: Mapping[int, float], limit: int) -> list[int]:
+    """Return the keys of the highest shares, the highest first, ties by key."""
+    ranked = nsmallest(limit, ((-share, key) for key, share in shares.items()))
+    return [key for _, key in ranked]
+
+
+def _messages_of(windows: Iterable[int]) -> Iterator[int]:
+    """Yield the keys of the windows' messages once each, also some past a conversation's end."""
+    seen: set[int] = set()
+    for window in windows:
+        first = position_of(window) * WINDOW_STRIDE + 1
+        for sequence in range(first, first + WINDOW_MESSAGES):
+            key = message_key(conversation_of(window), sequence)
+            if key not in seen:
+                seen.add(key)
+                yield key
+
+
+def _windows_holding(message: int) -> list[int]:
+    """Return the keys of a message's windows, the last possibly past the conversation's end."""
+    sequence = position_of(message)
+    numbers = window_numbers_holding(sequence, last_sequence=sequence + WINDOW_MESSAGES)
+    return [window_key(conversation_of(message), number) for number in numbers]
+
+
+def _matches(
+    lengths: Mapping[int, int],
+    messages: Mapping[int, float],
+    windows: Mapping[int, float],
+    *,
+    total: int,
+) -> WordMatches:
+    candidates = tuple(
+        Candidate(
+            key=MessageKey(key),
+            conversation=conversation_of(key),
+            sequence=position_of(key),
+            characters=lengths[key],
+            share_message=messages.get(key, 0.0),
+            share_window=max(windows.get(window, 0.0) for window in _windows_holding(key)),
+        )
+        for key in sorted(lengths)
     )
+    return WordMatches(candidates=candidates, total=max(total, len(candidates)))

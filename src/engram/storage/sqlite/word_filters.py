@@ -1,0 +1,97 @@
+"""Turn the filters of a search into conditions on the rows of the word indexes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engram.clock import to_microseconds
+from engram.errors import NotFoundError
+from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.model.search import SearchFilters
+from engram.storage.sqlite.keys import window_key
+from engram.storage.sqlite.queries import load_queries
+
+Table = Literal["message_words", "window_words"]
+
+_SQL = load_queries("words.sql")
+_OF_CONVERSATIONS = {"agent_id": "has_agent", "project": "has_project", "tags": "has_tags"}
+_OF_MESSAGES = {"role": "has_role", "since": "is_said_since", "before": "is_said_before"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a row must meet, as SQL for each table that is asked, and the values in it."""
+
+    message: str
+    message_words: str
+    window_words: str
+    values: Mapping[str, Any]
+
+    def of_table(self, table: Table) -> str:
+        """Return the conditions on the rows of one word index."""
+        return self.message_words if table == "message_words" else self.window_words
+
+
+def conditions_of(
+    connection: sqlite3.Connection, filters: SearchFilters, *, organization_id: int
+) -> Conditions:
+    """Return the conditions that express `filters`.
+
+    Raises:
+        NotFoundError: they name a conversation that is not here.
+    """
+    values = _values(filters)
+    place = _joined(_OF_CONVERSATIONS, values)
+    if place:
+        place = _SQL["is_in_conversations"].replace("/*conditions*/", place)
+    if filters.conversation_id is not None:
+        values |= _bounds(connection, filters.conversation_id, organization_id)
+        place = f"{_SQL['is_in_conversation']} {place}"
+    such = _joined(_OF_MESSAGES, values)
+    in_index = place.replace("/*key*/", "rowid")
+    return Conditions(
+        message=f"{place.replace('/*key*/', 'key')} {such}",
+        message_words=f"{in_index} {_within('is_such_message', such)}",
+        window_words=f"{in_index} {_within('holds_such_message', such)}",
+        values={
+            **values,
+            "organization_id": organization_id,
+            "stride": WINDOW_STRIDE,
+            "length": WINDOW_MESSAGES,
+        },
+    )
+
+
+def _values(filters: SearchFilters) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "agent_id": filters.agent_id,
+        "project": filters.project,
+        "tags": json.dumps(filters.tags) if filters.tags else None,
+        "role": filters.role,
+        "since": filters.since and to_microseconds(filters.since),
+        "before": filters.before and to_microseconds(filters.before),
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _joined(conditions: Mapping[str, str], values: Mapping[str, Any]) -> str:
+    return " ".join(_SQL[name] for field, name in conditions.items() if field in values)
+
+
+def _within(name: str, such: str) -> str:
+    return _SQL[name].replace("/*conditions*/", such) if such else ""
+
+
+def _bounds(
+    connection: sqlite3.Connection, conversation_id: str, organization_id: int
+) -> dict[str, int]:
+    """Return the first and last row id that a conversation's messages and windows may have."""
+    asked = {"organization_id": organization_id, "id": conversation_id}
+    row = connection.execute(_SQL["find_conversation"], asked).fetchone()
+    if row is None:
+        raise NotFoundError("conversation", conversation_id)
+    return {"first": window_key(row[0], 0), "last": window_key(row[0] + 1, 0) - 1}
