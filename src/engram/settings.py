@@ -20,6 +20,7 @@ PREFIX = "ENGRAM_"
 FILE_NAME = "engram.toml"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["plain", "json"]
 Toolset = Literal["conversations"]
 TOOLSETS: tuple[Toolset, ...] = ("conversations",)
 
@@ -47,6 +48,9 @@ class Settings(BaseModel):
         tuple[Toolset, ...], Field(min_length=1, description="MCP toolsets shown to clients.")
     ] = TOOLSETS
     log: Annotated[LogLevel, Field(description="Least severe level that is logged.")] = "info"
+    log_format: Annotated[
+        LogFormat, Field(description="Lines for people, or JSON for programs.")
+    ] = "plain"
     url: Annotated[str | None, Field(description="Server that `engram mcp` relays to.")] = None
     api_key: Annotated[str | None, Field(description="Key for that server.")] = None
 
@@ -90,6 +94,11 @@ def to_environment(settings: Settings) -> dict[str, str]:
         if value is not None:
             variables[_shown(name)] = _as_text(value)
     return variables
+
+
+def export_settings(settings: Settings) -> None:
+    """Let the processes that this one starts load equal settings."""
+    os.environ.update(to_environment(settings))
 
 
 def _as_text(value: object) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
 from engram.service import Service
 from engram.service.access import Access
 from engram.service.account import Account
+from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
@@ -23,7 +24,7 @@ from engram.storage.sqlite.store import SqliteStore
 @asynccontextmanager
 async def open_service(
     settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
-) -> AsyncIterator[Service]:
+) -> AsyncGenerator[Service]:
     """Open the store and yield the service on it; close the store afterwards."""
     clock = clock or SystemClock()
     ids = ids or RandomIds()
@@ -37,14 +38,16 @@ async def open_service(
 
 def build_service(store: Store, settings: Settings, *, clock: Clock, ids: IdSource) -> Service:
     """Return the service on an open store."""
+    activity = Activity()
     background = Background(store, owner=ids.new("job_"))
     limiter = RateLimiter(settings.rate_limit, clock)
     return Service(
         access=Access(store, clock, limiter, admin_token=settings.admin_token),
         account=Account(store),
+        activity=activity,
         background=background,
-        conversations=Conversations(store, background),
+        conversations=Conversations(store, background, activity),
         doctor=Doctor(store),
         operator=Operator(store),
-        recall=Recall(store),
+        recall=Recall(store, activity),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engram.service.access import Access
 from engram.service.account import Account
+from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
@@ -20,6 +21,7 @@ class Service:
     """Everything a transport may call."""
 
     access: Access
+    activity: Activity
     account: Account
     background: Background
     conversations: Conversations

@@ -17,6 +17,7 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationId
+from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.quota import quota_warning
 from engram.storage.ports import OrganizationStore, Store
@@ -27,9 +28,10 @@ logger = logging.getLogger(__name__)
 class Conversations:
     """The use cases of the `conversations` toolset, search apart."""
 
-    def __init__(self, store: Store, background: Background) -> None:
+    def __init__(self, store: Store, background: Background, activity: Activity) -> None:
         self._store = store
         self._background = background
+        self._activity = activity
 
     async def create_conversation(
         self, principal: Principal, draft: ConversationDraft
@@ -45,6 +47,8 @@ class Conversations:
         store = await self._store.organization(principal.organization_id)
         receipt = await store.append_messages(request, actor=principal.actor, quota=principal.quota)
         self._background.notice(principal.organization_id)
+        if not receipt.repeated:
+            self._activity.messages_appended += len(receipt.message_ids)
         return await self._with_quota_warning(principal, store, receipt)
 
     async def get_conversation(self, principal: Principal, query: MessageQuery) -> MessagePage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, NotRequired
@@ -22,6 +23,7 @@ from engram.model.conversation import (
 )
 from engram.model.search import FoundMessage, Kind, ScoreBreakdown, SearchAnswer, SearchResult
 from engram.model.status import BackfillReport, Counters, Coverage, Status, Usage
+from engram.service.operator import OrganizationStats
 
 
 class ConversationCreated(TypedDict):
@@ -145,6 +147,10 @@ class OrganizationCreated(TypedDict):
     api_key: str
 
 
+class OrganizationsListed(TypedDict):
+    organizations: list[OrganizationView]
+
+
 class StatusView(TypedDict):
     conversations: int
     messages: int
@@ -174,12 +180,39 @@ class AuditView(TypedDict):
     details: Mapping[str, Any]
 
 
+class AuditListed(TypedDict):
+    entries: list[AuditView]
+
+
 class CoverageView(TypedDict):
     organization_id: str
     messages: int
     messages_indexed: int
     windows: int
     windows_indexed: int
+
+
+class CoverageListed(TypedDict):
+    organizations: list[CoverageView]
+
+
+class StatsView(TypedDict):
+    organization_id: str
+    name: str
+    conversations: int
+    messages: int
+    content_bytes: int
+    chunks: int
+    vectors: int
+    pending: int
+
+
+class StatsListed(TypedDict):
+    organizations: list[StatsView]
+
+
+class Reindexed(TypedDict):
+    messages: int
 
 
 class BackfillDone(TypedDict):
@@ -192,7 +225,11 @@ class BackfillDone(TypedDict):
 
 def to_json(answer: object) -> bytes:
     """Return an answer's JSON."""
-    return orjson.dumps(answer)
+    try:
+        return orjson.dumps(answer)
+    except orjson.JSONEncodeError:
+        # Metadata may hold whole numbers of any size, which orjson does not write.
+        return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def messages_appended(receipt: AppendReceipt) -> MessagesAppended:
@@ -356,6 +393,20 @@ def coverage_view(coverage: Coverage) -> CoverageView:
         "messages_indexed": coverage.messages_indexed,
         "windows": coverage.windows,
         "windows_indexed": coverage.windows_indexed,
+    }
+
+
+def stats_view(stats: OrganizationStats) -> StatsView:
+    counters = stats.counters
+    return {
+        "organization_id": stats.organization.id,
+        "name": stats.organization.name,
+        "conversations": counters.conversations,
+        "messages": counters.messages,
+        "content_bytes": counters.content_bytes,
+        "chunks": counters.chunks,
+        "vectors": counters.vectors,
+        "pending": counters.pending,
     }
 
 

@@ -1,0 +1,118 @@
+"""The ASGI application: REST, MCP and health on one port, behind the same guards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from engram import limits
+from engram.clock import Clock, IdSource
+from engram.service import Service
+from engram.settings import Settings, load_settings
+from engram.transport.mcp.http import McpHttp, build_mcp_http
+from engram.transport.middleware.answers import AnswerHeaders
+from engram.transport.middleware.bodies import BodyLimit
+from engram.transport.middleware.credentials import Credentials
+from engram.transport.middleware.failures import Failures
+from engram.transport.middleware.hosts import HostCheck
+from engram.transport.middleware.measures import Measured, Metrics
+from engram.transport.rest.health import health_routes
+from engram.transport.rest.openapi import document_route, rest_routes
+from engram.wiring import open_service
+
+logger = logging.getLogger(__name__)
+
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+"""Hosts that mean every address; no client would send them."""
+
+
+class Application:
+    """Serves while its `lifespan` runs; the service lives exactly as long."""
+
+    def __init__(
+        self, settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._ids = ids
+        self._serving: tuple[Service, ASGIApp] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "lifespan":
+                await Router(lifespan=self.lifespan)(scope, receive, send)
+            case "http":
+                await self._answer(scope, receive, send)
+            case _:
+                await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._serving is None:
+            raise RuntimeError("requests come between start-up and shut-down")
+        service, app = self._serving
+        scope["app"] = self
+        scope.setdefault("state", {})["service"] = service
+        await app(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, _: object = None) -> AsyncGenerator[None]:
+        """Open the store, serve, and close it after the last request."""
+        async with open_service(self._settings, clock=self._clock, ids=self._ids) as service:
+            mcp = build_mcp_http(
+                service,
+                toolsets=self._settings.toolsets,
+                body_bytes_max=limits.BODY_BYTES_MAX,
+            )
+            async with mcp.run(), _background(service):
+                self._serving = (service, build_app(service, mcp, self._settings))
+                logger.info("serving the store in %s", self._settings.home)
+                yield
+                self._serving = None
+
+
+def create_app(
+    settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
+) -> Application:
+    """Return the application for `settings`."""
+    return Application(settings, clock=clock, ids=ids)
+
+
+def create_app_from_environment() -> Application:
+    """Return the application for the settings in the environment: what each worker starts from."""
+    return Application(load_settings())
+
+
+def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
+    """Return the routes behind their guards, the outermost last."""
+    metrics = Metrics(service.activity)
+    routes = [*rest_routes(), document_route(), *health_routes(metrics.render), *mcp.routes]
+    app: ASGIApp = Router(routes, redirect_slashes=False)
+    app = BodyLimit(app)
+    app = Credentials(app)
+    app = HostCheck(app, allowed=_allowed_hosts(settings))
+    app = Failures(app)
+    app = Measured(app, metrics)
+    return AnswerHeaders(app)
+
+
+def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
+    # A name can be pointed anywhere; the address somebody bound on purpose is what it says.
+    bound = () if settings.host in WILDCARDS else (settings.host,)
+    return (*settings.allowed_hosts, *bound)
+
+
+@asynccontextmanager
+async def _background(service: Service) -> AsyncGenerator[None]:
+    worker = asyncio.create_task(service.background.run(service.access.record_use))
+    try:
+        yield
+    finally:
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            await worker
+        await service.access.record_use()

@@ -1,0 +1,64 @@
+"""Turns the credential of a request into its principal, and counts the request against its key."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from engram.service import Service
+from engram.service.rate import RateState
+from engram.transport.middleware.hosts import is_loopback
+from engram.transport.rest.headers import add_header, bearer_token, has_header, header
+
+KEY_PATHS = frozenset({"api", "mcp", "sse", "messages"})
+"""First segments of the paths that need an organisation's key."""
+
+OPERATOR_PATHS = frozenset({"admin"})
+"""First segments of the paths that need the operator's token."""
+
+PUBLIC_PATHS = frozenset({"/api/v1/openapi.json"})
+"""Paths below those that everybody may read."""
+
+METRICS_PATH = "/metrics"
+"""For this machine's own scraper, or with the operator's token."""
+
+LOOPBACK_PEERS = frozenset({"127.0.0.1", "::1"})
+FORWARDING_HEADERS = (b"forwarded", b"x-forwarded-for")
+"""A proxy on this machine is a loopback peer too; these tell that the request came from elsewhere."""
+
+
+class Credentials:
+    """Leaves the principal in the scope's state; nothing else names an organisation."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        segment = path.split("/", 2)[1] if path.startswith("/") else ""
+        service: Service = scope["state"]["service"]
+        if segment in OPERATOR_PATHS or (path == METRICS_PATH and not _is_local(scope)):
+            service.access.authenticate_operator(bearer_token(scope))
+        elif segment in KEY_PATHS and path not in PUBLIC_PATHS:
+            await _admit(service, scope)
+        await self._app(scope, receive, send)
+
+
+def _is_local(scope: Scope) -> bool:
+    peer = scope.get("client")
+    if peer is None or peer[0] not in LOOPBACK_PEERS or not is_loopback(header(scope, b"host")):
+        return False
+    return not any(has_header(scope, name) for name in FORWARDING_HEADERS)
+
+
+async def _admit(service: Service, scope: Scope) -> None:
+    principal = await service.access.authenticate(bearer_token(scope))
+    state = service.access.take_request(principal)
+    if state is not None:
+        _add_rate_headers(scope, state)
+    scope["state"]["principal"] = principal
+
+
+def _add_rate_headers(scope: Scope, state: RateState) -> None:
+    add_header(scope, "RateLimit-Limit", str(state.limit))
+    add_header(scope, "RateLimit-Remaining", str(state.remaining))
+    add_header(scope, "RateLimit-Reset", str(state.reset_s))

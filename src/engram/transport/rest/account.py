@@ -1,0 +1,60 @@
+"""What an organisation sees of itself: its keys, its status, its audit, and its end."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from engram.model.ids import KeyId
+from engram.transport import answers, requests
+from engram.transport.rest.routes import Call, JsonRoute
+
+router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["account"])
+
+
+@router.get("/keys", operation_id="list_keys")
+async def list_keys(call: Call) -> answers.KeysListed:
+    """List the organisation's keys; their secrets are not kept."""
+    keys = await call.service.access.list_keys(call.principal)
+    return {"keys": [answers.key_view(key) for key in keys]}
+
+
+@router.post("/keys", operation_id="create_key", status_code=201)
+async def create_key(call: Call, body: requests.CreateKey) -> answers.KeyCreated:
+    """Make a key; `key` is shown this once."""
+    created = await call.service.access.create_key(call.principal, body.to_model())
+    return answers.key_created(created)
+
+
+@router.delete("/keys/{key_id}", operation_id="revoke_key")
+async def revoke_key(call: Call, key_id: str) -> answers.KeyView:
+    """Revoke a key; it stops working everywhere within one second."""
+    return answers.key_view(await call.service.access.revoke_key(call.principal, KeyId(key_id)))
+
+
+@router.get("/status", operation_id="status")
+async def status(call: Call) -> answers.StatusView:
+    """Say what is stored and how it is searched."""
+    return answers.status_view(await call.service.account.status(call.principal))
+
+
+@router.get("/usage", operation_id="usage")
+async def usage(call: Call) -> answers.UsageView:
+    """Say what is used of the quota."""
+    return answers.usage_view(await call.service.account.usage(call.principal))
+
+
+@router.get("/audit", operation_id="audit")
+async def audit(call: Call, query: Annotated[requests.AuditQuery, Query()]) -> answers.AuditListed:
+    """List who did what and when, newest first."""
+    entries = await call.service.account.audit(
+        call.principal, limit=query.limit, before=query.before
+    )
+    return {"entries": [answers.audit_view(entry) for entry in entries]}
+
+
+@router.delete("/account", operation_id="delete_account", status_code=204)
+async def delete_account(call: Call) -> None:
+    """Remove the organisation with its keys and everything it stored."""
+    await call.service.account.delete_account(call.principal)

@@ -1,0 +1,110 @@
+"""The OpenAPI 3.1 document of the REST routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from engram import __version__
+from engram.transport.answers import to_json
+from engram.transport.rest import account, admin, conversations
+from engram.transport.rest.problems import MEDIA_TYPE, ProblemView
+
+PATH = "/api/v1/openapi.json"
+
+DESCRIPTION = """\
+Memory for AI agents: conversations kept verbatim and found again. Every failure is a problem \
+(RFC 9457) with a stable `code`. Unknown fields and parameters are refused."""
+
+SECURITY_SCHEMES: Mapping[str, Any] = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An organisation's API key.",
+    },
+    "operator": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The operator's token (ENGRAM_ADMIN_TOKEN).",
+    },
+}
+
+EVERYWHERE = (400, 401, 403, 421, 500, 503)
+"""Statuses with which any operation may refuse."""
+
+FOR_KEYS = (429,)
+FOR_BODIES = (413, 415, 507)
+FOR_ONE_THING = (404, 409)
+
+
+def rest_routes() -> list[BaseRoute]:
+    """Return the documented routes, the busiest first, because they are tried in order."""
+    return [*conversations.router.routes, *account.router.routes, *admin.router.routes]
+
+
+def document_route() -> BaseRoute:
+    """Return the route of the document itself."""
+    return Route(PATH, openapi)
+
+
+async def openapi(_: Request) -> Response:
+    """Return the document."""
+    return Response(_rendered(), media_type="application/json")
+
+
+def openapi_document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """Return the document that describes `routes`."""
+    document = get_openapi(
+        title="Engram",
+        version=__version__,
+        description=DESCRIPTION,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        routes=routes,
+    )
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            scheme = "operator" if path.startswith("/admin") else "key"
+            operation["security"] = [{scheme: []}]
+            _document_problems(operation, has_key=scheme == "key", has_id="{" in path)
+    components = document["components"]
+    components["securitySchemes"] = SECURITY_SCHEMES
+    components["schemas"]["Problem"] = TypeAdapter(ProblemView).json_schema()
+    # FastAPI describes its own validation, which these routes do not use.
+    del components["schemas"]["HTTPValidationError"], components["schemas"]["ValidationError"]
+    return document
+
+
+@cache
+def _rendered() -> bytes:
+    return to_json(openapi_document(rest_routes()))
+
+
+def _document_problems(operation: dict[str, Any], *, has_key: bool, has_id: bool) -> None:
+    statuses = [*EVERYWHERE]
+    if has_key:
+        statuses += FOR_KEYS
+    if "requestBody" in operation:
+        statuses += FOR_BODIES
+    if has_id or has_key:
+        # A search or an append may name a conversation too.
+        statuses += FOR_ONE_THING
+    operation["responses"].pop("422", None)
+    operation["responses"] |= {
+        str(status): _problem_response(status) for status in sorted(statuses)
+    }
+
+
+def _problem_response(status: int) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        "description": HTTPStatus(status).phrase,
+        "content": {MEDIA_TYPE: {"schema": schema}},
+    }

@@ -1,0 +1,87 @@
+"""Runs the application under uvicorn, in one process or several on the same port."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from contextlib import suppress
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from engram.errors import ConfigurationError
+from engram.settings import Settings, export_settings
+from engram.transport.asgi import create_app
+from engram.transport.logs import log_config
+
+BACKLOG = 2_048
+KEEP_ALIVE_S = 75
+"""Longer than agents pause between calls, so that they find their connection open."""
+
+SHUTDOWN_S = 10
+"""How long running requests may take to finish; an open stream is cut off after it."""
+
+_BIND_FAULTS = {
+    errno.EADDRINUSE: ("PORT", "is in use: stop the other program or choose another port"),
+    errno.EACCES: ("PORT", "may not be bound by this user: choose one above 1023"),
+    errno.EADDRNOTAVAIL: ("HOST", "is not an address of this machine"),
+}
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Return a socket on the host and port of `settings`; clients may connect from now on.
+
+    Raises:
+        ConfigurationError: the address cannot be bound.
+    """
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+    except OSError as exc:
+        raise ConfigurationError("ENGRAM_HOST", f"{settings.host} is not a known address") from exc
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as exc:
+        listener.close()
+        setting, problem = _BIND_FAULTS.get(exc.errno or 0, ("PORT", f"cannot be bound: {exc}"))
+        where = f"{settings.host} port {settings.port}"
+        raise ConfigurationError(f"ENGRAM_{setting}", f"{where} {problem}") from exc
+    listener.set_inheritable(True)
+    return listener
+
+
+def run(settings: Settings, listener: socket.socket | None = None) -> None:
+    """Serve until interrupted or told to stop; running requests are finished first."""
+    listener = listener or listen(settings)
+    with listener, suppress(KeyboardInterrupt):
+        if settings.workers > 1:
+            # Workers are new processes, which load their settings from the environment.
+            export_settings(settings)
+            Multiprocess(_configuration(settings), sockets=[listener]).run()
+        else:
+            uvicorn.Server(_configuration(settings)).run(sockets=[listener])
+
+
+def _configuration(settings: Settings) -> uvicorn.Config:
+    several = settings.workers > 1
+    factory = "engram.transport.asgi:create_app_from_environment"
+    return uvicorn.Config(
+        factory if several else create_app(settings),
+        factory=several,
+        workers=settings.workers,
+        loop="auto",
+        http="auto",
+        ws="none",
+        lifespan="on",
+        log_config=log_config(settings),
+        access_log=False,
+        # Nothing here depends on a client's address, so no header may claim one.
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
