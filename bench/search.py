@@ -1,0 +1,137 @@
+"""Processor time of a word search beside the bare FTS5 queries and the reading of what is found."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+from bench.figures import Figure
+from bench.filling import fill_organization
+from bench.texts import sentences
+from engram.limits import LEG_CANDIDATES
+from engram.model.access import Principal
+from engram.model.search import SearchAnswer, SearchRequest
+from engram.service import Service
+from engram.settings import Settings
+from engram.storage.sqlite.keys import message_key
+from engram.text.analyse import query_terms
+from engram.wiring import open_service
+
+QUERIES = 20
+QUERY_WORDS = 8
+ROUNDS = 5
+FLOOR_BOUND = 2.0
+NEIGHBOURS_BOUND = 1.15
+"""The cost must not grow; the rest is the noise of the machine."""
+
+
+def measure(*, quick: bool) -> Sequence[Figure]:
+    """Return the figures of the search."""
+    chunks, neighbours, neighbour_chunks = (5_000, 10, 100) if quick else (100_000, 100, 1_000)
+    with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
+        beside_fts5 = asyncio.run(_beside_fts5(Path(directory), chunks=chunks))
+    with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
+        beside_others = asyncio.run(
+            _beside_others(Path(directory), neighbours=neighbours, chunks=neighbour_chunks)
+        )
+    return [beside_fts5, beside_others]
+
+
+@cache
+def queries() -> tuple[str, ...]:
+    """Return runs of words as they stand in the texts, stop words included."""
+    choice = random.Random(3)  # noqa: S311 fixed queries, not a secret
+    chosen = [text.split() for text in sentences() if len(text.split()) > 2 * QUERY_WORDS]
+    return tuple(
+        " ".join(words[start : start + QUERY_WORDS])
+        for words in choice.sample(chosen, QUERIES)
+        for start in [choice.randrange(len(words) - QUERY_WORDS)]
+    )
+
+
+async def _beside_fts5(home: Path, *, chunks: int) -> Figure:
+    async with open_service(Settings(home=home)) as service:
+        principal = await fill_organization(service, chunks=chunks)
+        path = home / "orgs" / f"{principal.organization_id}.db"
+        with closing(sqlite3.connect(path)) as connection:
+            answers = [await _search(service, principal, query) for query in queries()]
+            found = [_keys(connection, answer) for answer in answers]
+            _ask_fts5(connection, found)
+            pairs = [
+                (await _search_seconds(service, principal), _ask_fts5(connection, found))
+                for _ in range(ROUNDS)
+            ]
+    return Figure(
+        name=f"word search over {chunks:,} chunks",
+        value=1000 * statistics.median(own for own, _ in pairs),
+        unit="CPU ms",
+        floor=1000 * statistics.median(floor for _, floor in pairs),
+        floor_name="bare FTS5 queries and reading the messages found",
+        direction="at most",
+        bound=FLOOR_BOUND,
+    )
+
+
+async def _beside_others(home: Path, *, neighbours: int, chunks: int) -> Figure:
+    async with open_service(Settings(home=home)) as service:
+        principal = await fill_organization(service, chunks=chunks)
+        await _search_seconds(service, principal)
+        alone = [await _search_seconds(service, principal) for _ in range(ROUNDS)]
+        for _ in range(neighbours):
+            await _search_seconds(service, await fill_organization(service, chunks=chunks))
+        await _search_seconds(service, principal)
+        among = [await _search_seconds(service, principal) for _ in range(ROUNDS)]
+    return Figure(
+        name=f"word search while {neighbours} other organisations hold {chunks:,} chunks each",
+        value=1000 * statistics.median(among),
+        unit="CPU ms",
+        floor=1000 * statistics.median(alone),
+        floor_name="alone",
+        direction="at most",
+        bound=NEIGHBOURS_BOUND,
+    )
+
+
+async def _search(service: Service, principal: Principal, query: str) -> SearchAnswer:
+    return await service.recall.search(principal, SearchRequest(query=query))
+
+
+async def _search_seconds(service: Service, principal: Principal) -> float:
+    """Return the processor seconds of one search, of all threads together."""
+    started = time.process_time()
+    for query in queries():
+        await _search(service, principal, query)
+    return (time.process_time() - started) / QUERIES
+
+
+def _ask_fts5(connection: sqlite3.Connection, found: list[list[int]]) -> float:
+    """Return the processor seconds of asking both word tables and reading `found`."""
+    started = time.process_time()
+    for query, keys in zip(queries(), found, strict=True):
+        match = " OR ".join(f'"{term}"' for term in query_terms(query))
+        for table in ("message_words", "window_words"):
+            connection.execute(
+                f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY bm25({table}) LIMIT ?",  # noqa: S608 two fixed names
+                (match, LEG_CANDIDATES),
+            ).fetchall()
+        marks = ",".join("?" * len(keys))
+        connection.execute(f"SELECT * FROM message WHERE key IN ({marks})", keys).fetchall()  # noqa: S608 marks only
+    return (time.process_time() - started) / QUERIES
+
+
+def _keys(connection: sqlite3.Connection, answer: SearchAnswer) -> list[int]:
+    """Return the row ids of the messages in an answer."""
+    numbers: dict[str, int] = dict(connection.execute("SELECT id, number FROM conversation"))
+    return [
+        message_key(numbers[result.conversation.id], found.message.sequence)
+        for result in answer.results
+        for found in result.messages
+    ]
