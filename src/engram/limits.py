@@ -112,3 +112,12 @@ TRANSCRIPT_CHARACTERS_MAX = 100_000
 
 SSE_SESSIONS_MAX = 1_000
 """Open legacy SSE connections of one process; each holds a task and a socket."""
+
+PAGE_CHARACTERS_MAX = 32_000_000
+"""Text held in memory for one page of messages; a page cut there says where it goes on."""
+
+INLINE_CHARACTERS_MAX = 20_000
+"""Text analysed on the event loop or under a write lock, about 2 ms; more goes elsewhere."""
+
+TAIL_CHARACTERS_KEPT = 1_000_000
+"""Words of last messages remembered for each open organisation; more are analysed again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from engram import limits
@@ -73,9 +73,15 @@ def check_range(field: str, value: int, *, minimum: int, maximum: int) -> None:
 
 
 def check_moment(field: str, value: datetime | None) -> None:
-    """Refuse a moment without a time zone, which would mean another moment elsewhere."""
-    if value is not None and value.tzinfo is None:
+    """Refuse a moment that is not the same everywhere, or that has no date in UTC."""
+    if value is None:
+        return
+    if value.tzinfo is None:
         raise InvalidRequestError("must have a time zone, such as a final Z", field=field)
+    try:
+        value.astimezone(UTC)
+    except OverflowError as exc:
+        raise InvalidRequestError("must lie in the years 1 to 9999, UTC", field=field) from exc
 
 
 def _depth(value: object) -> int:

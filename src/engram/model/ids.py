@@ -24,6 +24,15 @@ CHUNKER_VERSION = 1
 
 def chunk_id(owner: str, *, start: int, end: int) -> ChunkId:
     """Return the id of the chunk of `owner` that covers `start` to `end`, the same in every process."""
-    seed = f"{owner}:{start}:{end}:{CHUNKER_VERSION}".encode()
-    digest = hashlib.sha256(seed).digest()[:16]
-    return ChunkId("chk_" + urlsafe_b64encode(digest).decode()[:21])
+    return ChunkId(derived_id("chk_", f"{owner}:{start}:{end}:{CHUNKER_VERSION}"))
+
+
+def message_id(conversation_id: ConversationId, sequence: int) -> MessageId:
+    """Return the id of a message: its place never changes, so no store need keep it."""
+    return MessageId(derived_id("msg_", f"{conversation_id}:{sequence}"))
+
+
+def derived_id(prefix: str, seed: str) -> str:
+    """Return `prefix` and 21 URL-safe characters that follow from `seed` alone."""
+    digest = hashlib.sha256(seed.encode()).digest()[:16]
+    return prefix + urlsafe_b64encode(digest).decode()[:21]

@@ -96,6 +96,7 @@ class SqliteStore:
     async def _open_organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
         file, owner = await self._files.open(organization_id)
         store = SqliteOrganizationStore(file, owner, clock=self._clock, ids=self._ids)
+        await store.prepare()
         self._keep(organization_id, _OpenOrganization(file, store))
         return store
 

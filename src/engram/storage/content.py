@@ -1,0 +1,182 @@
+"""Keep a message's text as it is, or compressed where that is smaller; give it back byte for byte.
+
+Every stored form names its encoding, and what is read is proved against the SHA-256 of the text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import zstandard
+
+from engram import limits
+
+RAW = "raw"
+GZIP = "gzip+base64"
+ZSTD = "zstd"
+_WITH_DICTIONARY = "zstd:"
+_LEVEL = 3
+_GZIP_WBITS = 31
+
+
+class ContentError(Exception):
+    """Stored content that cannot be read back; says why, the caller says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContent:
+    """A text in its stored form, with what proves it and what it counts."""
+
+    content: str | bytes
+    encoding: str
+    sha256: bytes
+    content_bytes: int
+
+
+class ContentCodec:
+    """Encode and decode the texts of one organisation with its dictionaries.
+
+    Safe in several threads: compressors are not, so each is lent to one call at a time.
+    """
+
+    def __init__(self) -> None:
+        self._dictionaries: dict[int, zstandard.ZstdCompressionDict] = {}
+        self._newest: int | None = None
+        self._compressors = defaultdict[int | None, list[zstandard.ZstdCompressor]](list)
+        self._decompressors = defaultdict[int | None, list[zstandard.ZstdDecompressor]](list)
+
+    @property
+    def newest_dictionary(self) -> int | None:
+        """The dictionary new texts are compressed with."""
+        return self._newest
+
+    def add_dictionary(self, number: int, content: bytes) -> None:
+        """Make a dictionary known; the newest one serves new texts."""
+        dictionary = zstandard.ZstdCompressionDict(content)
+        dictionary.precompute_compress(level=_LEVEL)  # pyright: ignore[reportUnknownMemberType] - the stub has no return type
+        self._dictionaries[number] = dictionary
+        self._newest = max(number, self._newest or number)
+
+    def missing_dictionary(self, encoding: str | None) -> int | None:
+        """Return the number of the dictionary that `encoding` needs and that is not known yet."""
+        number = dictionary_number(encoding)
+        return None if number is None or number in self._dictionaries else number
+
+    def encode(self, text: str) -> StoredContent:
+        """Return the stored form of `text`."""
+        data = text.encode()
+        proof = hashlib.sha256(data).digest()
+        if len(data) >= limits.COMPRESS_BYTES_MIN:
+            number = self._newest
+            packed = self._compress(data, number)
+            if len(packed) < len(data):
+                encoding = ZSTD if number is None else f"{_WITH_DICTIONARY}{number}"
+                return StoredContent(packed, encoding, proof, len(data))
+        return StoredContent(text, RAW, proof, len(data))
+
+    def decode(self, content: str | bytes, *, encoding: str | None, sha256: bytes) -> str:
+        """Return the text of a stored form.
+
+        Raises:
+            ContentError: the encoding or its dictionary is unknown, or the text is not what was
+                stored.
+        """
+        data = self._decode_bytes(content, encoding)
+        if hashlib.sha256(data).digest() != sha256:
+            raise ContentError("its text does not match its SHA-256")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as exc:
+            raise ContentError("its text is not UTF-8") from exc
+
+    def _decode_bytes(self, content: str | bytes, encoding: str | None) -> bytes:
+        if encoding is None or encoding == RAW:
+            return content.encode() if isinstance(content, str) else content
+        if encoding == GZIP:
+            return _decode_gzip(content)
+        if encoding == ZSTD or encoding.startswith(_WITH_DICTIONARY):
+            if isinstance(content, str):
+                raise ContentError(f"its encoding {encoding!r} is of bytes, but it is text")
+            return self._decompress(content, dictionary_number(encoding))
+        raise ContentError(f"its encoding {encoding!r} is unknown")
+
+    def _compress(self, data: bytes, number: int | None) -> bytes:
+        idle = self._compressors[number]
+        try:
+            compressor = idle.pop()
+        except IndexError:
+            # The row names the dictionary, so the frame need not.
+            compressor = zstandard.ZstdCompressor(
+                level=_LEVEL, dict_data=self._dictionary(number), write_dict_id=False
+            )
+        packed = compressor.compress(data)
+        idle.append(compressor)
+        return packed
+
+    def _decompress(self, packed: bytes, number: int | None) -> bytes:
+        if number is not None and number not in self._dictionaries:
+            raise ContentError(f"its dictionary {number} is missing")
+        idle = self._decompressors[number]
+        try:
+            decompressor = idle.pop()
+        except IndexError:
+            decompressor = zstandard.ZstdDecompressor(dict_data=self._dictionary(number))
+        try:
+            _refuse_bomb(packed)
+            return decompressor.decompress(packed, max_output_size=limits.MESSAGE_BYTES_MAX)
+        except zstandard.ZstdError as exc:
+            raise ContentError("its compressed form is damaged") from exc
+        finally:
+            idle.append(decompressor)
+
+    def _dictionary(self, number: int | None) -> zstandard.ZstdCompressionDict | None:
+        return None if number is None else self._dictionaries[number]
+
+
+def dictionary_number(encoding: str | None) -> int | None:
+    """Return the number in `zstd:<number>`; None for the encodings without a dictionary.
+
+    Raises:
+        ContentError: what should be a number is none.
+    """
+    if encoding is None or not encoding.startswith(_WITH_DICTIONARY):
+        return None
+    digits = encoding.removeprefix(_WITH_DICTIONARY)
+    if not (digits.isascii() and digits.isdecimal()):
+        raise ContentError(f"its encoding {encoding!r} is unknown")
+    return int(digits)
+
+
+def train_dictionary(texts: Sequence[bytes], *, dictionary_bytes: int) -> bytes | None:
+    """Return a dictionary for texts like these; None when they have too little in common."""
+    try:
+        return zstandard.train_dictionary(dictionary_bytes, list(texts)).as_bytes()
+    except zstandard.ZstdError:
+        return None
+
+
+def _decode_gzip(content: str | bytes) -> bytes:
+    inflater = zlib.decompressobj(wbits=_GZIP_WBITS)
+    try:
+        packed = base64.b64decode(content, validate=True)
+        data = inflater.decompress(packed, limits.MESSAGE_BYTES_MAX + 1)
+    except (binascii.Error, zlib.error, ValueError) as exc:
+        raise ContentError("its compressed form is damaged") from exc
+    if len(data) > limits.MESSAGE_BYTES_MAX:
+        raise ContentError("its compressed form is larger than any message")
+    if not inflater.eof:
+        raise ContentError("its compressed form is damaged")
+    return data
+
+
+def _refuse_bomb(packed: bytes) -> None:
+    """Refuse a frame that announces more than any message: memory is taken as announced."""
+    size = zstandard.get_frame_parameters(packed).content_size
+    if limits.MESSAGE_BYTES_MAX < size < zstandard.CONTENTSIZE_ERROR:
+        raise ContentError("its compressed form is larger than any message")

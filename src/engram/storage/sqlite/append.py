@@ -1,0 +1,289 @@
+"""Store messages, with all that is derived from them, in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from engram import limits
+from engram.errors import LimitExceededError, NotFoundError, QuotaExceededError, StoreCorruptError
+from engram.model.access import Quota
+from engram.model.conversation import (
+    DEFAULT_CONVERSATION_TITLE,
+    AppendReceipt,
+    AppendRequest,
+    ConversationDraft,
+)
+from engram.model.ids import ConversationId, message_id
+from engram.storage.sqlite import audit, training
+from engram.storage.sqlite.creation import create_conversation
+from engram.storage.sqlite.dictionaries import learn_dictionary
+from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.preparation import PreparedMessages, prepare_messages
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rebuild import rebuild_words
+from engram.storage.sqlite.reforming import (
+    TailUnknownError,
+    extend_windows,
+    find_tail,
+    read_tail,
+)
+from engram.storage.sqlite.state import State, read_state
+from engram.storage.sqlite.tails import Tail, tail_after
+from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.word_rows import Stretch
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+_PURGED_AT_ONCE = 20
+_IDEMPOTENCY = timedelta(hours=limits.IDEMPOTENCY_HOURS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """One append, ready for its transaction."""
+
+    tenant: Tenant
+    request: AppendRequest
+    prepared: PreparedMessages
+    actor: str
+    quota: Quota
+
+
+class Outcome(NamedTuple):
+    """What to answer, and what to remember once it is durable."""
+
+    receipt: AppendReceipt
+    tail: Tail | None
+
+
+async def append_messages(
+    tenant: Tenant, request: AppendRequest, *, actor: str, quota: Quota
+) -> AppendReceipt:
+    """Store the messages and all that is derived from them, or nothing."""
+    prepared = await prepare_messages(request.messages, tenant.codec)
+    append = Append(tenant=tenant, request=request, prepared=prepared, actor=actor, quota=quota)
+    outcome = await _write(append)
+    if outcome.tail is not None:
+        tenant.tails.put(outcome.tail)
+    return outcome.receipt
+
+
+async def _write(append: Append) -> Outcome:
+    """Run the transaction, again whenever the conversation's tail had to be read first."""
+    tail: Tail | None = None
+    while True:
+        try:
+            return await append.tenant.file.write(partial(_transact, append=append, tail=tail))
+        except TailUnknownError as unknown:
+            tail = await _read_tail(append.tenant, unknown.stretch)
+
+
+async def _read_tail(tenant: Tenant, stretch: Stretch) -> Tail:
+    """Return the words of a tail; where a message is damaged, those that new indexes give it."""
+    try:
+        return await tenant.file.read(
+            partial(read_tail, tenant=tenant, stretch=stretch, skip_damaged=False)
+        )
+    except StoreCorruptError:
+        await rebuild_words(tenant)
+        return await tenant.file.read(
+            partial(read_tail, tenant=tenant, stretch=stretch, skip_damaged=True)
+        )
+
+
+def _transact(connection: sqlite3.Connection, *, append: Append, tail: Tail | None) -> Outcome:
+    tenant, request, prepared = append.tenant, append.request, append.prepared
+    now = tenant.now()
+    repeated = _find_repeated(connection, append, now)
+    if repeated is not None:
+        return Outcome(repeated, None)
+    state = read_state(connection, tenant)
+    stretch = _find_stretch(connection, append)
+    _check_room(append, state, stretch)
+    if tail is None or (tail.conversation, tail.last_sequence) != (
+        stretch.conversation,
+        stretch.last_sequence,
+    ):
+        tail = find_tail(connection, tenant, stretch)
+    _add_messages(connection, append, stretch, now)
+    chunks = extend_windows(
+        connection,
+        tenant,
+        tail,
+        prepared.messages,
+        also_next=state.is_in_next(stretch.conversation),
+    )
+    _count(connection, append, stretch, chunks=chunks, now=now)
+    receipt = _receipt(stretch, len(request.messages))
+    _remember(connection, append, stretch, receipt, now)
+    _see_to_dictionary(connection, append, state, now)
+    return Outcome(receipt, tail_after(tail, [message.part for message in prepared.messages]))
+
+
+def _find_repeated(
+    connection: sqlite3.Connection, append: Append, now: int
+) -> AppendReceipt | None:
+    key = append.request.idempotency_key
+    if key is None:
+        return None
+    row = append.tenant.execute(
+        connection, _MESSAGES["find_idempotency"], key=key, since=_expiry(now)
+    ).fetchone()
+    if row is None:
+        return None
+    conversation_id, first, last = row
+    return _receipt_of(ConversationId(conversation_id), first, last, repeated=True)
+
+
+def _find_stretch(connection: sqlite3.Connection, append: Append) -> Stretch:
+    """Return the conversation to append to; without an id, the default one, made if missing."""
+    tenant, conversation_id = append.tenant, append.request.conversation_id
+    if conversation_id is not None:
+        row = tenant.execute(
+            connection, _CONVERSATIONS["find_conversation"], id=conversation_id
+        ).fetchone()
+        if row is None:
+            raise NotFoundError("conversation", conversation_id)
+        return Stretch(*row[:3])
+    find_default = _CONVERSATIONS["find_default_conversation"]
+    row = tenant.execute(connection, find_default).fetchone()
+    if row is None:
+        draft = ConversationDraft(title=DEFAULT_CONVERSATION_TITLE)
+        create_conversation(connection, tenant, draft, actor=append.actor, is_default=True)
+        row = tenant.execute(connection, find_default).fetchone()
+    return Stretch(*row[:3])
+
+
+def _check_room(append: Append, state: State, stretch: Stretch) -> None:
+    quota, added = append.quota, len(append.request.messages)
+    if quota.messages_max is not None and state.messages + added > quota.messages_max:
+        raise QuotaExceededError(resource="messages", limit=quota.messages_max)
+    content_bytes = state.content_bytes + append.prepared.content_bytes
+    if quota.bytes_max is not None and content_bytes > quota.bytes_max:
+        raise QuotaExceededError(resource="bytes", limit=quota.bytes_max)
+    last = stretch.last_sequence + added
+    if last > limits.CONVERSATION_MESSAGES_MAX:
+        raise LimitExceededError(
+            "messages",
+            limit=limits.CONVERSATION_MESSAGES_MAX,
+            actual=last,
+            unit="messages in a conversation",
+        )
+
+
+def _add_messages(
+    connection: sqlite3.Connection, append: Append, stretch: Stretch, now: int
+) -> None:
+    append.tenant.execute_many(
+        connection,
+        _MESSAGES["add_message"],
+        [
+            {
+                "key": message_key(stretch.conversation, sequence),
+                "created_at": now,
+                **message.values,
+            }
+            for sequence, message in enumerate(append.prepared.messages, stretch.last_sequence + 1)
+        ],
+    )
+
+
+def _count(
+    connection: sqlite3.Connection, append: Append, stretch: Stretch, *, chunks: int, now: int
+) -> None:
+    added = {
+        "messages": len(append.request.messages),
+        "content_bytes": append.prepared.content_bytes,
+    }
+    append.tenant.execute(
+        connection,
+        _CONVERSATIONS["grow_conversation"],
+        conversation=stretch.conversation,
+        now=now,
+        **added,
+    )
+    append.tenant.execute(
+        connection, _CONVERSATIONS["add_to_counters"], conversations=0, chunks=chunks, **added
+    )
+
+
+def _remember(
+    connection: sqlite3.Connection,
+    append: Append,
+    stretch: Stretch,
+    receipt: AppendReceipt,
+    now: int,
+) -> None:
+    """Write down the idempotency key and the audit row."""
+    tenant, key = append.tenant, append.request.idempotency_key
+    sequences = {
+        "first_sequence": receipt.first_sequence,
+        "last_sequence": receipt.last_sequence,
+    }
+    if key is not None:
+        tenant.execute(
+            connection, _MESSAGES["purge_idempotency"], since=_expiry(now), limit=_PURGED_AT_ONCE
+        )
+        tenant.execute(
+            connection,
+            _MESSAGES["put_idempotency"],
+            key=key,
+            conversation=stretch.conversation,
+            now=now,
+            **sequences,
+        )
+    audit.record(
+        connection,
+        tenant,
+        now=now,
+        actor=append.actor,
+        action="append_messages",
+        subject=receipt.conversation_id,
+        details=sequences,
+    )
+
+
+def _see_to_dictionary(
+    connection: sqlite3.Connection, append: Append, state: State, now: int
+) -> None:
+    """Learn a dictionary that another process trained, and ask for one that is due."""
+    tenant = append.tenant
+    if state.dictionary is not None and state.dictionary != tenant.codec.newest_dictionary:
+        learn_dictionary(connection, tenant, state.dictionary)
+    training.enqueue_when_due(
+        connection,
+        tenant,
+        messages=state.messages + len(append.request.messages),
+        content_bytes=state.content_bytes + append.prepared.content_bytes,
+        due_bytes=state.dictionary_due_bytes,
+        now=now,
+    )
+
+
+def _receipt(stretch: Stretch, added: int) -> AppendReceipt:
+    first = stretch.last_sequence + 1
+    return _receipt_of(stretch.conversation_id, first, first + added - 1)
+
+
+def _receipt_of(
+    conversation_id: ConversationId, first: int, last: int, *, repeated: bool = False
+) -> AppendReceipt:
+    return AppendReceipt(
+        conversation_id=conversation_id,
+        message_ids=tuple(
+            message_id(conversation_id, sequence) for sequence in range(first, last + 1)
+        ),
+        first_sequence=first,
+        last_sequence=last,
+        repeated=repeated,
+    )
+
+
+def _expiry(now: int) -> int:
+    """Return the moment up to which an idempotency key has expired."""
+    return now - _IDEMPOTENCY // timedelta(microseconds=1)

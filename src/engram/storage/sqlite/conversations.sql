@@ -1,0 +1,66 @@
+-- create_conversation --
+-- Returns the number of the new conversation.
+INSERT INTO conversation
+    (organization_id, id, title, agent_id, project, metadata, is_default, created_at, updated_at)
+VALUES
+    (:organization_id, :id, :title, :agent_id, :project, :metadata, :is_default, :now, :now)
+RETURNING number;
+
+-- add_tag --
+INSERT INTO conversation_tag (organization_id, conversation, position, tag)
+VALUES (:organization_id, :conversation, :position, :tag);
+
+-- find_conversation --
+-- Returns number, id, message_count, content_bytes of the conversation with that public id.
+SELECT number, id, message_count, content_bytes FROM conversation
+WHERE organization_id = :organization_id AND id = :id;
+
+-- find_default_conversation --
+-- Returns the same columns of the organisation's default conversation.
+SELECT number, id, message_count, content_bytes FROM conversation
+WHERE organization_id = :organization_id AND is_default = 1;
+
+-- load_conversations --
+-- Returns number and all that a conversation shows, of those that exist among the JSON list.
+SELECT number, id, title, agent_id, project, metadata, message_count, created_at, updated_at,
+    (SELECT json_group_array(tag) FROM
+        (SELECT tag FROM conversation_tag
+         WHERE conversation_tag.organization_id = :organization_id AND conversation = number
+         ORDER BY position)) AS tags
+FROM conversation
+WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers));
+
+-- list_conversations --
+-- Returns the numbers of one page. The conditions and the order are put in from fixed pieces.
+SELECT number FROM conversation
+WHERE organization_id = :organization_id /*conditions*/
+ORDER BY /*order*/
+LIMIT :limit OFFSET :offset;
+
+-- count_conversations --
+-- Returns how many conversations meet the conditions.
+SELECT count(*) FROM conversation
+WHERE organization_id = :organization_id /*conditions*/;
+
+-- grow_conversation --
+UPDATE conversation SET
+    message_count = message_count + :messages,
+    content_bytes = content_bytes + :content_bytes,
+    updated_at = max(updated_at, :now)
+WHERE organization_id = :organization_id AND number = :conversation;
+
+-- delete_conversation --
+-- Its tags and idempotency rows go with it.
+DELETE FROM conversation WHERE organization_id = :organization_id AND number = :conversation;
+
+-- get_counters --
+SELECT conversations, messages, content_bytes, chunks, vectors, pending FROM counters
+WHERE organization_id = :organization_id;
+
+-- add_to_counters --
+UPDATE counters SET
+    conversations = conversations + :conversations,
+    messages = messages + :messages,
+    content_bytes = content_bytes + :content_bytes,
+    chunks = chunks + :chunks
+WHERE organization_id = :organization_id;

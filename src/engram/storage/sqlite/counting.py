@@ -1,0 +1,48 @@
+"""Say what an organisation holds: from maintained counters, or by counting."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import fields
+
+from engram.errors import StoreCorruptError
+from engram.model.status import Counters, Coverage
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tenant import Tenant
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_UPKEEP = load_queries("upkeep.sql")
+
+COUNTER_NAMES = tuple(field.name for field in fields(Counters))
+"""Also the columns of the table, in its order."""
+
+
+def read_counters(connection: sqlite3.Connection, tenant: Tenant) -> Counters:
+    """Return the maintained counters.
+
+    Raises:
+        StoreCorruptError: they are gone.
+    """
+    row = tenant.execute(connection, _CONVERSATIONS["get_counters"]).fetchone()
+    if row is None:
+        raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
+    return counters_of(row)
+
+
+def counters_of(row: Sequence[int]) -> Counters:
+    """Return counters from the columns of `get_counters` or `count_all`."""
+    return Counters(**dict(zip(COUNTER_NAMES, row, strict=True)))
+
+
+def count_coverage(connection: sqlite3.Connection, tenant: Tenant) -> Coverage:
+    """Count the rows of the word indexes and of what they index."""
+    row = tenant.execute(connection, _UPKEEP["count_indexed"]).fetchone()
+    messages, messages_indexed, windows, windows_indexed = row
+    return Coverage(
+        organization_id=tenant.id,
+        messages=messages,
+        messages_indexed=messages_indexed,
+        windows=windows,
+        windows_indexed=windows_indexed,
+    )

@@ -1,0 +1,145 @@
+"""Remove a conversation from every table and index."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+
+from engram.errors import NotFoundError, StoreCorruptError
+from engram.model.conversation import DeletionReceipt
+from engram.model.ids import ConversationId
+from engram.storage.sqlite import audit
+from engram.storage.sqlite.keys import message_key, window_key
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rebuild import BATCH_CHARACTERS, rebuild_words
+from engram.storage.sqlite.state import read_state
+from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.word_rows import (
+    MessageWords,
+    Stretch,
+    batches_of_rows,
+    known_words,
+    remove_rows,
+    words_of,
+)
+from engram.text.windows import window_count
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+async def delete_conversation(
+    tenant: Tenant, conversation_id: ConversationId, *, actor: str
+) -> DeletionReceipt:
+    """Remove a conversation, and write its audit row."""
+    try:
+        return await _delete(tenant, conversation_id, actor=actor, skip_damaged=False)
+    except StoreCorruptError:
+        # The words of a damaged message cannot be made again; new indexes hold none of it.
+        await rebuild_words(tenant)
+        return await _delete(tenant, conversation_id, actor=actor, skip_damaged=True)
+
+
+async def _delete(
+    tenant: Tenant, conversation_id: ConversationId, *, actor: str, skip_damaged: bool
+) -> DeletionReceipt:
+    # Most of the work is to analyse the messages again: it is done before the write lock is held.
+    known = await tenant.file.read(
+        partial(
+            _read_words,
+            tenant=tenant,
+            conversation_id=conversation_id,
+            skip_damaged=skip_damaged,
+        )
+    )
+    return await tenant.file.write(
+        partial(
+            _transact,
+            tenant=tenant,
+            conversation_id=conversation_id,
+            known=known,
+            actor=actor,
+            skip_damaged=skip_damaged,
+        )
+    )
+
+
+def _read_words(
+    connection: sqlite3.Connection,
+    *,
+    tenant: Tenant,
+    conversation_id: ConversationId,
+    skip_damaged: bool,
+) -> list[MessageWords]:
+    stretch, _ = _find(connection, tenant, conversation_id)
+    words = words_of(connection, tenant, stretch, skip_damaged=skip_damaged)
+    return known_words(words, characters_max=BATCH_CHARACTERS)
+
+
+def _transact(
+    connection: sqlite3.Connection,
+    *,
+    tenant: Tenant,
+    conversation_id: ConversationId,
+    known: Sequence[MessageWords],
+    actor: str,
+    skip_damaged: bool,
+) -> DeletionReceipt:
+    stretch, content_bytes = _find(connection, tenant, conversation_id)
+    is_in_next = read_state(connection, tenant).is_in_next(stretch.conversation)
+    for rows in batches_of_rows(
+        connection, tenant, stretch, known=known, skip_damaged=skip_damaged
+    ):
+        remove_rows(connection, rows, also_next=is_in_next)
+    _delete_rows(connection, tenant, stretch)
+    chunks = window_count(stretch.last_sequence)
+    tenant.execute(
+        connection,
+        _CONVERSATIONS["add_to_counters"],
+        conversations=-1,
+        messages=-stretch.last_sequence,
+        content_bytes=-content_bytes,
+        chunks=-chunks,
+    )
+    receipt = audit.record(
+        connection,
+        tenant,
+        now=tenant.now(),
+        actor=actor,
+        action="delete_conversation",
+        subject=conversation_id,
+        details={"messages": stretch.last_sequence, "chunks": chunks},
+    )
+    return DeletionReceipt(
+        messages=stretch.last_sequence, chunks=chunks, vectors=0, receipt=receipt
+    )
+
+
+def _find(
+    connection: sqlite3.Connection, tenant: Tenant, conversation_id: ConversationId
+) -> tuple[Stretch, int]:
+    """Return all of a conversation, and how many bytes its texts have."""
+    row = tenant.execute(
+        connection, _CONVERSATIONS["find_conversation"], id=conversation_id
+    ).fetchone()
+    if row is None:
+        raise NotFoundError("conversation", conversation_id)
+    return Stretch(*row[:3]), row[3]
+
+
+def _delete_rows(connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch) -> None:
+    number = stretch.conversation
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_messages"],
+        first=message_key(number, 0),
+        last=message_key(number + 1, 0) - 1,
+    )
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_chunks"],
+        first=window_key(number, 0),
+        last=window_key(number + 1, 0) - 1,
+    )
+    tenant.execute(connection, _CONVERSATIONS["delete_conversation"], conversation=number)

@@ -1,0 +1,72 @@
+"""List conversations under filters, in a stable order, with the true total."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from types import MappingProxyType
+from typing import Any
+
+from engram.model.conversation import ConversationPage, ConversationQuery
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rows import read_conversations
+from engram.storage.sqlite.tenant import Tenant
+
+_SQL = load_queries("conversations.sql")
+
+_CONDITIONS = MappingProxyType(
+    {
+        "agent_id": "AND agent_id = :agent_id",
+        "project": "AND project = :project",
+        "tags": (
+            "AND number IN (SELECT conversation FROM conversation_tag"
+            " WHERE organization_id = :organization_id"
+            " AND tag IN (SELECT value FROM json_each(:tags))"
+            " GROUP BY conversation HAVING count(*) = json_array_length(:tags))"
+        ),
+    }
+)
+
+_ORDERS = MappingProxyType(
+    {
+        (sort, order): f"{sort} {order.upper()}, id {order.upper()}"
+        for sort in ("created_at", "updated_at", "message_count")
+        for order in ("asc", "desc")
+    }
+)
+
+
+def list_conversations(
+    connection: sqlite3.Connection, tenant: Tenant, query: ConversationQuery
+) -> ConversationPage:
+    """Return one page of the conversations that meet every filter."""
+    values: dict[str, Any] = {
+        "agent_id": query.agent_id,
+        "project": query.project,
+        "tags": json.dumps(query.tags) if query.tags else None,
+    }
+    values = {name: value for name, value in values.items() if value is not None}
+    conditions = " ".join(_CONDITIONS[name] for name in values)
+    page = (
+        _SQL["list_conversations"]
+        .replace("/*conditions*/", conditions)
+        .replace("/*order*/", _ORDERS[query.sort, query.order])
+    )
+    rows = tenant.execute(connection, page, limit=query.limit, offset=query.offset, **values)
+    found = read_conversations(connection, tenant, [row[0] for row in rows])
+    total = _total(connection, tenant, conditions, values)
+    seen = query.offset + len(found)
+    return ConversationPage(
+        conversations=tuple(found.values()),
+        total=total,
+        next_offset=seen if found and seen < total else None,
+    )
+
+
+def _total(
+    connection: sqlite3.Connection, tenant: Tenant, conditions: str, values: dict[str, Any]
+) -> int:
+    if not values:
+        return tenant.execute(connection, _SQL["get_counters"]).fetchone()[0]
+    statement = _SQL["count_conversations"].replace("/*conditions*/", conditions)
+    return tenant.execute(connection, statement, **values).fetchone()[0]

@@ -1,0 +1,81 @@
+-- add_message --
+INSERT INTO message
+    (key, organization_id, role, characters, occurred_at, created_at, name, tool_call_id,
+     tool_name, content_encoding, sha256, metadata, content)
+VALUES
+    (:key, :organization_id, :role, :characters, :occurred_at, :created_at, :name, :tool_call_id,
+     :tool_name, :content_encoding, :sha256, :metadata, :content);
+
+-- load_range --
+-- Returns the messages with keys `first` to `last`, in order.
+SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
+    content_encoding, sha256, content
+FROM message
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
+ORDER BY key;
+
+-- load_messages --
+-- Returns the same columns of those that exist among the keys of a JSON list.
+SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
+    content_encoding, sha256, content
+FROM message
+WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
+
+-- conversation_ids --
+-- Returns number and public id of those that exist among the numbers of a JSON list.
+SELECT number, id FROM conversation
+WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers));
+
+-- message_sizes --
+-- Returns the characters of the messages with keys `first` to `last`, in order.
+SELECT characters FROM message
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
+ORDER BY key;
+
+-- delete_messages --
+DELETE FROM message
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
+-- put_chunk --
+-- Adds a window, or moves the end of the open one.
+INSERT INTO chunk (key, organization_id, start_sequence, end_sequence)
+VALUES (:key, :organization_id, :start, :end)
+ON CONFLICT (key) DO UPDATE SET end_sequence = excluded.end_sequence;
+
+-- delete_chunks --
+DELETE FROM chunk
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
+-- find_idempotency --
+-- Returns conversation id, first and last sequence of what a key stored after `since`.
+SELECT conversation.id, first_sequence, last_sequence
+FROM idempotency JOIN conversation ON conversation.number = idempotency.conversation
+WHERE idempotency.organization_id = :organization_id AND key = :key
+    AND idempotency.created_at > :since;
+
+-- put_idempotency --
+-- Replaces a row that is too old to count.
+INSERT INTO idempotency
+    (organization_id, key, conversation, first_sequence, last_sequence, created_at)
+VALUES (:organization_id, :key, :conversation, :first_sequence, :last_sequence, :now)
+ON CONFLICT (organization_id, key) DO UPDATE SET
+    conversation = excluded.conversation,
+    first_sequence = excluded.first_sequence,
+    last_sequence = excluded.last_sequence,
+    created_at = excluded.created_at;
+
+-- purge_idempotency --
+-- Removes some rows that are too old to count; every new row removes more than one.
+DELETE FROM idempotency
+WHERE organization_id = :organization_id AND key IN
+    (SELECT key FROM idempotency
+     WHERE organization_id = :organization_id AND created_at <= :since
+     ORDER BY created_at LIMIT :limit);
+
+-- get_state --
+-- Returns what an append has to know: counts, the words' analyser, a rebuild, the dictionary.
+SELECT messages, content_bytes, analyser_version, dictionary_due_bytes,
+    rebuild_version, rebuild_upto,
+    (SELECT max(id) FROM dictionary WHERE organization_id = :organization_id)
+FROM counters JOIN upkeep ON upkeep.organization_id = counters.organization_id
+WHERE counters.organization_id = :organization_id;

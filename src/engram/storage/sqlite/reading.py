@@ -1,0 +1,121 @@
+"""Read conversations and messages, each message proved against its hash."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import accumulate
+
+from engram import limits
+from engram.errors import InvalidRequestError, NotFoundError
+from engram.model.conversation import Message, MessagePage, MessageQuery
+from engram.model.ids import ConversationId, ConversationKey
+from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rows import message_rows, read_conversations, read_message
+from engram.storage.sqlite.tenant import Tenant
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+def get_conversation(
+    connection: sqlite3.Connection, tenant: Tenant, query: MessageQuery
+) -> MessagePage:
+    """Return a conversation and one page of its messages."""
+    number = find_number(connection, tenant, query.conversation_id)
+    conversation = read_conversations(connection, tenant, [number])[number]
+    total = conversation.message_count
+    page = _fitting(connection, tenant, number, _page_of(query, total), query.around_sequence)
+    return MessagePage(
+        conversation=conversation,
+        messages=load_range(connection, tenant, number, start=page.start, end=page.stop - 1),
+        total=total,
+        next_offset=page.stop - 1 if page.stop <= total else None,
+    )
+
+
+def find_number(
+    connection: sqlite3.Connection, tenant: Tenant, conversation_id: ConversationId
+) -> ConversationKey:
+    """Return a conversation's number.
+
+    Raises:
+        NotFoundError: there is no such conversation here.
+    """
+    row = tenant.execute(
+        connection, _CONVERSATIONS["find_conversation"], id=conversation_id
+    ).fetchone()
+    if row is None:
+        raise NotFoundError("conversation", conversation_id)
+    return ConversationKey(row[0])
+
+
+def load_range(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    conversation: ConversationKey,
+    *,
+    start: int,
+    end: int,
+) -> tuple[Message, ...]:
+    """Return the messages `start` to `end` of a conversation, in order."""
+    start, end = max(start, 1), min(end, limits.CONVERSATION_MESSAGES_MAX)
+    found = read_conversations(connection, tenant, [conversation])
+    if conversation not in found or start > end:
+        return ()
+    rows = message_rows(
+        connection,
+        tenant,
+        first=message_key(conversation, start),
+        last=message_key(conversation, end),
+    )
+    conversation_id = found[conversation].id
+    return tuple(
+        read_message(connection, tenant, row, conversation_id=conversation_id) for row in rows
+    )
+
+
+def _page_of(query: MessageQuery, total: int) -> range:
+    """Return the sequences of the page that a query asks for."""
+    if query.around_sequence is None:
+        first = query.message_offset + 1
+    elif query.around_sequence > total:
+        raise InvalidRequestError(
+            f"must be at most {total:,}, where the conversation ends", field="around_sequence"
+        )
+    else:
+        # Centred, but never cut short by an end of the conversation that a shift would fill.
+        centred = query.around_sequence - query.message_limit // 2
+        first = max(1, min(centred, total - query.message_limit + 1))
+    return range(first, max(first, min(first + query.message_limit, total + 1)))
+
+
+def _fitting(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    number: ConversationKey,
+    page: range,
+    centre: int | None,
+) -> range:
+    """Return what of a page fits into memory; the rest follows at `next_offset`."""
+    if not page:
+        return page
+    sizes = [
+        row[0]
+        for row in tenant.execute(
+            connection,
+            _MESSAGES["message_sizes"],
+            first=message_key(number, page.start),
+            last=message_key(number, page.stop - 1),
+        )
+    ]
+    if sum(sizes) <= limits.PAGE_CHARACTERS_MAX:
+        return page
+    first = page.start if centre is None else centre
+    return range(first, first + _fitting_count(sizes[first - page.start :]))
+
+
+def _fitting_count(sizes: Sequence[int]) -> int:
+    fitting = sum(total <= limits.PAGE_CHARACTERS_MAX for total in accumulate(sizes))
+    return max(1, fitting)

@@ -1,0 +1,247 @@
+"""Build new windows and word indexes from the messages, beside live traffic.
+
+New indexes grow next to the old ones, some conversations to a transaction, and take their place in
+the transaction that finds nothing left to do. Until then searches use the old ones, and every
+writer changes both. So no reader ever sees half an index, and no writer waits for the whole.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from engram.clock import to_microseconds
+from engram.errors import ConflictError, StoreNewerError
+from engram.storage.sqlite.keys import window_key
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.training import FIRST_DUE_BYTES
+from engram.storage.sqlite.word_rows import (
+    MessageWords,
+    Stretch,
+    add_next_rows,
+    batches_of_rows,
+    known_words,
+    words_of,
+)
+from engram.text.analyse import ANALYSER_VERSION
+from engram.text.windows import windows_of
+
+BATCH_MESSAGES = 1_000
+"""Indexed in one transaction, if conversations are that short."""
+
+BATCH_CHARACTERS = 8_000_000
+"""Analysed ahead of a transaction and held in memory; a longer rest is analysed inside it."""
+
+_PATIENCE = timedelta(minutes=30)
+"""Far longer than a batch takes."""
+
+_NUMBER_MAX = 2**63 - 1
+
+_SQL = load_queries("rebuild.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Conversations to index next, with the words that were analysed ahead."""
+
+    upto: int
+    known: dict[int, list[MessageWords]] = field(default_factory=dict[int, list[MessageWords]])
+
+
+async def prepare_upkeep(tenant: Tenant) -> None:
+    """Give a new file its rows of state, and an old one word indexes of this program's words.
+
+    Raises:
+        StoreNewerError: a newer program has built the word indexes.
+    """
+    versions = await tenant.file.read(partial(_read_versions, tenant=tenant))
+    if versions is None:
+        await tenant.file.write(partial(_add_state, tenant=tenant))
+    elif max(versions) > ANALYSER_VERSION:
+        raise StoreNewerError
+    elif versions[0] < ANALYSER_VERSION:
+        await rebuild_words(tenant)
+    elif await tenant.file.read(partial(is_abandoned, tenant=tenant)):
+        await tenant.file.write(partial(drop_abandoned, tenant=tenant))
+
+
+async def rebuild_words(tenant: Tenant) -> int:
+    """Replace windows and word indexes by new ones; return the messages read.
+
+    Raises:
+        ConflictError: another rebuild began in the meantime, and goes on.
+        StoreNewerError: a newer program has built the present ones.
+    """
+    rebuild_id = tenant.ids.new("job_")
+    await tenant.file.write(partial(_begin, tenant=tenant, rebuild_id=rebuild_id))
+    total = 0
+    while True:
+        batch = await tenant.file.read(partial(_read_batch, tenant=tenant, rebuild_id=rebuild_id))
+        indexed = await tenant.file.write(
+            partial(_index_batch, tenant=tenant, rebuild_id=rebuild_id, batch=batch)
+        )
+        if indexed is None:
+            return total
+        total += indexed
+
+
+def _read_versions(connection: sqlite3.Connection, *, tenant: Tenant) -> tuple[int, int] | None:
+    row = tenant.execute(connection, _SQL["get_versions"]).fetchone()
+    return None if row is None else (row[0], row[1] or 0)
+
+
+def _add_state(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
+    tenant.execute(connection, _SQL["add_counters"])
+    tenant.execute(
+        connection, _SQL["add_upkeep"], version=ANALYSER_VERSION, due_bytes=FIRST_DUE_BYTES
+    )
+
+
+def _begin(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -> None:
+    versions = _read_versions(connection, tenant=tenant)
+    if versions is not None and max(versions) > ANALYSER_VERSION:
+        raise StoreNewerError
+    for statement in (
+        "drop_next_message_words",
+        "drop_next_window_words",
+        "create_next_message_words",
+        "create_next_window_words",
+    ):
+        connection.execute(_SQL[statement])
+    tenant.execute(
+        connection,
+        _SQL["begin_rebuild"],
+        rebuild_id=rebuild_id,
+        version=ANALYSER_VERSION,
+        until=_until(tenant),
+    )
+
+
+def _read_upto(connection: sqlite3.Connection, tenant: Tenant, rebuild_id: str) -> int:
+    present_id, upto = tenant.execute(connection, _SQL["get_rebuild"]).fetchone()
+    if present_id != rebuild_id:
+        raise ConflictError("another reindex has begun and goes on")
+    return upto
+
+
+def _read_batch(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -> _Batch:
+    """Analyse the next conversations, as many as one transaction should index."""
+    upto = _read_upto(connection, tenant, rebuild_id)
+    batch = _Batch(upto)
+    messages_left, characters_left = BATCH_MESSAGES, BATCH_CHARACTERS
+    cursor = tenant.execute(connection, _SQL["next_conversations"], after=upto, upto=_NUMBER_MAX)
+    for row in cursor:
+        if messages_left <= 0 or characters_left <= 0:
+            break
+        stretch = Stretch(*row)
+        words = words_of(connection, tenant, stretch, skip_damaged=True)
+        known = known_words(words, characters_max=characters_left)
+        batch.known[stretch.conversation] = known
+        batch.upto = stretch.conversation
+        messages_left -= stretch.last_sequence
+        characters_left -= sum(len(item.words) + len(item.part) for item in known)
+    return batch
+
+
+def _index_batch(
+    connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str, batch: _Batch
+) -> int | None:
+    """Index what is left of a batch's conversations; None when the new indexes took over."""
+    after = _read_upto(connection, tenant, rebuild_id)
+    rows = tenant.execute(
+        connection, _SQL["next_conversations"], after=after, upto=_NUMBER_MAX
+    ).fetchmany(1)
+    if not rows:
+        _take_over(connection, tenant)
+        return None
+    stretches = [
+        Stretch(*row)
+        for row in tenant.execute(
+            connection, _SQL["next_conversations"], after=after, upto=batch.upto
+        ).fetchall()
+    ]
+    for stretch in stretches:
+        _index_conversation(connection, tenant, stretch, batch.known)
+    tenant.execute(
+        connection,
+        _SQL["advance_rebuild"],
+        rebuild_id=rebuild_id,
+        upto=batch.upto,
+        until=_until(tenant),
+    )
+    return sum(stretch.last_sequence for stretch in stretches)
+
+
+def _index_conversation(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    stretch: Stretch,
+    known: Mapping[int, Sequence[MessageWords]],
+) -> None:
+    batches = batches_of_rows(
+        connection,
+        tenant,
+        stretch,
+        known=known.get(stretch.conversation, ()),
+        skip_damaged=True,
+    )
+    for rows in batches:
+        add_next_rows(connection, rows)
+    replace_chunks(connection, tenant, stretch)
+
+
+def replace_chunks(connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch) -> None:
+    """Store the windows a conversation should have, and no others."""
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_chunks"],
+        first=window_key(stretch.conversation, 0),
+        last=window_key(stretch.conversation + 1, 0) - 1,
+    )
+    tenant.execute_many(
+        connection,
+        _MESSAGES["put_chunk"],
+        (
+            {
+                "key": window_key(stretch.conversation, window.number),
+                "start": window.start,
+                "end": window.end,
+            }
+            for window in windows_of(stretch.last_sequence)
+        ),
+    )
+
+
+def _take_over(connection: sqlite3.Connection, tenant: Tenant) -> None:
+    for statement in (
+        "drop_message_words",
+        "drop_window_words",
+        "rename_message_words",
+        "rename_window_words",
+    ):
+        connection.execute(_SQL[statement])
+    tenant.execute(connection, _SQL["delete_stray_chunks"])
+    tenant.execute(connection, _SQL["end_rebuild"], version=ANALYSER_VERSION)
+
+
+def is_abandoned(connection: sqlite3.Connection, *, tenant: Tenant) -> bool:
+    """Say whether a rebuild was begun and not continued: its process must have died."""
+    row = tenant.execute(connection, _SQL["is_abandoned"], now=tenant.now()).fetchone()
+    return row is not None
+
+
+def drop_abandoned(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
+    """Drop what an abandoned rebuild has left, if it was not taken up meanwhile."""
+    if is_abandoned(connection, tenant=tenant):
+        connection.execute(_SQL["drop_next_message_words"])
+        connection.execute(_SQL["drop_next_window_words"])
+        tenant.execute(connection, _SQL["forget_rebuild"])
+
+
+def _until(tenant: Tenant) -> int:
+    return to_microseconds(tenant.clock.now() + _PATIENCE)

@@ -1,0 +1,84 @@
+"""Build anew what is derived from messages and found wrong; messages themselves are never changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+
+from engram.storage.sqlite.counting import COUNTER_NAMES
+from engram.storage.sqlite.message_check import Fault, WrongBytes, WrongLength, check_messages
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rebuild import drop_abandoned, rebuild_words
+from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.verification import count_all, verify
+
+_SQL = load_queries("repair.sql")
+
+
+async def repair(tenant: Tenant) -> int:
+    """Rebuild what `verify` finds wrong and can be derived; return how many findings that mends."""
+    findings = [finding async for finding in verify(tenant) if finding.repairable]
+    found = {finding.check for finding in findings}
+    if "file" in found:
+        await tenant.file.write(_rebuild_indexes)
+    if "jobs" in found:
+        await tenant.file.write(partial(_release_jobs, tenant=tenant))
+    if found & {"counters", "sequences"}:
+        await _mend_sizes(tenant)
+    # A conversation's length decides its windows, so these come after it.
+    if found & {"chunks", "words", "sequences"}:
+        await rebuild_words(tenant)
+    if found & {"counters", "sequences", "chunks"}:
+        await tenant.file.write(partial(_recount, tenant=tenant))
+    return len(findings)
+
+
+def _rebuild_indexes(connection: sqlite3.Connection) -> None:
+    connection.execute(_SQL["rebuild_indexes"])
+
+
+def _release_jobs(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
+    tenant.execute(connection, _SQL["delete_nameless_jobs"])
+    tenant.execute(connection, _SQL["release_odd_jobs"])
+    drop_abandoned(connection, tenant=tenant)
+
+
+async def _mend_sizes(tenant: Tenant) -> None:
+    faults = await tenant.file.read(lambda connection: _wrong_sizes(connection, tenant))
+    await tenant.file.write(partial(_store_sizes, tenant=tenant, faults=faults))
+
+
+def _wrong_sizes(connection: sqlite3.Connection, tenant: Tenant) -> list[Fault]:
+    return [
+        fault
+        for fault in check_messages(connection, tenant)
+        if isinstance(fault, WrongLength | WrongBytes)
+    ]
+
+
+def _store_sizes(
+    connection: sqlite3.Connection, *, tenant: Tenant, faults: Sequence[Fault]
+) -> None:
+    tenant.execute(connection, _SQL["recount_messages"])
+    tenant.execute(connection, _SQL["recount_empty"])
+    for fault in faults:
+        match fault:
+            case WrongLength():
+                tenant.execute(
+                    connection, _SQL["mend_length"], key=fault.key, characters=fault.characters
+                )
+            case WrongBytes():
+                tenant.execute(
+                    connection,
+                    _SQL["mend_bytes"],
+                    conversation=fault.conversation,
+                    excess=fault.excess,
+                )
+            case _:
+                continue
+
+
+def _recount(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
+    true = dict(zip(COUNTER_NAMES, count_all(connection, tenant), strict=True))
+    tenant.execute(connection, _SQL["put_counters"], **true)

@@ -1,0 +1,142 @@
+"""Turn rows into the values of `engram.model`, and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from engram.clock import from_microseconds
+from engram.errors import StoreCorruptError
+from engram.model.conversation import Conversation, Message, Role
+from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
+from engram.storage.content import ContentError
+from engram.storage.sqlite.dictionaries import learn_dictionary
+from engram.storage.sqlite.keys import conversation_of, position_of
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tenant import Tenant
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+class MessageRow(NamedTuple):
+    """The columns of `load_range` and `load_messages`."""
+
+    key: int
+    role: Role
+    occurred_at: int | None
+    created_at: int
+    name: str | None
+    tool_call_id: str | None
+    tool_name: str | None
+    metadata: str | None
+    content_encoding: str | None
+    sha256: bytes
+    content: str | bytes
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Return metadata as it is stored."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def decode_row(connection: sqlite3.Connection, tenant: Tenant, row: MessageRow) -> str:
+    """Return the proved text of a message.
+
+    Raises:
+        ContentError: it cannot be read back.
+    """
+    missing = tenant.codec.missing_dictionary(row.content_encoding)
+    if missing is not None:
+        learn_dictionary(connection, tenant, missing)
+    return tenant.codec.decode(row.content, encoding=row.content_encoding, sha256=row.sha256)
+
+
+def read_message(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    row: MessageRow,
+    *,
+    conversation_id: ConversationId,
+) -> Message:
+    """Return the message of a row.
+
+    Raises:
+        StoreCorruptError: its bytes do not match its hash.
+    """
+    sequence = position_of(row.key)
+    try:
+        content = decode_row(connection, tenant, row)
+    except ContentError as exc:
+        raise StoreCorruptError(
+            f"message {sequence} of conversation {conversation_id} cannot be read: {exc}"
+        ) from exc
+    return Message(
+        id=message_id(conversation_id, sequence),
+        sequence=sequence,
+        role=row.role,
+        content=content,
+        name=row.name,
+        tool_call_id=row.tool_call_id,
+        tool_name=row.tool_name,
+        occurred_at=None if row.occurred_at is None else from_microseconds(row.occurred_at),
+        metadata=None if row.metadata is None else json.loads(row.metadata),
+        created_at=from_microseconds(row.created_at),
+    )
+
+
+def message_rows(
+    connection: sqlite3.Connection, tenant: Tenant, *, first: int, last: int
+) -> Iterable[MessageRow]:
+    """Yield the rows of the messages with keys `first` to `last`, in order."""
+    cursor = tenant.execute(connection, _MESSAGES["load_range"], first=first, last=last)
+    return map(MessageRow._make, cursor)
+
+
+def read_messages(
+    connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[MessageKey]
+) -> dict[MessageKey, Message]:
+    """Return the messages that exist among `keys`."""
+    cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
+    rows = [MessageRow._make(row) for row in cursor]
+    numbers = {conversation_of(row.key) for row in rows}
+    ids: dict[int, ConversationId] = dict(
+        tenant.execute(
+            connection, _MESSAGES["conversation_ids"], numbers=json.dumps(sorted(numbers))
+        ).fetchall()
+    )
+    return {
+        MessageKey(row.key): read_message(
+            connection, tenant, row, conversation_id=ids[conversation_of(row.key)]
+        )
+        for row in rows
+    }
+
+
+def read_conversations(
+    connection: sqlite3.Connection, tenant: Tenant, numbers: Iterable[int]
+) -> dict[ConversationKey, Conversation]:
+    """Return the conversations that exist among `numbers`, in the order asked for."""
+    wanted = list(numbers)
+    cursor = tenant.execute(
+        connection, _CONVERSATIONS["load_conversations"], numbers=json.dumps(wanted)
+    )
+    found = {row[0]: _conversation(row) for row in cursor}
+    return {ConversationKey(number): found[number] for number in wanted if number in found}
+
+
+def _conversation(row: Sequence[Any]) -> Conversation:
+    _, public_id, title, agent_id, project, metadata, message_count, created, updated, tags = row
+    return Conversation(
+        id=ConversationId(public_id),
+        title=title,
+        agent_id=agent_id,
+        project=project,
+        tags=tuple(json.loads(tags)),
+        metadata=json.loads(metadata),
+        message_count=message_count,
+        created_at=from_microseconds(created),
+        updated_at=from_microseconds(updated),
+    )

@@ -1,0 +1,47 @@
+"""What the functions of one organisation's store share."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engram.clock import Clock, IdSource, to_microseconds
+from engram.model.ids import OrganizationId
+from engram.storage.content import ContentCodec
+from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.tails import TailCache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """An organisation, its file, and what this process remembers of it."""
+
+    number: int
+    id: OrganizationId
+    file: SqliteFile
+    clock: Clock
+    ids: IdSource
+    codec: ContentCodec = field(default_factory=ContentCodec)
+    tails: TailCache = field(default_factory=TailCache)
+
+    def now(self) -> int:
+        """Return the present moment in microseconds."""
+        return to_microseconds(self.clock.now())
+
+    def execute(
+        self, connection: sqlite3.Connection, statement: str, **values: Any
+    ) -> sqlite3.Cursor:
+        """Run a statement on this organisation's rows."""
+        return connection.execute(statement, self.scoped(values))
+
+    def execute_many(
+        self, connection: sqlite3.Connection, statement: str, rows: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Run a statement once for each row, on this organisation's rows."""
+        connection.executemany(statement, map(self.scoped, rows))
+
+    def scoped(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `values` with the organisation among them."""
+        return {"organization_id": self.number, **values}

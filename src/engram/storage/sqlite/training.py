@@ -1,0 +1,120 @@
+"""Train compression dictionaries from an organisation's own messages.
+
+Measured on chats: 16 KB of dictionary save about 0.17 of the text and 64 KB about 0.2, so a small
+store begins with a small dictionary and gets a larger one as it grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+
+from engram.storage.content import ContentCodec, ContentError, train_dictionary
+from engram.storage.sqlite import jobs
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rows import MessageRow, decode_row
+from engram.storage.sqlite.tenant import Tenant
+
+JOB_KIND = "train_dictionary"
+JOB_SUBJECT = "messages"
+
+FIRST_DUE_BYTES = 256_000
+"""With less text a dictionary costs more than it saves."""
+
+GROWTH = 4
+"""Text has to grow so many times before a new dictionary would know much more."""
+
+MESSAGES_MIN = 200
+"""A dictionary is what messages have in common."""
+
+DICTIONARY_BYTES_MAX = 65_536
+TEXT_PER_DICTIONARY_BYTE = 16
+SAMPLE_BYTES_MAX = 4_000_000
+SAMPLE_MESSAGES_MAX = 20_000
+SAMPLE_MESSAGE_BYTES_MAX = 16_384
+"""The start of a long message is enough: the rest of it is compressed by what came before."""
+
+_HELD_BACK_EVERY = 10
+_WORTHWHILE = 0.97
+
+_SQL = load_queries("dictionaries.sql")
+
+
+def enqueue_when_due(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    *,
+    messages: int,
+    content_bytes: int,
+    due_bytes: int,
+    now: int,
+) -> None:
+    """Ask for a dictionary in the append that makes one worth training."""
+    if content_bytes < due_bytes or messages < MESSAGES_MIN:
+        return
+    tenant.execute(connection, _SQL["set_dictionary_due"], due_bytes=content_bytes * GROWTH)
+    jobs.enqueue(connection, tenant, kind=JOB_KIND, subject=JOB_SUBJECT, now=now)
+
+
+async def train(tenant: Tenant) -> bool:
+    """Train a dictionary for new messages; False when there is too little text or no gain."""
+    samples = await tenant.file.read(partial(_samples, tenant=tenant))
+    if sum(map(len, samples)) < FIRST_DUE_BYTES or len(samples) < MESSAGES_MIN:
+        return False
+    dictionary = await asyncio.to_thread(_worthwhile_dictionary, samples)
+    if dictionary is None:
+        return False
+    number = await tenant.file.write(
+        partial(_store, tenant=tenant, content=dictionary, trained=sum(map(len, samples)))
+    )
+    tenant.codec.add_dictionary(number, dictionary)
+    return True
+
+
+def _samples(connection: sqlite3.Connection, *, tenant: Tenant) -> list[bytes]:
+    samples: list[bytes] = []
+    left = SAMPLE_BYTES_MAX
+    cursor = tenant.execute(connection, _SQL["newest_messages"], limit=SAMPLE_MESSAGES_MAX)
+    for row in cursor:
+        try:
+            text = decode_row(connection, tenant, MessageRow._make(row))
+        except ContentError:
+            continue  # `verify` reports it; a dictionary does without
+        samples.append(text.encode()[:SAMPLE_MESSAGE_BYTES_MAX])
+        left -= len(samples[-1])
+        if left <= 0:
+            break
+    return samples
+
+
+def _worthwhile_dictionary(samples: Sequence[bytes]) -> bytes | None:
+    """Return a dictionary that makes messages smaller which it was not trained on."""
+    trained = [text for index, text in enumerate(samples) if index % _HELD_BACK_EVERY]
+    held_back = samples[::_HELD_BACK_EVERY]
+    size = min(DICTIONARY_BYTES_MAX, sum(map(len, trained)) // TEXT_PER_DICTIONARY_BYTE)
+    dictionary = train_dictionary(trained, dictionary_bytes=size)
+    if dictionary is None:
+        return None
+    plain, trained_codec = ContentCodec(), ContentCodec()
+    trained_codec.add_dictionary(1, dictionary)
+    is_worthwhile = _stored_bytes(trained_codec, held_back) < _WORTHWHILE * _stored_bytes(
+        plain, held_back
+    )
+    return dictionary if is_worthwhile else None
+
+
+def _stored_bytes(codec: ContentCodec, texts: Sequence[bytes]) -> int:
+    return sum(len(codec.encode(text.decode(errors="replace")).content) for text in texts)
+
+
+def _store(connection: sqlite3.Connection, *, tenant: Tenant, content: bytes, trained: int) -> int:
+    cursor = tenant.execute(
+        connection,
+        _SQL["add_dictionary"],
+        now=tenant.now(),
+        trained_bytes=trained,
+        content=content,
+    )
+    return cursor.fetchone()[0]

@@ -1,0 +1,28 @@
+-- count_indexed --
+-- Returns messages, message rows indexed, chunks, window rows indexed.
+SELECT
+    (SELECT count(*) FROM message WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM message_words_docsize),
+    (SELECT count(*) FROM chunk WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM window_words_docsize);
+
+-- legacy_messages --
+-- Returns the columns of `load_range` and the characters, of rows in an old encoding.
+SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
+    content_encoding, sha256, content
+FROM message
+WHERE organization_id = :organization_id
+    AND (content_encoding IS NULL OR content_encoding = 'gzip+base64')
+ORDER BY key
+LIMIT :limit;
+
+-- count_legacy --
+SELECT count(*) FROM message
+WHERE organization_id = :organization_id
+    AND (content_encoding IS NULL OR content_encoding = 'gzip+base64');
+
+-- encode_message --
+-- Only the form changes; a row that is gone or was done meanwhile is left alone.
+UPDATE message SET content_encoding = :content_encoding, content = :content
+WHERE organization_id = :organization_id AND key = :key
+    AND (content_encoding IS NULL OR content_encoding = 'gzip+base64');

@@ -1,0 +1,100 @@
+-- integrity --
+PRAGMA integrity_check(20);
+
+-- foreign_keys --
+PRAGMA foreign_key_check;
+
+-- messages_of --
+-- Returns key, characters, encoding, hash and the bytes of the content of keys `first` to `last`.
+SELECT key, characters, content_encoding, sha256, CAST(content AS BLOB) FROM message
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
+ORDER BY key;
+
+-- conversation_sizes --
+-- Returns number, id, content_bytes of every conversation.
+SELECT number, id, content_bytes FROM conversation
+WHERE organization_id = :organization_id
+ORDER BY number;
+
+-- sequences --
+-- Returns number, id, message_count of every conversation, and count, first and last of its keys.
+SELECT number, id, message_count, count(key), min(key), max(key)
+FROM conversation LEFT JOIN message
+    ON message.organization_id = :organization_id
+    AND key BETWEEN number << 24 AND (number << 24) + 16777215
+WHERE conversation.organization_id = :organization_id
+GROUP BY number
+ORDER BY number;
+
+-- stray_messages --
+-- Returns the numbers of conversations that are missing, and how many messages each has.
+SELECT key >> 24 AS number, count(*) FROM message
+WHERE organization_id = :organization_id AND key >> 24 NOT IN
+    (SELECT conversation.number FROM conversation WHERE organization_id = :organization_id)
+GROUP BY key >> 24;
+
+-- foreign_rows --
+-- Returns how many rows carry another organisation's number.
+SELECT
+    (SELECT count(*) FROM conversation WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM conversation_tag WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM message WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM chunk WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM idempotency WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM audit WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM job WHERE organization_id <> :organization_id);
+
+-- count_all --
+-- Returns what the counters should say.
+SELECT
+    (SELECT count(*) FROM conversation WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM message WHERE organization_id = :organization_id),
+    (SELECT coalesce(sum(content_bytes), 0) FROM conversation
+     WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM chunk WHERE organization_id = :organization_id),
+    0,
+    0;
+
+-- chunks_of --
+-- Returns key, start and end of the windows with keys `first` to `last`.
+SELECT key, start_sequence, end_sequence FROM chunk
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
+ORDER BY key;
+
+-- count_stray_chunks --
+SELECT count(*) FROM chunk
+WHERE organization_id = :organization_id AND key >> 24 NOT IN
+    (SELECT number FROM conversation WHERE organization_id = :organization_id);
+
+-- conversation_lengths --
+-- Returns number, id, message_count of every conversation.
+SELECT number, id, message_count FROM conversation
+WHERE organization_id = :organization_id
+ORDER BY number;
+
+-- message_sizes --
+-- Returns row id and number of words, as a varint, of every row of the message index.
+SELECT id, sz FROM message_words_docsize ORDER BY id;
+
+-- window_sizes --
+SELECT id, sz FROM window_words_docsize ORDER BY id;
+
+-- message_places --
+-- Returns word, row and place of every word in the message index.
+SELECT term, doc, offset FROM message_word_places;
+
+-- window_places --
+SELECT term, doc, offset FROM window_word_places;
+
+-- message_totals --
+-- Returns the record from which the message index knows its rows and words.
+SELECT block FROM message_words_data WHERE id = 1;
+
+-- window_totals --
+SELECT block FROM window_words_data WHERE id = 1;
+
+-- odd_jobs --
+-- Returns the ids of jobs that no code of ours has left so.
+SELECT id FROM job
+WHERE organization_id = :organization_id
+    AND (attempts < 0 OR kind = '' OR (lease_owner IS NULL) <> (lease_until IS NULL));

@@ -1,0 +1,86 @@
+"""Compare the word indexes with what the messages, analysed again, would put into them.
+
+Sizes are compared row by row. The words themselves lie in an index by word and not by row, so they
+are compared by a sum over the hash of each word with its row and place.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.varints import read_varints
+from engram.storage.sqlite.word_rows import Row, Stretch, batches_of_rows
+
+_SQL = load_queries("verification.sql")
+_MASK = (1 << 64) - 1
+
+
+def check_words(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[str]:
+    """Yield what is wrong with the word indexes, in words."""
+    messages = _IndexCheck(connection, "message")
+    windows = _IndexCheck(connection, "window")
+    for row in tenant.execute(connection, _SQL["conversation_lengths"]):
+        stretch = Stretch(*row)
+        for rows in batches_of_rows(connection, tenant, stretch, known=(), skip_damaged=True):
+            messages.expect(rows.messages)
+            windows.expect(rows.windows)
+    yield from messages.faults()
+    yield from windows.faults()
+
+
+class _IndexCheck:
+    """One word index, compared with the rows it should hold, which come in order of their ids."""
+
+    def __init__(self, connection: sqlite3.Connection, kind: Literal["message", "window"]) -> None:
+        self._connection = connection
+        self._kind = kind
+        self._sizes = connection.execute(_SQL[f"{kind}_sizes"])
+        self._present = self._sizes.fetchone()
+        self._rows = self._words = self._sum = 0
+        self._missing = self._extra = self._wrong = 0
+
+    def expect(self, rows: Sequence[Row]) -> None:
+        """Take the next rows that should be there."""
+        for key, text in rows:
+            words = [word for word in text.split(" ") if word]
+            self._compare_size(key, len(words))
+            self._rows += 1
+            self._words += len(words)
+            self._sum += sum(hash((word, key, place)) for place, word in enumerate(words))
+
+    def faults(self) -> Iterator[str]:
+        """Yield what was found, once all rows have been expected."""
+        self._skip_extra(before=None)
+        for count, what in (
+            (self._missing, "are missing from"),
+            (self._extra, "should not be in"),
+            (self._wrong, "have another number of words in"),
+        ):
+            if count:
+                yield f"{count} {self._kind}s {what} the word index"
+        block = self._connection.execute(_SQL[f"{self._kind}_totals"]).fetchone()
+        totals = read_varints(block[0]) if block else []
+        if totals != [self._rows, self._words] and (totals or self._rows):
+            yield f"the word index of {self._kind}s miscounts its rows or words"
+        if self._sum & _MASK != self._stored_sum() & _MASK:
+            yield f"the word index of {self._kind}s holds other words than the {self._kind}s"
+
+    def _stored_sum(self) -> int:
+        return sum(map(hash, self._connection.execute(_SQL[f"{self._kind}_places"])))
+
+    def _compare_size(self, key: int, size: int) -> None:
+        self._skip_extra(before=key)
+        if self._present is None or self._present[0] != key:
+            self._missing += 1
+            return
+        self._wrong += read_varints(self._present[1]) != [size]
+        self._present = self._sizes.fetchone()
+
+    def _skip_extra(self, *, before: int | None) -> None:
+        while self._present is not None and (before is None or self._present[0] < before):
+            self._extra += 1
+            self._present = self._sizes.fetchone()
