@@ -5,18 +5,27 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
+import typer
 from pydantic_core import PydanticUndefined
+from typer.testing import CliRunner
 
-from engram import errors, limits
+from engram import errors
 from engram.settings import PREFIX, Settings
+from engram.transport.cli.app import build_app
+from engram.transport.cli.facts import read_limits
+from engram.transport.mcp.prompts import PROMPTS
+from engram.transport.mcp.tools import TOOLS, Tool
+from engram.transport.rest.openapi import openapi_document, rest_routes
+from engram.transport.rest.problems import STATUS
 
 HOME_DEFAULT = "`$XDG_DATA_HOME/engram`, else `~/.local/share/engram`"
+HELP_COLUMNS = "90"
+
+Schema = Mapping[str, Any]
 
 
 def limits_table() -> str:
@@ -26,9 +35,12 @@ def limits_table() -> str:
 
 
 def errors_table() -> str:
-    """Return every error code with what it means."""
-    rows = ((f"`{error.code}`", inspect.getdoc(error) or "") for error in all_errors())
-    return _table(("code", "meaning"), rows)
+    """Return every error code with its HTTP status and what it means."""
+    rows = (
+        (f"`{error.code}`", _status_of(error), inspect.getdoc(error) or "")
+        for error in all_errors()
+    )
+    return _table(("code", "status", "meaning"), rows)
 
 
 def settings_table() -> str:
@@ -40,18 +52,33 @@ def settings_table() -> str:
     return _table(("setting", "default", "what it is for"), rows)
 
 
-def read_limits() -> Iterator[tuple[str, int | float, str]]:
-    """Yield name, value and reason of each bound; the reason is the string below it."""
-    statements = ast.parse(inspect.getsource(limits)).body
-    for statement, following in pairwise(statements):
-        match statement, following:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)]),
-                ast.Expr(value=ast.Constant(value=str(reason))),
-            ):
-                yield name, getattr(limits, name), " ".join(reason.split())
-            case _:
-                pass
+def commands_text() -> str:
+    """Return the help of every command."""
+    return "\n\n".join(f"## `{name}`\n\n```\n{_help_of(name)}\n```" for name in all_commands())
+
+
+def tools_text() -> str:
+    """Return every MCP tool with its arguments and the fields of its answer."""
+    return "\n\n".join(_tool_text(tool) for tool in TOOLS)
+
+
+def prompts_table() -> str:
+    """Return every MCP prompt with its argument."""
+    rows = (
+        (f"`{prompt.name}`", f"`{prompt.argument.name}`", prompt.description) for prompt in PROMPTS
+    )
+    return _table(("prompt", "argument", "what it asks for"), rows)
+
+
+def routes_table() -> str:
+    """Return every REST operation."""
+    paths: Mapping[str, Mapping[str, Schema]] = openapi_document(rest_routes())["paths"]
+    rows = (
+        (f"`{method.upper()}`", f"`{path}`", operation.get("description") or operation["summary"])
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+    )
+    return _table(("method", "path", "what it does"), rows)
 
 
 def all_errors() -> Sequence[type[errors.EngramError]]:
@@ -60,6 +87,85 @@ def all_errors() -> Sequence[type[errors.EngramError]]:
     return [
         item for item in classes if inspect.isclass(item) and issubclass(item, errors.EngramError)
     ]
+
+
+def all_commands() -> Iterator[str]:
+    """Yield the full name of every command, groups included."""
+    yield from _names("engram", typer.main.get_command(build_app()))
+
+
+def _names(name: str, command: Any) -> Iterator[str]:
+    yield name
+    for child, subcommand in getattr(command, "commands", {}).items():
+        yield from _names(f"{name} {child}", subcommand)
+
+
+def _help_of(name: str) -> str:
+    arguments = [*name.split()[1:], "--help"]
+    result = CliRunner().invoke(
+        build_app(), arguments, prog_name="engram", env={"COLUMNS": HELP_COLUMNS}
+    )
+    return "\n".join(line.rstrip() for line in result.output.strip().splitlines())
+
+
+def _status_of(error: type[errors.EngramError]) -> str:
+    return next(str(STATUS[kind]) for kind in error.__mro__ if kind in STATUS)
+
+
+def _tool_text(tool: Tool[Any]) -> str:
+    schema = tool.input_schema
+    required = schema.get("required", ())
+    rows = (
+        (f"`{name}`", _shape(field), _needed(name, field, required), field.get("description", ""))
+        for name, field in schema.get("properties", {}).items()
+    )
+    fields = ", ".join(f"`{name}`" for name in tool.output_schema["properties"])
+    return "\n\n".join(
+        (
+            f"## `{tool.name}`",
+            tool.description,
+            _table(("argument", "type", "default", "meaning"), rows),
+            f"Answer: {fields}.",
+        )
+    )
+
+
+def _shape(schema: Schema) -> str:
+    """Return the type and the bounds of a field in a few words."""
+    options = [option for option in schema.get("anyOf", (schema,)) if option.get("type") != "null"]
+    return " or ".join(_shape_of_one(option) for option in options)
+
+
+def _shape_of_one(schema: Schema) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    words = [schema.get("type", "object")]
+    if "items" in schema:
+        words.append(f"of {_shape(schema['items'])}")
+    bounds = _bounds(schema)
+    return " ".join(words) + (f", {bounds}" if bounds else "")
+
+
+def _bounds(schema: Schema) -> str:
+    pairs = (("minimum", "maximum"), ("minItems", "maxItems"), ("minLength", "maxLength"))
+    for low, high in pairs:
+        match schema.get(low), schema.get(high):
+            case None, None:
+                continue
+            case least, None:
+                return f"at least {least:,}"
+            case None, most:
+                return f"at most {most:,}"
+            case least, most:
+                return f"{least:,} to {most:,}"
+    return ""
+
+
+def _needed(name: str, schema: Schema, required: Sequence[str]) -> str:
+    if name in required:
+        return "required"
+    default = schema.get("default")
+    return "" if default in (None, []) else f"`{default}`"
 
 
 def _shown_default(name: str, default: object) -> str:

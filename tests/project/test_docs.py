@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from engram import limits
 from engram.settings import PREFIX, Settings
+from engram.transport.cli.facts import read_limits
+from engram.transport.mcp.prompts import PROMPTS
+from engram.transport.mcp.tools import TOOLS
 from tools import docs
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+SOURCE = Path(__file__).parents[2] / "src" / "engram"
 
 
 def undocumented(names: Iterable[str], *, page: str) -> list[str]:
@@ -20,7 +27,7 @@ def undocumented(names: Iterable[str], *, page: str) -> list[str]:
 def test_every_limit_is_documented_with_its_reason() -> None:
     names = {name for name in vars(limits) if name.isupper()}
 
-    assert names == {name for name, _, reason in docs.read_limits() if reason}
+    assert names == {name for name, _, reason in read_limits() if reason}
     assert [] == undocumented(names, page="limits.md")
 
 
@@ -41,3 +48,23 @@ def test_every_setting_is_documented_with_a_description() -> None:
     assert [] == undocumented(
         (PREFIX + name.upper() for name in Settings.model_fields), page="settings.md"
     )
+
+
+def test_every_code_of_a_refused_http_request_is_documented() -> None:
+    source = "".join(path.read_text() for path in (SOURCE / "transport").rglob("*.py"))
+    codes = re.findall(r"""(?:HttpError|_plain)\(\s*\w+,\s*"(\w+)\"""", source)
+    codes += re.findall(r"""\bcode="(\w+)\"""", source)
+
+    assert codes
+    assert [] == undocumented(codes, page="errors.md")
+
+
+def test_every_command_is_documented() -> None:
+    assert [] == undocumented(docs.all_commands(), page="commands.md")
+
+
+def test_every_tool_and_each_of_its_arguments_is_documented() -> None:
+    assert [] == undocumented((tool.name for tool in TOOLS), page="mcp.md")
+    arguments = [name for tool in TOOLS for name in tool.input_schema["properties"]]
+    assert [] == undocumented(arguments, page="mcp.md")
+    assert [] == undocumented((prompt.name for prompt in PROMPTS), page="mcp.md")
