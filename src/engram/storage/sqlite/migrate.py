@@ -6,6 +6,7 @@ to do takes the write lock and looks again, so that two of them never do the sam
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -80,10 +81,10 @@ def _version(connection: sqlite3.Connection, steps: Sequence[Migration]) -> int:
 
 def _statements(script: str) -> Iterator[str]:
     statement = ""
-    for piece in script.split(";")[:-1]:
-        statement += piece + ";"
+    for piece in re.split(r"(?<=;)", script):
+        statement += piece
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-    if statement:
-        raise ValueError(f"unfinished statement: {statement}")
+    # A closing comment, which SQLite takes as it is.
+    yield statement

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from engram import limits
 from engram.clock import Clock, IdSource
@@ -20,6 +21,8 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization import SqliteOrganizationStore
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.threads import WorkerThreads
+
+_Opening: TypeAlias = tuple[asyncio.AbstractEventLoop, OrganizationId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,10 @@ class SqliteStore:
             self._control_file, clock=clock, ids=ids, remove_files=self._files.remove_deleted
         )
         self._is_open = False
+        self._is_closed = False
         self._lock = threading.Lock()
         self._organizations: OrderedDict[OrganizationId, _OpenOrganization] = OrderedDict()
-        self._opening: dict[
-            tuple[asyncio.AbstractEventLoop, OrganizationId],
-            asyncio.Task[SqliteOrganizationStore],
-        ] = {}
+        self._opening: dict[_Opening, asyncio.Task[SqliteOrganizationStore]] = {}
 
     @property
     def control(self) -> SqliteControlStore:
@@ -74,6 +75,9 @@ class SqliteStore:
         return await self._open_once(organization_id)
 
     async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
         with self._lock:
             organizations = [*self._organizations.values()]
             self._organizations.clear()
@@ -89,16 +93,26 @@ class SqliteStore:
         if task is None:
             task = asyncio.create_task(self._open_organization(organization_id))
             self._opening[key] = task
-            task.add_done_callback(lambda _: self._opening.pop(key))
+            task.add_done_callback(partial(self._forget_opening, key))
         # Shielded: one waiter's cancellation is not the others'.
         return await asyncio.shield(task)
 
     async def _open_organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
         file, owner = await self._files.open(organization_id)
         store = SqliteOrganizationStore(file, owner, clock=self._clock, ids=self._ids)
-        await store.prepare()
+        try:
+            await store.prepare()
+        except BaseException:
+            self._threads.start(file.rest)
+            raise
         self._keep(organization_id, _OpenOrganization(file, store))
         return store
+
+    def _forget_opening(self, key: _Opening, task: asyncio.Task[SqliteOrganizationStore]) -> None:
+        del self._opening[key]
+        if not task.cancelled():
+            # Taken note of here: when every waiter has left, nobody else does.
+            task.exception()
 
     def _keep(self, organization_id: OrganizationId, opened: _OpenOrganization) -> None:
         """Remember an open organisation; let the one longest unused rest, if there are many."""

@@ -13,6 +13,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
+from engram.errors import StorageError
 from engram.storage.sqlite.handoff import Ticket, deliver
 
 T = TypeVar("T")
@@ -27,8 +28,10 @@ class WorkerThreads:
         self._threads_max = threads_max
         self._threads: list[threading.Thread] = []
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
+        self._idle = 0
+        """Threads that wait for a job no one has put yet; below zero, jobs wait for threads."""
+        self._is_stopped = False
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return what `function` returns or raises in a thread; it runs even if cancelled."""
@@ -37,14 +40,23 @@ class WorkerThreads:
         return await ticket.future
 
     def start(self, job: Callable[[], None]) -> None:
-        """Run `job` without waiting for it; a failure goes to the log."""
-        self._jobs.put(job)
-        if not self._idle.acquire(blocking=False):
-            self._add_thread()
+        """Run `job` without waiting for it; a failure goes to the log.
+
+        Raises:
+            StorageError: the threads have been stopped.
+        """
+        with self._lock:
+            if self._is_stopped:
+                raise StorageError("the store has been closed")
+            self._jobs.put(job)
+            self._idle -= 1
+            if self._idle < 0 and len(self._threads) < self._threads_max:
+                self._add_thread()
 
     def stop(self) -> None:
         """Finish every job that was started and end the threads; blocks until then."""
         with self._lock:
+            self._is_stopped = True
             threads, self._threads = self._threads, []
         for _ in threads:
             self._jobs.put(None)
@@ -52,12 +64,11 @@ class WorkerThreads:
             thread.join()
 
     def _add_thread(self) -> None:
-        with self._lock:
-            if len(self._threads) < self._threads_max:
-                name = f"engram-reader-{len(self._threads)}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
+        name = f"engram-reader-{len(self._threads)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._threads.append(thread)
+        self._idle += 1
+        thread.start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -65,7 +76,8 @@ class WorkerThreads:
                 job()
             except Exception:
                 logger.exception("a job that nobody waits for failed")
-            self._idle.release()
+            with self._lock:
+                self._idle += 1
 
 
 def _answer(function: Callable[[], T], ticket: Ticket[T]) -> None:

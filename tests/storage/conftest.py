@@ -1,0 +1,72 @@
+"""Stores and files for the storage tests; the contract suite runs on every backend named here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from engram.storage.ports import Store
+from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.owner import FileOwner
+from engram.storage.sqlite.threads import WorkerThreads
+from tests.fakes import FakeClock, SequentialIds
+from tests.storage.notes import ORGANIZATION, create_notes
+
+BACKENDS = ("sqlite",)
+
+OpenFile = Callable[[], Awaitable[SqliteFile]]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Return a clock that stands still."""
+    return FakeClock()
+
+
+@pytest.fixture(params=BACKENDS)
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
+) -> AsyncIterator[Store]:
+    """Yield an open, empty store of each backend."""
+    from engram.storage.sqlite.store import SqliteStore
+
+    assert request.param == "sqlite"
+    opened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def threads() -> Iterator[WorkerThreads]:
+    """Yield the threads in which a file's reads run."""
+    threads = WorkerThreads(4)
+    yield threads
+    threads.stop()
+
+
+@pytest.fixture
+async def open_file(tmp_path: Path, threads: WorkerThreads) -> AsyncIterator[OpenFile]:
+    """Yield a function that opens the same organisation's file again, as another process would."""
+    async with AsyncExitStack() as stack:
+
+        async def open_again() -> SqliteFile:
+            owner = FileOwner(1, ORGANIZATION)
+            path = tmp_path / "one.db"
+            file = SqliteFile(path, kind="organization", threads=threads, owner=owner)
+            await file.open(create=True)
+            stack.push_async_callback(file.close)
+            return file
+
+        yield open_again
+
+
+@pytest.fixture
+async def file(open_file: OpenFile) -> SqliteFile:
+    """Return an open file with an empty table `note`."""
+    file = await open_file()
+    await file.write(create_notes)
+    return file
