@@ -22,9 +22,9 @@ from engram.model.conversation import Conversation
 from engram.service import Service
 from engram.transport.answers import to_json
 from engram.transport.mcp import resources
-from engram.transport.mcp.failures import failed_call, masked_call, protocol_error
 from engram.transport.mcp.instructions import INSTRUCTIONS
 from engram.transport.mcp.prompts import PROMPTS, Argument, find_prompt
+from engram.transport.mcp.results import call_result, failed_call, masked_call, protocol_error
 from engram.transport.mcp.tools import TOOLS_BY_NAME, Tool, tools_of
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class _Handlers:
         except Exception:
             logger.exception("tool %s failed", tool.name)
             return masked_call()
-        return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
+        return call_result(text, structuredContent=answer)
 
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None

@@ -1,4 +1,4 @@
-"""How failures reach an MCP client: errors of a tool for the model, errors of the protocol for the rest."""
+"""What tool calls and failures look like on the wire."""
 
 from __future__ import annotations
 
@@ -28,16 +28,25 @@ MASKED = "internal_error: Engram failed; its log says why"
 _CALLERS_FAULT = (InvalidRequestError, NotFoundError, AccessDeniedError, ConflictError)
 
 
+def call_result(text: str, **fields: Any) -> dict[str, Any]:
+    """Return the result of a tool call.
+
+    A plain object: the SDK checks it against the protocol anyway, and would only take a model of
+    its own apart before.
+    """
+    content = [{"type": "text", "text": text}]
+    return {"content": content, "resultType": "complete", **fields}
+
+
 def failed_call(error: EngramError) -> dict[str, Any]:
     """Return the result of a tool call that failed with `error`."""
-    result = _error_result(f"{error.code}: {error}")
-    result["_meta"] = {ERROR_KEY: error_facts(error)}
-    return result
+    facts = {ERROR_KEY: error_facts(error)}
+    return call_result(f"{error.code}: {error}", isError=True, _meta=facts)
 
 
 def masked_call() -> dict[str, Any]:
     """Return the result of a tool call that failed for a reason of ours."""
-    return _error_result(MASKED)
+    return call_result(MASKED, isError=True)
 
 
 def protocol_error(error: EngramError, **facts: str) -> MCPError:
@@ -63,7 +72,3 @@ def error_facts(error: EngramError) -> dict[str, Any]:
         case _:
             pass
     return facts
-
-
-def _error_result(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}], "isError": True}

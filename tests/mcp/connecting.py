@@ -1,0 +1,179 @@
+"""How the tests start a server and connect to it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import anyio
+import httpx2
+import uvicorn
+from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent
+
+from engram.model.access import KeyDraft, KeyScope, OrganizationDraft
+from engram.service import Service
+from engram.settings import Settings
+from engram.transport.asgi import create_app
+from engram.wiring import open_service
+
+HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
+
+TransportName = Literal[
+    "http", "http-handshake", "sse", "stdio", "stdio-handshake", "relay", "relay-handshake"
+]
+TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server in this process, a second process's view of its store, and a key for it."""
+
+    url: str
+    service: Service
+    key: str
+
+    async def new_organization(self, name: str) -> str:
+        """Return a key of a new organisation."""
+        _, made = await self.service.operator.create_organization(OrganizationDraft(name=name))
+        return made.secret
+
+    async def new_key(self, *scopes: KeyScope) -> str:
+        """Return another key of the first organisation."""
+        principal = await self.service.access.authenticate(self.key)
+        made = await self.service.access.create_key(principal, KeyDraft(name="k", scopes=scopes))
+        return made.secret
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it has started."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_started = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_started.set()
+
+
+@asynccontextmanager
+async def running_server(settings: Settings) -> AsyncGenerator[RunningServer]:
+    """Serve `settings` on a free port of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        config = uvicorn.Config(create_app(settings), log_config=None, timeout_graceful_shutdown=1)
+        server = _Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            with anyio.fail_after(10):
+                await server.is_started.wait()
+            async with open_service(settings) as service:
+                _, first = await service.operator.create_organization(OrganizationDraft(name="a"))
+                yield RunningServer(url, service, first.secret)
+        finally:
+            server.should_exit = True
+            await serving
+
+
+@asynccontextmanager
+async def connect(
+    transport: TransportName, server: RunningServer, *, home: Path
+) -> AsyncGenerator[Client]:
+    """Yield the SDK's client over `transport`; stdio opens the store of `home`."""
+    match transport:
+        case "http":
+            connecting = http_client(server.url, server.key)
+        case "http-handshake":
+            connecting = http_client(server.url, server.key, mode="legacy")
+        case "sse":
+            connecting = legacy_sse_client(server.url, server.key)
+        case "stdio":
+            connecting = Client(local_process(home))
+        case "stdio-handshake":
+            connecting = Client(local_process(home), mode="legacy")
+        case "relay":
+            connecting = Client(relay_process(server.url, server.key))
+        case "relay-handshake":
+            connecting = Client(relay_process(server.url, server.key), mode="legacy")
+    async with connecting as client:
+        yield client
+
+
+@asynccontextmanager
+async def http_client(
+    url: str, key: str | None, *, mode: str = "auto", query: str = ""
+) -> AsyncGenerator[Client]:
+    """Yield a client of `/mcp`."""
+    async with httpx2.AsyncClient(headers=bearer(key), timeout=30) as http:
+        transport = streamable_http_client(f"{url}/mcp{query}", http_client=http)
+        async with Client(transport, mode=mode) as client:
+            yield client
+
+
+@asynccontextmanager
+async def legacy_sse_client(url: str, key: str, *, query: str = "") -> AsyncGenerator[Client]:
+    """Yield a client of `/sse`."""
+    async with Client(
+        sse_client(f"{url}/sse{query}", headers=bearer(key)), mode="legacy"
+    ) as client:
+        yield client
+
+
+def local_process(home: Path, **settings: str) -> StdioServerParameters:
+    """Return how to start `engram mcp` on a store of its own."""
+    return _engram_mcp({"HOME": str(home), **settings})
+
+
+def relay_process(url: str, key: str | None, **settings: str) -> StdioServerParameters:
+    """Return how to start `engram mcp` as a relay."""
+    return _engram_mcp({"URL": url, **({"API_KEY": key} if key else {}), **settings})
+
+
+def engram_environment(settings: dict[str, str]) -> dict[str, str]:
+    """Return an environment with these settings of Engram and no others."""
+    own = {f"ENGRAM_{name}": value for name, value in settings.items()}
+    return get_default_environment() | own
+
+
+def bearer(key: str | None) -> dict[str, str]:
+    """Return the header that carries a key."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> Any:
+    """Return the structured answer of a tool that must succeed."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, text_of(result)
+    return result.structured_content
+
+
+async def refusal(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return the code and facts of a tool's error; the call must fail."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, text_of(result)
+    facts = (result.meta or {})["engram/error"]
+    assert text_of(result).startswith(facts["code"] + ": ")
+    return facts
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return the text of a result that has one part."""
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def _engram_mcp(settings: dict[str, str]) -> StdioServerParameters:
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "engram", "mcp"], env=engram_environment(settings)
+    )

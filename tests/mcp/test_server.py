@@ -1,0 +1,165 @@
+"""What a session begins with: instructions, tools, resources and prompts."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client, MCPError
+from mcp_types import TextContent, TextResourceContents
+
+from engram import __version__
+from engram.transport.mcp.tools import TOOLS
+from tests.mcp.connecting import RunningServer, call, http_client, legacy_sse_client, refusal
+
+INVALID_PARAMS = -32602
+
+
+async def test_a_session_begins_with_who_we_are_and_when_to_recall(client: Client) -> None:
+    # In the later era the server names itself with its first answer.
+    await client.list_tools()
+
+    assert client.server_info is not None
+    assert (client.server_info.name, client.server_info.version) == ("engram", __version__)
+
+
+async def test_the_instructions_reach_clients_of_both_eras(server: RunningServer) -> None:
+    for mode in ("auto", "legacy"):
+        async with http_client(server.url, server.key, mode=mode) as client:
+            assert "`search`" in (client.instructions or "")
+            assert "`append_messages`" in (client.instructions or "")
+
+
+async def test_the_tools_are_listed_in_their_order(client: Client) -> None:
+    listed = await client.list_tools()
+
+    assert [tool.name for tool in listed.tools] == [tool.name for tool in TOOLS]
+    assert listed.next_cursor is None
+
+
+async def test_listings_may_be_cached_and_contents_may_not(server: RunningServer) -> None:
+    async with http_client(server.url, server.key, mode="2026-07-28") as client:
+        listed = [
+            await client.list_tools(),
+            await client.list_prompts(),
+            await client.list_resource_templates(),
+        ]
+        held = await client.list_resources()
+
+    assert all(listing.ttl_ms > 0 and listing.cache_scope == "private" for listing in listed)
+    assert (held.ttl_ms, held.cache_scope) == (0, "private")
+
+
+async def test_a_connection_may_ask_for_toolsets(server: RunningServer) -> None:
+    async with http_client(server.url, server.key, query="?toolsets=conversations") as client:
+        assert len((await client.list_tools()).tools) == 6
+
+
+@pytest.mark.parametrize("asked", ["nonsense", "conversations,nonsense", ""])
+async def test_an_unknown_toolset_is_an_error(server: RunningServer, asked: str) -> None:
+    async with http_client(server.url, server.key, query=f"?toolsets={asked}") as client:
+        with pytest.raises(MCPError) as refused:
+            await client.list_tools()
+    async with legacy_sse_client(server.url, server.key, query=f"?toolsets={asked}") as client:
+        with pytest.raises(MCPError):
+            await client.list_tools()
+
+    assert refused.value.error.code == INVALID_PARAMS
+    assert "conversations" in refused.value.error.message
+
+
+async def test_recent_conversations_are_resources(client: Client) -> None:
+    appended = await call(
+        client,
+        "append_messages",
+        messages=[
+            {"role": "user", "content": "How deep is the lake?", "name": "Ana"},
+            {"role": "assistant", "content": "Ninety metres."},
+        ],
+    )
+    conversation_id = appended["conversation_id"]
+
+    listed = await client.list_resources()
+    templates = await client.list_resource_templates()
+    read = await client.read_resource(listed.resources[0].uri)
+
+    assert [resource.uri for resource in listed.resources] == [
+        f"engram://conversations/{conversation_id}"
+    ]
+    assert templates.resource_templates[0].uri_template == "engram://conversations/{id}"
+    (content,) = read.contents
+    assert isinstance(content, TextResourceContents)
+    heading, first, second = content.text.split("\n\n")
+    assert conversation_id in heading
+    assert first == "[1] Ana (user): How deep is the lake?"
+    assert second == "[2] assistant: Ninety metres."
+
+
+@pytest.mark.parametrize(
+    "uri", ["engram://conversations/conv_none", "engram://conversations/", "file:///etc/passwd"]
+)
+async def test_an_unknown_resource_is_an_error(over_http: Client, uri: str) -> None:
+    with pytest.raises(MCPError) as refused:
+        await over_http.read_resource(uri)
+
+    assert refused.value.error.code == INVALID_PARAMS
+    assert refused.value.error.data["uri"] == uri
+
+
+@pytest.mark.parametrize("cursor", ["next", "-1", "²", "9" * 30])
+async def test_a_foreign_cursor_is_an_error(over_http: Client, cursor: str) -> None:
+    with pytest.raises(MCPError) as refused:
+        await over_http.list_resources(cursor=cursor)
+
+    assert refused.value.error.code == INVALID_PARAMS
+
+
+async def test_the_resource_listing_goes_on_where_it_ended(over_http: Client) -> None:
+    for number in range(51):
+        await call(over_http, "create_conversation", title=f"number {number}")
+
+    first = await over_http.list_resources()
+    second = await over_http.list_resources(cursor=first.next_cursor)
+
+    uris = [resource.uri for page in (first, second) for resource in page.resources]
+    assert len(set(uris)) == len(uris) == 51
+    assert second.next_cursor is None
+
+
+async def test_prompts_name_the_tools_to_use(client: Client) -> None:
+    listed = await client.list_prompts()
+    recalled = await client.get_prompt("recall", {"topic": "the lake"})
+    handed = await client.get_prompt("handoff", {})
+    handed_one = await client.get_prompt("handoff", {"conversation_id": "conv_x"})
+
+    assert [prompt.name for prompt in listed.prompts] == ["recall", "handoff"]
+    texts = [
+        message.content.text
+        for prompt in (recalled, handed, handed_one)
+        for message in prompt.messages
+        if isinstance(message.content, TextContent)
+    ]
+    assert "the lake" in texts[0]
+    assert "`search`" in texts[0]
+    assert "conv_x" not in texts[1]
+    assert "conv_x" in texts[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("recall", {}), ("recall", {"topic": " "}), ("recall", {"subject": "x"}), ("sing", {})],
+)
+async def test_a_wrong_prompt_is_an_error(
+    over_http: Client, name: str, arguments: dict[str, str]
+) -> None:
+    with pytest.raises(MCPError) as refused:
+        await over_http.get_prompt(name, arguments)
+
+    assert refused.value.error.code == INVALID_PARAMS
+
+
+async def test_a_key_that_may_not_read_sees_no_resources(server: RunningServer) -> None:
+    async with http_client(server.url, await server.new_key("write")) as writer:
+        with pytest.raises(MCPError) as refused:
+            await writer.list_resources()
+        required = (await refusal(writer, "list_conversations"))["required"]
+
+    assert refused.value.error.data == {"code": "insufficient_scope", "required": required}
