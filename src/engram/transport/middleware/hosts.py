@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -34,7 +33,7 @@ class HostCheck:
             raise HttpError(421, "host_not_allowed", detail)
 
     def _check_origin(self, origin: str | None) -> None:
-        if _name_of(urlsplit(origin or "").netloc) not in self._allowed:
+        if _name_of((origin or "").partition("://")[2]) not in self._allowed:
             detail = f"requests from {origin!r} are not allowed: see ENGRAM_ALLOWED_HOSTS"
             raise HttpError(403, "origin_not_allowed", detail)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeAlias, TypeVar, cast, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
@@ -15,6 +15,8 @@ from engram.transport.requests import Request, invalid_request
 from engram.transport.rest.problems import HttpError
 
 R = TypeVar("R", bound=Request)
+JsonList: TypeAlias = list[object]
+JsonObject: TypeAlias = dict[str, object]
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -57,7 +59,7 @@ def parse_body(model: type[R], body: bytes) -> R:
     except ValidationError as exc:
         error = exc.errors(include_url=False, include_input=False)[0]
         if error["type"] == "json_invalid":
-            raise _not_json(model, body, error["msg"]) from exc
+            raise _not_json(body, error["msg"]) from exc
         raise invalid_request(exc) from exc
 
 
@@ -88,22 +90,33 @@ def _is_json(content_type: bytes) -> bool:
     )
 
 
-def _not_json(model: type[Request], body: bytes, message: str) -> HttpError | InvalidRequestError:
-    """Return why `body` was refused, with the field when only the text in it was at fault.
+def _not_json(body: bytes, message: str) -> HttpError | InvalidRequestError:
+    """Return why `body` was refused, naming the field when only the text in it was at fault.
 
-    JSON can spell a lone surrogate, which no text holds; the parser stops at it without saying
-    where, a more lenient one gets past it to the field.
+    JSON can spell a lone surrogate, which no text holds. The parser stops at it without saying
+    where; a more lenient one gets past it.
     """
     try:
-        model.model_validate(json.loads(body))
-    except ValidationError as exc:
-        if exc.errors(include_url=False, include_input=False)[0]["type"] == "string_unicode":
-            error = invalid_request(exc)
-            text = "holds a lone surrogate, which no UTF-8 text can"
-            return InvalidRequestError(text, field=error.field)
+        field = _unencodable_field(json.loads(body), "")
     except (ValueError, RecursionError):
-        pass
-    return HttpError(400, "malformed_json", message)
+        field = None
+    if field is None:
+        return HttpError(400, "malformed_json", message)
+    return InvalidRequestError("holds a lone surrogate, which no UTF-8 text can", field=field)
+
+
+def _unencodable_field(value: object, path: str) -> str | None:
+    """Return the path of the first text in a JSON value that UTF-8 cannot carry."""
+    if isinstance(value, str):
+        return path.lstrip(".") if any("\ud800" <= char <= "\udfff" for char in value) else None
+    if isinstance(value, list):
+        items = [(f"{path}[{index}]", item) for index, item in enumerate(cast("JsonList", value))]
+    elif isinstance(value, dict):
+        items = [(f"{path}.{name}", item) for name, item in cast("JsonObject", value).items()]
+    else:
+        return None
+    found = (_unencodable_field(item, inner) for inner, item in items)
+    return next((field for field in found if field is not None), None)
 
 
 def _pairs(query_string: bytes) -> list[tuple[str, str]]:

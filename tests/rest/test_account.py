@@ -1,0 +1,110 @@
+"""Keys, status, usage, audit and the end of an account over REST."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import httpx
+from dirty_equals import IsPartialDict, IsStr
+
+from engram.clock import format_time
+from engram.transport.asgi import Application
+from tests.fakes import FakeClock
+from tests.rest.calls import append, connect, new_conversation, new_key, refusal
+
+
+async def test_a_key_shows_its_secret_once(app: Application, api: httpx.AsyncClient) -> None:
+    body = {"name": "ci", "scopes": ["read"], "expires_at": "2030-01-01T00:00:00Z"}
+
+    made = await api.post("/api/v1/keys", json=body)
+
+    assert made.status_code == 201
+    created = made.json()
+    assert created["key"] == IsStr(regex="engram_sk_live_.{32}")
+    assert created["key"].startswith(created["prefix"])
+    listed = await api.get("/api/v1/keys")
+    assert created["key"] not in listed.text
+    assert listed.json()["keys"][-1] == IsPartialDict(
+        id=created["id"], name="ci", scopes=["read"], expires_at="2030-01-01T00:00:00.000000Z"
+    )
+
+
+async def test_a_revoked_key_stays_in_the_list_with_its_end(
+    api: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    made = (await api.post("/api/v1/keys", json={"name": "gone"})).json()
+
+    revoked = await api.delete(f"/api/v1/keys/{made['id']}")
+
+    assert revoked.json()["revoked_at"] == format_time(clock.now())
+    assert (await api.get("/api/v1/keys")).json()["keys"][-1] == revoked.json()
+
+
+async def test_status_counts_what_is_stored(api: httpx.AsyncClient) -> None:
+    await append(api, await new_conversation(api), "tanuki", "ö")
+
+    assert (await api.get("/api/v1/status")).json() == {
+        "conversations": 1,
+        "messages": 2,
+        "memories": 0,
+        "documents": 0,
+        "content_bytes": 8,
+        "chunks": 1,
+        "vectors": 0,
+        "pending": 0,
+        "embedder": None,
+        "degraded": ["words_only"],
+    }
+
+
+async def test_usage_is_told_beside_the_quota(
+    app: Application, operator: httpx.AsyncClient
+) -> None:
+    async with connect(app, await new_key(operator, messages_max=9, bytes_max=99)) as client:
+        await append(client, await new_conversation(client), "abc")
+
+        usage = (await client.get("/api/v1/usage")).json()
+
+    assert usage == {"messages": 1, "messages_max": 9, "content_bytes": 3, "bytes_max": 99}
+
+
+async def test_the_audit_tells_who_did_what_but_never_the_content(
+    api: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    conversation_id = await new_conversation(api, title="hush")
+    clock.advance(timedelta(seconds=1))
+    await append(api, conversation_id, "a secret")
+    clock.advance(timedelta(seconds=1))
+    await api.post("/api/v1/keys", json={"name": "ci"})
+
+    audit = await api.get("/api/v1/audit", params={"limit": 3})
+
+    entries = audit.json()["entries"]
+    assert [entry["action"] for entry in entries] == [
+        "create_key",
+        "append_messages",
+        "create_conversation",
+    ]
+    assert entries[1]["subject"] == conversation_id
+    assert "secret" not in audit.text
+    assert "hush" not in audit.text
+    older = await api.get("/api/v1/audit", params={"before": entries[1]["at"], "limit": 1})
+    assert older.json()["entries"] == [entries[2]]
+
+
+async def test_a_deleted_account_leaves_nothing_and_nobody(
+    app: Application, operator: httpx.AsyncClient
+) -> None:
+    async with connect(app, await new_key(operator)) as client:
+        await append(client, await new_conversation(client), "tanuki")
+
+        deleted = await client.delete("/api/v1/account")
+
+        assert (deleted.status_code, deleted.content) == (204, b"")
+        refused = await client.get("/api/v1/status")
+    assert refused.status_code in {401, 404}
+    assert (await operator.get("/admin/organizations")).json()["organizations"] == []
+
+
+async def test_an_unknown_key_cannot_be_revoked(api: httpx.AsyncClient) -> None:
+    assert refusal(await api.delete("/api/v1/keys/key_x")) == (404, "not_found", None)
