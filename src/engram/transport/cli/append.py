@@ -54,14 +54,7 @@ OccurredAt = Annotated[
 ]
 Jsonl = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        exists=True,
-        dir_okay=False,
-        readable=True,
-        allow_dash=True,
-        help="Append a message for each line; - is stdin.",
-    ),
+    typer.Option(metavar="FILE", help="Append a message for each line; - is stdin."),
 ]
 IdempotencyKey = Annotated[
     str | None, typer.Option(metavar="KEY", help="The same key within 24 h stores nothing again.")

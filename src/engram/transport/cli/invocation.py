@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +39,8 @@ class Invocation:
 
     def run(self, work: Callable[[Service], Awaitable[T]]) -> T:
         """Return what `work` does with the service on the local store."""
+        import asyncio
+
         from engram.transport.cli.logs import log_to_stderr
         from engram.wiring import open_service
 

@@ -14,9 +14,9 @@ EXAMPLES = """\b
 Examples:
   claude mcp add engram -- engram mcp
   engram mcp --toolsets conversations
-  ENGRAM_URL=https://memory.example.org ENGRAM_API_KEY=engram_sk_live_… engram mcp
+  ENGRAM_API_KEY=… engram mcp --url https://memory.example.org
 \b
-Without ENGRAM_URL the local store is opened and no key is needed. Any number of
+Without a URL the local store is opened and no key is needed. Any number of
 these may run beside each other and beside `engram serve`.
 """
 

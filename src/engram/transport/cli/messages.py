@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from pydantic import ValidationError
 
@@ -38,15 +38,18 @@ def read_stdin_text() -> str:
 
 @contextmanager
 def open_lines(path: Path) -> Generator[BinaryIO]:
-    """Yield a file, or stdin for `-`, that can be read twice."""
-    if path != STDIN:
-        with path.open("rb") as file:
-            yield file
-        return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.seek(0)
-        yield copy
+    """Yield a file that can be read twice: the one at `path`, or a copy of stdin for `-`.
+
+    Raises:
+        InvalidRequestError: it cannot be read.
+    """
+    try:
+        file = _copied_stdin() if path == STDIN else path.open("rb")
+    except OSError as exc:
+        message = f"{path} cannot be read: {exc.strerror}"
+        raise InvalidRequestError(message, field="jsonl") from exc
+    with file:
+        yield file
 
 
 def read_drafts(file: BinaryIO) -> Iterator[MessageDraft]:
@@ -78,6 +81,12 @@ def batches(drafts: Iterable[MessageDraft]) -> Iterator[tuple[MessageDraft, ...]
         size += draft_size
     if batch:
         yield tuple(batch)
+
+
+def _copied_stdin() -> BinaryIO:
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 the caller closes it
+    shutil.copyfileobj(sys.stdin.buffer, copy)
+    return cast("BinaryIO", copy)
 
 
 def _draft(line: bytes, number: int) -> MessageDraft:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import orjson
 import typer
 
-from engram.settings import allows_color
 from engram.transport.cli.visible import visible_line
 
 _UNESCAPED_CONTROLS = re.compile("[\x7f-\x9f]")
@@ -60,8 +59,12 @@ _UNBOUNDED_WIDTH = 100_000
 """A pipe has no edge to fold at."""
 
 
-def _is_colored(stream: Any) -> bool:
-    return stream.isatty() and allows_color()
+def _is_colored(stream: TextIO) -> bool:
+    if not stream.isatty():
+        return False
+    from engram.settings import allows_color
+
+    return allows_color()
 
 
 def _encodable(text: str, encoding: str) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from engram.transport.cli.degraded import explain_degraded
 from engram.transport.cli.output import notice, paint, say
 from engram.transport.cli.transcript import INDENT, print_message
 from engram.transport.cli.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from engram.transport.answers import FoundMessageView, SearchAnswered, SearchResultView
-
-_DEGRADED = {"words_only": "searched by words only: there is no embedder"}
 
 
 def print_answer(answer: SearchAnswered) -> None:
@@ -66,7 +65,6 @@ def _summary(answer: SearchAnswered) -> str:
         parts.append("more text than the budget allows: raise --budget")
     if answer["pending"]:
         parts.append(f"{answer['pending']:,} messages still wait for their index")
-    parts.extend(_DEGRADED.get(name, name) for name in answer["degraded"])
     if "note" in answer:
         parts.append(answer["note"])
-    return "; ".join(parts)
+    return " ".join(["; ".join(parts) + ".", *map(explain_degraded, answer["degraded"])])

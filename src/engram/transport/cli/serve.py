@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from engram.transport.cli.clients import server_url
+from engram.transport.cli.clients import STDIO, client_configuration, server_url
+from engram.transport.cli.degraded import explain_degraded
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import shared_options
+from engram.transport.cli.visible import visible_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from engram.model.access import NewKey
     from engram.service import Service
-
-DEGRADED = {"words_only": "Search works by words only: there is no embedder yet."}
 
 EXAMPLES = """\b
 Examples:
@@ -26,9 +26,9 @@ Examples:
   ENGRAM_ADMIN_TOKEN=… engram serve --workers 4
   engram serve --host 0.0.0.0 --allowed-hosts memory.example.org
 \b
-The first start makes an API key and prints it once, with the configuration of
-Claude Code, Codex, Gemini CLI and curl. Flags win over ENGRAM_… variables, and
-those over engram.toml in the store's directory.
+The first start makes an API key and prints it once, with the configuration
+of Claude Code, Codex, Gemini CLI and curl. Flags win over ENGRAM_… variables,
+and those over engram.toml in the store's directory.
 """
 
 Host = Annotated[
@@ -51,6 +51,16 @@ Log = Annotated[
 ]
 
 
+class Started(TypedDict):
+    """Where the server listens, and its first key when it was just made."""
+
+    url: str
+    mcp_url: str
+    home: str
+    api_key: str | None
+    degraded: list[str]
+
+
 @shared_options
 def serve(
     invocation: Invocation,
@@ -64,7 +74,7 @@ def serve(
     log: Log = None,
 ) -> None:
     """Serve MCP at /mcp and REST at /api/v1 until interrupted."""
-    from engram.transport.server import run
+    from engram.transport.server import listen, run
 
     settings = invocation.settings(
         host=host,
@@ -75,44 +85,42 @@ def serve(
         toolsets=toolsets,
         log="debug" if invocation.debug else log,
     )
-    url = server_url(settings.host, settings.port)
-    key, degraded = invocation.run(_prepare)
-    answer = {
-        "url": url,
-        "mcp_url": f"{url}/mcp",
-        "home": str(settings.home),
-        "api_key": key and key.secret,
-        "degraded": list(degraded),
-    }
-    invocation.show(answer, lambda: _print_start(answer))
-    sys.stdout.flush()
-    run(settings)
+    # Bound before the key is made: a key shown by a server that cannot start helps nobody.
+    with listen(settings) as listener:
+        url = server_url(settings.host, listener.getsockname()[1])
+        key, degraded = invocation.run(_prepare)
+        started = Started(
+            url=url,
+            mcp_url=f"{url}/mcp",
+            home=str(settings.home),
+            api_key=key and key.secret,
+            degraded=list(degraded),
+        )
+        invocation.show(started, lambda: _print_start(started))
+        sys.stdout.flush()
+        run(settings, listener)
 
 
 async def _prepare(service: Service) -> tuple[NewKey | None, Sequence[str]]:
     """Return the first key if it is new, and what search has to do without."""
-    key = await service.access.first_key()
-    status = await service.account.status(await service.access.local_principal())
-    return key, status.degraded
+    return await service.access.first_key(), service.operator.degraded
 
 
-def _print_start(answer: Mapping[str, Any]) -> None:
+def _print_start(started: Started) -> None:
     from engram import __version__
-    from engram.transport.cli.clients import STDIO, client_configuration
     from engram.transport.cli.output import paint, say
 
-    say(paint(f"Engram {__version__} listens on {answer['url']}", bold=True))
-    say(f"The store is in {answer['home']}")
-    for name in answer["degraded"]:
-        say(DEGRADED.get(name, name))
+    say(paint(f"Engram {__version__} listens on {started['url']}", bold=True))
+    say(f"The store is in {visible_line(started['home'])}")
+    for name in started["degraded"]:
+        say(explain_degraded(name))
     say()
-    if answer["api_key"]:
-        say("Your API key, shown this once:")
-        say()
-        say(f"  {paint(answer['api_key'], fg='green', bold=True)}")
-        say()
-        say(client_configuration(answer["url"], answer["api_key"]))
-    else:
+    key = started["api_key"]
+    if key is None:
         say("The key was shown at the first start; `engram keys create NAME` makes another.")
         say(f"Without the server and without a key: {STDIO}")
+    else:
+        say(f"Your API key, shown this once: {paint(key, fg='green', bold=True)}")
+        say()
+        say(client_configuration(started["url"], key))
     say()

@@ -5,7 +5,6 @@ Apart from the command's options, so that a bare `engram mcp` starts without bui
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from engram.transport.cli.invocation import Invocation
@@ -36,6 +35,8 @@ def run_mcp(invocation: Invocation, *, toolsets: str | None = None, url: str | N
 
 
 def _relay(settings: Settings, url: str) -> None:
+    import asyncio
+
     from engram.transport.mcp.relay import relay_stdio
 
     log_to_stderr(settings.log)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engram.transport.cli.degraded import explain_degraded
 from engram.transport.cli.failures import FAILED
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import shared_options
@@ -31,8 +32,8 @@ Examples:
   engram doctor --repair
   engram doctor --json | jq '.findings[].message'
 \b
-Exits with 1 when something is wrong, and stays wrong. What was said is never
-changed: --repair rebuilds what is derived from it (counters, windows, indexes).
+Exits with 1 when something is wrong and stays wrong. What was said is never
+changed: --repair rebuilds what derives from it (counters, chunks, indexes).
 """
 
 REINDEX_EXAMPLES = """\b
@@ -166,7 +167,6 @@ def _print_status(invocation: Invocation, answer: StatusView) -> None:
     say(f"Engram {__version__}, store {invocation.home}")
     for name in ("conversations", "messages", "content_bytes", "chunks", "vectors", "pending"):
         say(f"  {name.replace('_', ' '):<16}{answer[name]:>16,}")
-    if answer["embedder"] is None:
-        say("  searched by words only: there is no embedder")
-    else:
-        say(f"  embedder        {answer['embedder']:>16}")
+    say(f"  {'embedder':<16}{answer['embedder'] or 'none':>16}")
+    for name in answer["degraded"]:
+        say(explain_degraded(name))

@@ -1,0 +1,146 @@
+"""The command line as the shell runs it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.commands import Engram, inherited_environment
+
+
+def imported_by(engram: Engram, *arguments: str) -> set[str]:
+    """Return the top-level modules that a command has imported when it ends."""
+    script = (
+        "import sys\n"
+        "from engram.transport.cli import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**inherited_environment(), "ENGRAM_HOME": str(engram.home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return set(ended.stderr.splitlines()[-1].split())
+
+
+SERVER_ONLY = {"mcp", "mcp_types", "onnxruntime", "fastapi", "starlette", "uvicorn", "httpx"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("search", "--help"),
+        ("search", "x"),
+        ("conversations", "list", "--json"),
+        ("conversations", "append", "x"),
+        ("status",),
+        ("doctor",),
+        ("keys", "list"),
+        ("version",),
+    ],
+)
+def test_commands_on_the_store_do_not_import_the_server(
+    engram: Engram, arguments: tuple[str, ...]
+) -> None:
+    assert not SERVER_ONLY & imported_by(engram, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("search", "x", "--json"), ("search", "x")])
+def test_rich_is_not_imported_where_no_table_is_shown(
+    engram: Engram, arguments: tuple[str, ...]
+) -> None:
+    assert "rich" not in imported_by(engram, *arguments)
+
+
+def test_help_needs_neither_pydantic_nor_sqlite(engram: Engram) -> None:
+    assert not {"pydantic", "sqlite3", "asyncio"} & imported_by(engram, "--help")
+
+
+def test_session_of_processes_on_one_store(engram: Engram) -> None:
+    created = engram.process("conversations", "create", "--title", "Demo", "--json")
+    conversation = created.json["conversation_id"]
+
+    engram.process("conversations", "append", "The demo is on Friday", "-c", conversation)
+    piped = engram.process("conversations", "append", "-c", conversation, stdin=b"See you there")
+    found = engram.process("search", "when is the demo?", "--json").json
+
+    assert piped.status == 0
+    assert found["results"][0]["conversation_id"] == conversation
+    assert found["results"][0]["messages"][0]["content"] == "The demo is on Friday"
+    assert engram.process("doctor").status == 0
+
+
+def test_mistake_is_told_in_one_line(engram: Engram) -> None:
+    refused = engram.process("conversations", "show", "conv_unknown")
+
+    assert (refused.status, refused.stdout) == (2, "")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_wrong_usage_exits_with_2(engram: Engram) -> None:
+    refused = engram.process("serch")
+
+    assert refused.status == 2
+    assert "Did you mean 'search'" in refused.stderr
+
+
+def test_broken_pipe_is_quiet(engram: Engram) -> None:
+    engram("conversations", "append", "--json", stdin="long " * 200_000)
+    conversation = engram("conversations", "list", "--json").json["conversations"][0]["id"]
+
+    with engram.start("conversations", "show", conversation) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        complaint = process.stderr.read()
+
+    assert complaint == b""
+
+
+def test_interrupt_is_quiet_and_exits_with_130(engram: Engram) -> None:
+    with engram.start("conversations", "append", "--jsonl", "-") as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        # It reads until its input ends, which it never does here.
+        for _ in range(100):
+            process.stdin.write(b"\n" * 10_000)
+            process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        complaint = process.stderr.read()
+
+    assert process.returncode == 130
+    assert complaint == b""
+
+
+def test_mcp_without_options_serves_a_client(engram: Engram) -> None:
+    request = (
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
+        b'"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}\n'
+    )
+
+    bare = engram.process("mcp", stdin=request)
+    with_options = engram.process("mcp", "--toolsets", "conversations", stdin=request)
+
+    for served in (bare, with_options):
+        assert served.status == 0, served.stderr
+        assert '"serverInfo"' in served.stdout
+
+
+def test_bare_mcp_tells_a_mistake_in_one_line(engram: Engram) -> None:
+    refused = engram.process("mcp", toolsets="songs")
+
+    assert (refused.status, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: configuration: ENGRAM_TOOLSETS")
+
+
+def test_bare_mcp_does_not_build_the_other_commands(engram: Engram) -> None:
+    assert "typer" not in imported_by(engram, "mcp")

@@ -1,0 +1,148 @@
+"""`engram serve`: what it says at its first start and later, and that it serves."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import pytest
+
+from engram.transport.cli.clients import client_configuration, mcp_json, server_url
+from tests.cli.commands import Engram
+
+
+@contextmanager
+def serving(engram: Engram, *arguments: str) -> Generator[IO[bytes]]:
+    """Run a server on a free port and yield what it prints."""
+    with engram.start("serve", "--port", "0", *arguments) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout
+        finally:
+            process.terminate()
+            assert process.wait(30) in {0, -15}
+
+
+def read_start(output: IO[bytes]) -> list[str]:
+    """Return the lines up to the one that offers stdio, which is the last of a start."""
+    lines = list[str]()
+    for line in output:
+        lines.append(line.decode().rstrip())
+        if "engram -- engram mcp" in lines[-1]:
+            return lines
+    raise AssertionError(lines)
+
+
+def post(url: str, key: str, body: dict[str, Any]) -> Any:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 loopback
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 loopback
+        return json.load(answer)
+
+
+def read_json(output: IO[bytes]) -> Any:
+    """Return the JSON object that a server prints before it serves."""
+    text = b""
+    for line in output:
+        text += line
+        if line == b"}\n":
+            return json.loads(text)
+    raise AssertionError(text)
+
+
+def test_first_start_shows_a_key_that_works_and_how_to_use_it(engram: Engram) -> None:
+    with serving(engram) as output:
+        lines = read_start(output)
+        [url] = {line.split()[-1] for line in lines if "listens on" in line}
+        [key] = {line.split()[-1] for line in lines if "shown this once" in line}
+        found = post(f"{url}/api/v1/search", key, {"query": "anything"})
+
+    assert found["results"] == []
+    text = "\n".join(lines)
+    assert f'claude mcp add --transport http engram {url}/mcp --header "Authorization: ' in text
+    assert '"alwaysLoad": true' in text
+    assert f"codex mcp add engram --url {url}/mcp" in text
+    assert f"gemini mcp add --transport http engram {url}/mcp" in text
+    assert f"curl {url}/api/v1/search" in text
+    assert "words only" in text
+
+
+def test_later_start_says_how_to_make_another_key(engram: Engram) -> None:
+    with serving(engram) as output:
+        read_start(output)
+
+    with serving(engram) as output:
+        lines = read_start(output)
+
+    assert "engram_sk_live_" not in "\n".join(lines)
+    assert any("`engram keys create NAME`" in line for line in lines)
+
+
+def test_start_as_json_names_url_and_key(engram: Engram) -> None:
+    with serving(engram, "--json") as output:
+        started = read_json(output)
+        stored = post(
+            f"{started['url']}/api/v1/messages",
+            started["api_key"],
+            {"messages": [{"role": "user", "content": "over HTTP"}]},
+        )
+
+    assert started["mcp_url"] == f"{started['url']}/mcp"
+    shown = engram("conversations", "show", stored["conversation_id"], "--json").json
+    assert shown["messages"][0]["content"] == "over HTTP"
+
+
+def test_flag_wins_over_the_environment(engram: Engram) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with engram.start("serve", "--port", "0", "--json", port=str(port)) as process:
+            assert process.stdout is not None
+            started = read_json(process.stdout)
+            process.terminate()
+
+    assert started["url"] != f"http://127.0.0.1:{port}"
+
+
+def test_port_in_use_is_told_before_a_key_is_made(engram: Engram) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = engram.process("serve", "--port", str(taken.getsockname()[1]))
+
+    assert (refused.status, refused.stdout) == (2, "")
+    assert "is in use" in refused.stderr
+    assert engram("keys", "list", "--json").json == {"keys": []}
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8788"),
+        ("0.0.0.0", "http://127.0.0.1:8788"),  # noqa: S104 not bound
+        ("::", "http://[::1]:8788"),
+        ("::1", "http://[::1]:8788"),
+        ("memory.example.org", "http://memory.example.org:8788"),
+    ],
+)
+def test_clients_are_told_an_address_they_can_reach(host: str, url: str) -> None:
+    assert server_url(host, 8788) == url
+
+
+def test_project_file_holds_no_secret() -> None:
+    configuration = json.loads(mcp_json("http://127.0.0.1:8788"))
+
+    server = configuration["mcpServers"]["engram"]
+    assert server["headers"] == {"Authorization": "Bearer ${ENGRAM_API_KEY}"}
+    assert server["alwaysLoad"] is True
+
+
+def test_curl_of_the_configuration_is_a_valid_command() -> None:
+    text = client_configuration("http://127.0.0.1:8788", "engram_sk_live_x")
+
+    _, _, command = text.partition("curl\n")
+    command, _, _ = command.partition("\n\n")
+    checked = subprocess.run(["bash", "-n"], input=command, text=True, check=False)
+    assert checked.returncode == 0
