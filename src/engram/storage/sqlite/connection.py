@@ -10,7 +10,7 @@ from engram import limits
 from engram.storage.sqlite.failures import primary_code
 
 _FILE_MODE = 0o600
-_RETRY_S = 0.005
+_RETRY_S = 0.001
 _STATEMENTS_KEPT = 256
 
 _PRAGMAS = (
@@ -37,13 +37,24 @@ def open_writer(path: Path) -> sqlite3.Connection:
     """Return a connection to an existing file that may write."""
     connection = _connect(path)
     try:
-        _switch_to_wal(connection)
+        # SQLite refuses a contended switch at once instead of waiting for its busy timeout.
+        _execute_when_free(connection, "PRAGMA journal_mode = WAL")
         for pragma in _PRAGMAS:
             connection.execute(pragma)
     except sqlite3.Error:
         connection.close()
         raise
     return connection
+
+
+def begin_write(connection: sqlite3.Connection) -> None:
+    """Begin a transaction that holds the file's write lock.
+
+    SQLite's own waiting slows down to ten looks a second, and then a process can wait for seconds
+    while others that write without pause pass the lock to and fro between them.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")
+    _execute_when_free(connection, "BEGIN IMMEDIATE")
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -82,15 +93,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
 
 
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL, however many processes do the same; a file in WAL stays untouched.
-
-    SQLite refuses a contended switch at once instead of waiting for its busy timeout.
-    """
+def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
+    """Run a statement, trying again for as long as other processes are in its way."""
     deadline = time.monotonic() + limits.STORE_BUSY_S
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute(statement).fetchone()
         except sqlite3.OperationalError as exc:
             if primary_code(exc) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise

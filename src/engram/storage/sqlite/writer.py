@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from engram import limits
-from engram.storage.sqlite.connection import close_writer
+from engram.storage.sqlite.connection import begin_write, close_writer
 from engram.storage.sqlite.failures import release_cursors, translated_failures
 from engram.storage.sqlite.handoff import Ticket, deliver
+
+_LONG_S = 0.01
+_PAUSE_MAX_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,10 @@ class GroupCommitWriter:
         is_stopping = False
         while not is_stopping:
             batch, is_stopping = self._next_batch()
+            began = time.monotonic()
             self._commit([write for write in batch if not write.ticket.is_abandoned])
             deliver([write.ticket for write in batch])
+            _let_others_in(held_s=time.monotonic() - began)
         self._disconnect()
 
     def _next_batch(self) -> tuple[list[Write], bool]:
@@ -95,7 +101,7 @@ class GroupCommitWriter:
     def _transact(self, batch: list[Write]) -> None:
         if self._connection is None:
             self._connection = self._connect()
-        self._connection.execute("BEGIN IMMEDIATE")
+        begin_write(self._connection)
         self._check(self._connection)
         for write in batch:
             _run_in_savepoint(self._connection, write)
@@ -105,6 +111,16 @@ class GroupCommitWriter:
         if self._connection is not None:
             close_writer(self._connection)
             self._connection = None
+
+
+def _let_others_in(*, held_s: float) -> None:
+    """Pause after a long transaction, for a tenth of it at most.
+
+    Other processes look for the lock every millisecond; without a pause they would have to hit
+    the moment between two transactions of a process that has more work queued.
+    """
+    if held_s > _LONG_S:
+        time.sleep(min(held_s / 10, _PAUSE_MAX_S))
 
 
 def _run_in_savepoint(connection: sqlite3.Connection, write: Write) -> None:
