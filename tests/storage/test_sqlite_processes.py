@@ -1,81 +1,142 @@
-"""Several processes on one store: they create, migrate and write it at once, and none is refused."""
+"""Several processes on one store: nobody is refused, nothing is lost, also when they are killed."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-from engram.storage.sqlite.file import SqliteFile
+import anyio
+import pytest
+
+from engram.clock import RandomIds, SystemClock
+from engram.model.access import OrganizationDraft
+from engram.model.conversation import Message, MessageQuery
+from engram.model.ids import ConversationId
+from engram.storage.ports import OrganizationStore
+from engram.storage.sqlite.store import SqliteStore
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import texts
 
 PROCESSES = 8
-WRITES = 25
+ROUNDS = 25
+KILLS = 50
 
-WRITER = """
-import asyncio, sys
-from pathlib import Path
-from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.owner import FileOwner
-from engram.storage.sqlite.threads import WorkerThreads
-from tests.storage.notes import ORGANIZATION, add, create_notes, texts
+PROJECT = Path(__file__).parents[2]
 
-async def main(path, name, writes):
-    threads = WorkerThreads(4)
-    owner = FileOwner(1, ORGANIZATION)
-    file = SqliteFile(Path(path), kind="organization", threads=threads, owner=owner)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    await file.open(create=True)
-    await file.write(create_notes)
-    for number in range(int(writes)):
-        mine = [f"{name} {number:03} {part}" for part in "ab"]
-        await asyncio.gather(*[file.write(add(text)) for text in mine])
-        assert set(mine) <= set(await texts(file))
-    await file.close()
-    threads.stop()
 
-asyncio.run(main(*sys.argv[1:]))
-"""
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """Yield the store the processes use, not opened yet."""
+    store = SqliteStore(tmp_path / "store", clock=SystemClock(), ids=RandomIds())
+    yield store
+    await store.close()
 
 
 async def test_eight_processes_create_migrate_and_write_one_file_at_once(
     tmp_path: Path, open_file: OpenFile
 ) -> None:
-    processes = [start(tmp_path / "one.db", name=f"p{number}") for number in range(PROCESSES)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    await anyio.to_thread.run_sync(run_together, "write_notes", tmp_path / "one.db")
 
-    outcomes = [process.communicate(timeout=120) for process in release(processes)]
-
-    assert [error for _, error in outcomes] == [""] * PROCESSES
-    assert [process.returncode for process in processes] == [0] * PROCESSES
-    file: SqliteFile = await open_file()
-    assert await texts(file) == sorted(
-        f"p{process} {number:03} {part}"
+    assert await texts(await open_file()) == sorted(
+        f"p{process} {number} {part}"
         for process in range(PROCESSES)
-        for number in range(WRITES)
+        for number in range(ROUNDS)
         for part in "ab"
     )
 
 
-def start(path: Path, *, name: str) -> subprocess.Popen[str]:
-    """Start a process that waits for a line before it opens the file."""
+async def test_eight_processes_append_to_and_search_one_organization_at_once(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    await anyio.to_thread.run_sync(run_together, "append_and_search", tmp_path / "store")
+
+    await store.open()
+    (local,) = await store.control.list_organizations()
+    organization = await store.organization(local.id)
+    messages = await all_messages(organization)
+    assert [message.sequence for message in messages] == list(range(1, len(messages) + 1))
+    assert sorted(message.content for message in messages) == sorted(
+        f"p{process}number{number} part {part}"
+        for process in range(PROCESSES)
+        for number in range(ROUNDS)
+        for part in range(2)
+    )
+    assert [finding async for finding in organization.verify()] == []
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["beside another", "alone"])
+async def test_what_a_killed_process_acknowledged_is_there(
+    tmp_path: Path, store: SqliteStore, *, is_held: bool
+) -> None:
+    first = SqliteStore(tmp_path / "store", clock=SystemClock(), ids=RandomIds())
+    await first.open()
+    local = await first.control.create_organization(OrganizationDraft(name="local"), actor="test")
+    await first.organization(local.id)
+    if not is_held:
+        # Now each process has to recover the log of the one killed before it.
+        await first.close()
+
+    answer = await anyio.run_process(
+        command("killed_appends", tmp_path / "store", local.id, KILLS), cwd=PROJECT
+    )
+
+    acknowledged = answer.stdout.decode().splitlines()
+    await first.close()
+    await store.open()
+    organization = await store.organization(local.id)
+    messages = await all_messages(organization)
+    stored = [message.content for message in messages]
+    assert len(acknowledged) >= KILLS
+    assert set(acknowledged) <= set(stored)
+    assert len(set(stored)) == len(stored)
+    assert [message.sequence for message in messages] == list(range(1, len(messages) + 1))
+    assert [finding async for finding in organization.verify()] == []
+
+
+async def all_messages(organization: OrganizationStore) -> list[Message]:
+    """Return every message of the default conversation."""
+    appended = await organization.list_audit(limit=1, before=None)
+    conversation_id = ConversationId(appended[0].subject or "")
+    messages: list[Message] = []
+    while True:
+        query = MessageQuery(
+            conversation_id=conversation_id, message_limit=500, message_offset=len(messages)
+        )
+        page = await organization.get_conversation(query)
+        messages.extend(page.messages)
+        if not page.messages:
+            return messages
+
+
+def command(program: str, *arguments: object) -> list[str]:
+    """Return the command that runs a program of `tests/storage/programs`."""
+    module = f"tests.storage.programs.{program}"
+    return [sys.executable, "-m", module, *map(str, arguments)]
+
+
+def run_together(program: str, path: Path) -> None:
+    """Run a program in eight processes that begin at the same moment, and expect no complaint."""
+    processes = [start(command(program, path, f"p{i}", ROUNDS)) for i in range(PROCESSES)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    complaints = [process.communicate(timeout=120)[1] for process in processes]
+    assert complaints == [""] * PROCESSES
+    assert [process.returncode for process in processes] == [0] * PROCESSES
+
+
+def start(arguments: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), name, str(WRITES)],
+        arguments,
+        cwd=PROJECT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def release(processes: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
-    """Let all of them go before waiting for any."""
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    return processes

@@ -1,0 +1,50 @@
+"""Open a store together with other processes; append to the local organisation and search it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from engram.clock import RandomIds, SystemClock
+from engram.errors import ConflictError
+from engram.model.access import Organization, OrganizationDraft, Quota
+from engram.model.conversation import AppendRequest, MessageDraft
+from engram.model.search import SearchFilters
+from engram.storage.sqlite.store import SqliteStore
+from engram.text.analyse import query_terms
+
+
+async def main(directory: str, name: str, rounds: str) -> None:
+    """Append two messages a round, and expect to find them at once."""
+    store = SqliteStore(Path(directory), clock=SystemClock(), ids=RandomIds())
+    await store.open()
+    organization = await local_organization(store)
+    mine = await store.organization(organization.id)
+    for number in range(int(rounds)):
+        word = f"{name}number{number}"
+        drafts = tuple(MessageDraft(role="user", content=f"{word} part {i}") for i in range(2))
+        await mine.append_messages(AppendRequest(messages=drafts), actor="local", quota=Quota())
+        found = await mine.search_words(query_terms(word), filters=SearchFilters(), limit=10)
+        if sum(candidate.share_message > 0 for candidate in found.candidates) != 2:
+            raise AssertionError(f"{word} is not found: {found}")
+    await store.close()
+
+
+async def local_organization(store: SqliteStore) -> Organization:
+    """Return the local organisation; every process tries to create it, and one does."""
+    try:
+        draft = OrganizationDraft(name="local")
+        return await store.control.create_organization(draft, actor="local", is_local=True)
+    except ConflictError:
+        found = await store.control.local_organization()
+        if found is None:
+            raise
+        return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    asyncio.run(main(*sys.argv[1:]))
