@@ -7,16 +7,14 @@ holds, each of its words is found again by searching for that word alone.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 
-import Stemmer
-
 from engram.model.conversation import Message, MessageDraft
+from engram.text.english import STOP_WORDS, stem, without_ending
 from engram.text.folding import SPACED, UNSPACED, fold
 
 ANALYSER_VERSION = 1
@@ -25,25 +23,12 @@ ANALYSER_VERSION = 1
 TOKEN_CHARACTERS_MAX = 64
 """A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
 
-_STOP_WORDS_TEXT = """
-a about after all also am an and any are as at be because been before being but by can could did do
-does doing for from had has have having he her here him his how i if in into is it its just me more
-most my no nor not of on or other our out over own shall she should so some such than that the their
-them then there these they this those to too under up very was we were what when where which while
-who whom whose why will with would yes you your
-"""
-STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
-"""Words that say nothing about what a text is about; each is its own normal form."""
-
 _PREFIX_CHARACTERS = 32
 _CACHED_TOKENS = 32_768
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-_CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
-_ENDINGS = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
-
 _TOKEN = re.compile(
     # A word or identifier: bounded, because the engine keeps a note of every repetition.
     rf"[{SPACED}]+(?:(?:[-'.:/@\\]|(?<=[0-9]),(?=[0-9]{{3}}(?![0-9])))[{SPACED}]+){{0,31}}"
@@ -117,7 +102,7 @@ def _analyse(raw: str) -> Iterable[str]:
     if raw.isalpha() and (raw.islower() or raw[1:].islower() or raw.isupper()):
         return (_normal_form(raw.casefold()),)
     if "'" in raw:
-        raw = _without_ending(raw)
+        raw = without_ending(raw)
     return _compound(raw)
 
 
@@ -125,17 +110,6 @@ def _pairs(run: str) -> Iterator[str]:
     """Yield each two neighbouring characters, then the last alone: it too begins a word."""
     yield from map("".join, pairwise(run))
     yield run[-1]
-
-
-def _without_ending(raw: str) -> str:
-    """Return the word before an English `'s`, `n't` and the like."""
-    lowered = raw.casefold()
-    if lowered in _CONTRACTIONS:
-        return _CONTRACTIONS[lowered]
-    for ending in _ENDINGS:
-        if lowered.endswith(ending) and len(raw) > len(ending):
-            return raw[: -len(ending)]
-    return raw
 
 
 def _compound(raw: str) -> list[str]:
@@ -166,18 +140,11 @@ def _split_humps(part: str) -> list[str]:
     return humps
 
 
-_stemming = threading.Lock()
-_stemmer = Stemmer.Stemmer("english", 0)
-
-
 def _normal_form(word: str) -> str:
     """Return the form under which a case-folded word is indexed."""
     if len(word) > TOKEN_CHARACTERS_MAX:
         return _bounded(word)
-    if len(word) < 3 or word in STOP_WORDS or not (word.isascii() and word.isalpha()):
-        return word
-    with _stemming:  # one stemmer is not safe in several threads
-        return _stemmer.stemWord(word)
+    return stem(word) if word.isascii() and word.isalpha() else word
 
 
 def _bounded(token: str) -> str:

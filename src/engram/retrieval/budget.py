@@ -1,0 +1,109 @@
+"""Pack ranked messages into results, under a number of results and a token budget.
+
+The first results follow the ranking strictly. Later ones gather the messages of a conversation,
+because a result costs a place and the places are few. What does not fit comes as a handle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engram.model.ids import ConversationKey
+from engram.retrieval.fuse import Scored
+
+STRICT_SHARE = 0.3
+"""Of the results, those that follow the ranking strictly."""
+
+NEAR_SHARE = 0.3
+"""Of the results, those that gather what fits into the first part of the budget."""
+
+NEAR_BUDGET_SHARE = 0.25
+"""The part of the budget that the results so far may fill; the others gather the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Messages of one conversation that make one result, the best first."""
+
+    items: list[Scored]
+
+    @property
+    def conversation(self) -> ConversationKey:
+        return self.items[0].candidate.conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """What is delivered as text, and what comes as handles after it."""
+
+    groups: Sequence[Group] = ()
+    handles: Sequence[Scored] = ()
+    """The best message left in each further conversation, in places that are left."""
+    tokens: int = 0
+    is_truncated: bool = False
+    """Something that was found is not delivered as text."""
+
+
+def pack(ranked: Sequence[Scored], *, limit: int, token_budget: int) -> Packed:
+    """Choose the messages to deliver, each once, and gather them into results."""
+    strict = math.floor(STRICT_SHARE * limit)
+    near = min(math.ceil(NEAR_SHARE * limit), limit - strict - 1)
+    packing = _Packing(ranked, token_budget=token_budget)
+    packing.fill(strict, tokens_max=token_budget, is_strict=True)
+    packing.fill(near, tokens_max=int(token_budget * NEAR_BUDGET_SHARE))
+    packing.fill(limit - len(packing.groups), tokens_max=token_budget)
+    return Packed(
+        groups=packing.groups,
+        handles=best_of_each(packing.waiting, limit - len(packing.groups)),
+        tokens=packing.tokens,
+        is_truncated=bool(packing.waiting),
+    )
+
+
+def best_of_each(ranked: Iterable[Scored], limit: int) -> list[Scored]:
+    """Return the first message of each of the first `limit` conversations."""
+    best: dict[ConversationKey, Scored] = {}
+    for item in ranked:
+        if len(best) == limit:
+            break
+        best.setdefault(item.candidate.conversation, item)
+    return list(best.values())
+
+
+class _Packing:
+    """The results so far, and the messages that wait, in order."""
+
+    def __init__(self, ranked: Sequence[Scored], *, token_budget: int) -> None:
+        self.groups: list[Group] = []
+        self.waiting = list(ranked)
+        self.tokens = 0
+        self._token_budget = token_budget
+
+    def fill(self, places: int, *, tokens_max: int, is_strict: bool = False) -> None:
+        """Add up to `places` results; a message without a place or too long goes on waiting."""
+        tier: list[Group] = []
+        waiting: list[Scored] = []
+        for index, item in enumerate(self.waiting):
+            group = _group_for(item, tier[-1:] if is_strict else tier)
+            has_place = group is not None or len(tier) < places
+            if self.tokens >= tokens_max or (is_strict and not has_place):
+                waiting += self.waiting[index:]
+                break
+            if not has_place or self.tokens + item.tokens > self._token_budget:
+                waiting.append(item)
+                continue
+            self.tokens += item.tokens
+            if group is None:
+                tier.append(Group([item]))
+            else:
+                group.items.append(item)
+        self.waiting = waiting
+        self.groups += tier
+
+
+def _group_for(item: Scored, groups: Iterable[Group]) -> Group | None:
+    """Return the one of `groups` that is of the message's conversation."""
+    conversation = item.candidate.conversation
+    return next((group for group in groups if group.conversation == conversation), None)

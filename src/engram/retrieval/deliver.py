@@ -1,0 +1,186 @@
+"""Read the chosen messages and make them the results of an answer, in the detail asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from engram.model.conversation import Conversation, Message
+from engram.model.ids import ConversationKey, MessageKey, chunk_id
+from engram.model.search import FoundMessage, SearchRequest, SearchResult
+from engram.retrieval.budget import Group, best_of_each, pack
+from engram.retrieval.fuse import Leg, Scored, explain, tokens_of
+from engram.retrieval.windows import ChosenWindow, choose_windows
+from engram.storage.ports import OrganizationStore
+from engram.text.windows import window_text
+
+Conversations = Mapping[ConversationKey, Conversation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """The results, what their text costs, and whether more was found than they hold."""
+
+    results: tuple[SearchResult, ...]
+    tokens: int
+    is_truncated: bool
+
+
+async def deliver(
+    ranked: Sequence[Scored],
+    *,
+    request: SearchRequest,
+    store: OrganizationStore,
+    legs: Sequence[Leg],
+) -> Delivered:
+    """Turn ranked messages into results; what was deleted meanwhile is left out."""
+    explained = legs if request.explain else ()
+    match request.detail:
+        case "messages":
+            return await _deliver_messages(ranked, request, store, explained)
+        case "window":
+            return await _deliver_windows(ranked, request, store, explained)
+        case "handle":
+            return await _deliver_handles(ranked, request, store)
+        case _:
+            assert_never(request.detail)
+
+
+async def _deliver_messages(
+    ranked: Sequence[Scored],
+    request: SearchRequest,
+    store: OrganizationStore,
+    explained: Sequence[Leg],
+) -> Delivered:
+    packed = pack(ranked, limit=request.limit, token_budget=request.token_budget)
+    chosen = [item for group in packed.groups for item in group.items]
+    messages = await store.load_messages([item.candidate.key for item in chosen])
+    conversations = await _load_conversations([*chosen, *packed.handles], store)
+    results = [
+        _result_of(group, messages, conversations[group.conversation], explained)
+        for group in packed.groups
+        if group.conversation in conversations
+    ]
+    results = [result for result in results if result.messages]
+    return Delivered(
+        results=(*results, *_handles(packed.handles, conversations)),
+        tokens=sum(map(_tokens, results)),
+        is_truncated=packed.is_truncated,
+    )
+
+
+async def _deliver_windows(
+    ranked: Sequence[Scored],
+    request: SearchRequest,
+    store: OrganizationStore,
+    explained: Sequence[Leg],
+) -> Delivered:
+    conversations = await _load_conversations(ranked, store)
+    chosen = choose_windows(ranked, last_sequences=_lengths(conversations))
+    scored = {_place(item): item for item in ranked}
+    results: list[SearchResult] = []
+    tokens = 0
+    for shown in chosen[: request.limit]:
+        key = shown.item.candidate.conversation
+        messages = await store.load_range(key, start=shown.window.start, end=shown.window.end)
+        found = [
+            _found(message, scored.get((key, message.sequence)), explained) for message in messages
+        ]
+        result = _whole_window(shown, found, conversations[key])
+        if tokens + _tokens(result) > request.token_budget:
+            result = _handle(shown, conversations[key])
+        tokens += _tokens(result)
+        results.append(result)
+    is_truncated = len(chosen) > len(results) or any(result.is_handle for result in results)
+    return Delivered(results=tuple(results), tokens=tokens, is_truncated=is_truncated)
+
+
+async def _deliver_handles(
+    ranked: Sequence[Scored], request: SearchRequest, store: OrganizationStore
+) -> Delivered:
+    best = best_of_each(ranked, request.limit + 1)
+    shown = best[: request.limit]
+    results = _handles(shown, await _load_conversations(shown, store))
+    return Delivered(results=tuple(results), tokens=0, is_truncated=len(best) > len(shown))
+
+
+async def _load_conversations(items: Iterable[Scored], store: OrganizationStore) -> Conversations:
+    keys = dict.fromkeys(item.candidate.conversation for item in items)
+    return await store.load_conversations(list(keys))
+
+
+def _result_of(
+    group: Group,
+    messages: Mapping[MessageKey, Message],
+    conversation: Conversation,
+    explained: Sequence[Leg],
+) -> SearchResult:
+    found = tuple(
+        _found(messages[item.candidate.key], item, explained)
+        for item in group.items
+        if item.candidate.key in messages
+    )
+    sequences = [item.candidate.sequence for item in group.items]
+    start, end = min(sequences), max(sequences)
+    return SearchResult(
+        kind="conversation",
+        score=max(item.score for item in group.items),
+        chunk_id=chunk_id(conversation.id, start=start, end=end),
+        conversation=conversation,
+        start_sequence=start,
+        end_sequence=end,
+        messages=found,
+    )
+
+
+def _whole_window(
+    shown: ChosenWindow, found: Sequence[FoundMessage], conversation: Conversation
+) -> SearchResult:
+    return replace(
+        _handle(shown, conversation),
+        messages=tuple(found),
+        chunk_text=window_text(item.message for item in found),
+        is_handle=False,
+    )
+
+
+def _handles(items: Sequence[Scored], conversations: Conversations) -> list[SearchResult]:
+    chosen = choose_windows(items, last_sequences=_lengths(conversations))
+    return [_handle(shown, conversations[shown.item.candidate.conversation]) for shown in chosen]
+
+
+def _handle(shown: ChosenWindow, conversation: Conversation) -> SearchResult:
+    start, end = shown.window.start, shown.window.end
+    return SearchResult(
+        kind="conversation",
+        score=shown.item.score,
+        chunk_id=chunk_id(conversation.id, start=start, end=end),
+        conversation=conversation,
+        start_sequence=start,
+        end_sequence=end,
+        messages=(),
+        is_handle=True,
+    )
+
+
+def _found(message: Message, item: Scored | None, explained: Sequence[Leg]) -> FoundMessage:
+    """Return a message with its score; a neighbour that was not found itself has none."""
+    if item is None:
+        return FoundMessage(message=message, score=0.0)
+    breakdown = explain(item, explained) if explained else None
+    return FoundMessage(message=message, score=item.score, breakdown=breakdown)
+
+
+def _tokens(result: SearchResult) -> int:
+    """Return what a result's texts cost; a window's text repeats its messages and is paid for too."""
+    messages = sum(tokens_of(len(found.message.content)) for found in result.messages)
+    return messages + tokens_of(len(result.chunk_text or ""))
+
+
+def _place(item: Scored) -> tuple[ConversationKey, int]:
+    return item.candidate.conversation, item.candidate.sequence
+
+
+def _lengths(conversations: Conversations) -> dict[ConversationKey, int]:
+    return {key: conversation.message_count for key, conversation in conversations.items()}
