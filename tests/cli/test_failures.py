@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,19 @@ def assert_one_line(outcome: Outcome, *, status: int, code: str) -> None:
     assert outcome.stderr.startswith(f"error: {code}: ")
     assert outcome.stderr.count("\n") == 1
     assert outcome.status == status
+
+
+@contextmanager
+def unprivileged() -> Generator[None]:
+    """Give up the right to write everywhere, if this process has it."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_unknown_setting_names_the_nearest(engram: Engram) -> None:
@@ -84,6 +100,29 @@ def test_newer_store_is_refused_with_the_remedy(engram: Engram) -> None:
     assert "upgrade" in refused.stderr
 
 
+def test_store_of_somebody_else_is_read_only() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        engram = Engram(Path(directory) / "store")
+        engram("status")
+        for path in (*engram.home.rglob("*"), engram.home):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        Path(directory).chmod(0o755)
+
+        with unprivileged():
+            refused = engram("conversations", "append", "hi")
+
+        engram.home.chmod(0o755)
+
+    assert_one_line(refused, status=1, code="store_read_only")
+
+
+def test_home_that_cannot_be_made_says_why(engram: Engram) -> None:
+    refused = Engram(Path("/proc/engram"))("status")
+
+    assert refused.status == 1
+    assert "cause: " in refused.stderr
+
+
 def test_home_that_is_a_file_is_refused(engram: Engram) -> None:
     engram.home.write_text("in the way")
 
@@ -111,6 +150,8 @@ def test_text_that_is_not_utf8_is_refused(engram: Engram) -> None:
         ("conversations", "create", "--title", "x" * 1025),
         ("conversations", "append", "hi", "--occurred-at", "soon"),
         ("conversations", "append", "hi", "--jsonl", "-"),
+        ("conversations", "append", "--role", "tool", "--jsonl", "-"),
+        ("conversations", "append"),
         ("conversations", "append", "\ud800"),
         ("keys", "create", "x", "--scope", "fly"),
         ("keys", "create", ""),

@@ -132,5 +132,5 @@ def test_failed_import_says_how_much_was_stored(engram: Engram, tmp_path: Path) 
     refused = engram("conversations", "append", "--jsonl", path, "-c", "conv_unknown")
 
     assert refused.status == 2
-    assert "0 messages before this were stored" in refused.stderr
+    assert "stored before this: 0 messages" in refused.stderr
     assert "error: not_found: " in refused.stderr

@@ -10,6 +10,7 @@ import typer
 from engram.transport.cli import (
     append,
     conversations,
+    doctor,
     facts,
     keys,
     mcp,
@@ -43,7 +44,7 @@ def build_app() -> typer.Typer:
     app.add_typer(_organizations(), name="orgs")
     app.add_typer(_keys(), name="keys")
     app.command("status", epilog=upkeep.STATUS_EXAMPLES)(upkeep.status)
-    app.command("doctor", epilog=upkeep.DOCTOR_EXAMPLES)(upkeep.doctor)
+    app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
     app.command("reindex", epilog=upkeep.REINDEX_EXAMPLES)(upkeep.reindex)
     app.command("limits", epilog=facts.LIMITS_EXAMPLES)(facts.limits)
     app.command("version", epilog=facts.VERSION_EXAMPLES)(facts.version)

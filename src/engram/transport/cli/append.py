@@ -46,7 +46,7 @@ Target = Annotated[
         help="Without it the conversation 'Memory' takes them.",
     ),
 ]
-Speaker = Annotated[Role, typer.Option(help="Who speaks.")]
+Speaker = Annotated[Role | None, typer.Option(help="Who speaks. [default: user]")]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="The speaker's name.")]
 ToolName = Annotated[str | None, typer.Option(metavar="NAME", help="The tool that answered.")]
 OccurredAt = Annotated[
@@ -67,7 +67,7 @@ def append(
     text: Texts = None,
     *,
     conversation: Target = None,
-    role: Speaker = "user",
+    role: Speaker = None,
     name: Name = None,
     tool_name: ToolName = None,
     occurred_at: OccurredAt = None,
@@ -77,12 +77,12 @@ def append(
     """Keep messages verbatim; they are durable and findable when this returns."""
     from engram.transport.cli.output import say
 
+    said = {"role": role, "name": name, "tool_name": tool_name, "occurred_at": occurred_at}
     if jsonl is None:
-        shared = {"role": role, "name": name, "tool_name": tool_name, "occurred_at": occurred_at}
-        request = _request(_contents(text), shared, conversation, idempotency_key)
+        request = _request(_contents(text), said, conversation, idempotency_key)
         answer = _append_once(invocation, request)
-    elif text:
-        raise InvalidRequestError("give either TEXT or --jsonl")
+    elif text or any(said.values()):
+        raise InvalidRequestError("says all of a message in its lines", field="jsonl")
     else:
         answer = _append_file(invocation, jsonl, conversation, idempotency_key)
     invocation.show(answer, lambda: say(_sentence(answer)))
@@ -90,7 +90,7 @@ def append(
 
 def _request(
     contents: Sequence[str],
-    shared: Mapping[str, str | None],
+    said: Mapping[str, str | None],
     conversation: str | None,
     idempotency_key: str | None,
 ) -> AppendRequest:
@@ -98,10 +98,11 @@ def _request(
     from engram.transport.cli.moments import past_moment
     from engram.transport.requests import AppendMessages
 
-    said_at = past_moment("occurred-at", shared["occurred_at"], now=SystemClock().now())
+    said_at = past_moment("occurred-at", said["occurred_at"], now=SystemClock().now())
+    shared = {**said, "role": said["role"] or "user", "occurred_at": said_at}
     return parse(
         AppendMessages,
-        messages=[{**shared, "occurred_at": said_at, "content": text} for text in contents],
+        messages=[{**shared, "content": text} for text in contents],
         conversation_id=conversation,
         idempotency_key=idempotency_key,
     ).to_model()
@@ -110,11 +111,13 @@ def _request(
 def _contents(texts: Sequence[str] | None) -> Sequence[str]:
     if texts:
         return texts
-    if sys.stdin.isatty():
-        raise InvalidRequestError("give a TEXT, --jsonl FILE, or pipe a text in")
     from engram.transport.cli.messages import read_stdin_text
 
-    return [read_stdin_text()]
+    # A terminal or an empty pipe is a forgotten argument, not a message.
+    content = "" if sys.stdin.isatty() else read_stdin_text()
+    if not content:
+        raise InvalidRequestError("give a TEXT, --jsonl FILE, or pipe a text in")
+    return [content]
 
 
 def _append_once(invocation: Invocation, request: AppendRequest) -> MessagesAppended:

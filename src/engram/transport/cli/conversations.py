@@ -12,6 +12,7 @@ from engram.model.conversation import ConversationSort, SortOrder
 from engram.transport.cli.confirming import Yes, confirm
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import parse, shared_options
+from engram.transport.cli.visible import counted, visible_line
 
 if TYPE_CHECKING:
     from engram.transport.answers import ConversationRead, ConversationsListed
@@ -180,7 +181,7 @@ def delete_conversation(
             )
         )
     )
-    gone = f"deleted {answer['messages']:,} messages and {answer['chunks']:,} chunks"
+    gone = f"deleted {counted(answer['messages'], 'message')}, {counted(answer['chunks'], 'chunk')}"
     invocation.show(answer, lambda: say(f"{gone}; receipt {answer['receipt']}"))
 
 
@@ -215,13 +216,12 @@ def _print_list(answer: ConversationsListed) -> None:
                 for item in answer["conversations"]
             ),
         )
-    notice(_page_notice(len(answer["conversations"]), answer, "conversations"))
+    notice(_page_notice(len(answer["conversations"]), answer, "conversation"))
 
 
 def _print_conversation(answer: ConversationRead) -> None:
     from engram.transport.cli.output import notice, paint, say
     from engram.transport.cli.transcript import print_message
-    from engram.transport.cli.visible import visible_line
 
     conversation = answer["conversation"]
     title = visible_line(conversation["title"] or "untitled")
@@ -233,10 +233,10 @@ def _print_conversation(answer: ConversationRead) -> None:
     for message in answer["messages"]:
         say()
         print_message(message)
-    notice(_page_notice(len(answer["messages"]), answer, "messages"))
+    notice(_page_notice(len(answer["messages"]), answer, "message"))
 
 
-def _page_notice(shown: int, answer: ConversationsListed | ConversationRead, things: str) -> str:
+def _page_notice(shown: int, answer: ConversationsListed | ConversationRead, thing: str) -> str:
     following = answer["next_offset"]
     more = "" if following is None else f"; go on with --offset {following}"
-    return f"{shown:,} of {answer['total']:,} {things}{more}"
+    return f"{shown:,} of {counted(answer['total'], thing)}{more}"

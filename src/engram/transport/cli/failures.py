@@ -50,8 +50,11 @@ def describe(error: EngramError, *, store: Path | None = None) -> str:
     line = f"error: {error.code}: {error}"
     if isinstance(error, NotFoundError) and error.kind in _LISTINGS:
         line += f"; `{_LISTINGS[error.kind]}` shows what there is"
-    if isinstance(error, StorageError) and store is not None:
-        line += f" (store: {store})"
+    if isinstance(error, StorageError):
+        # Other transports keep the cause to themselves; here the store's owner reads it.
+        facts = [f"store: {store}"] if store else []
+        facts += [f"cause: {error.__cause__}"] if error.__cause__ else []
+        line += f" ({', '.join(facts)})" if facts else ""
     return visible_line(line)
 
 

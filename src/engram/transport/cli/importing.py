@@ -14,6 +14,7 @@ from engram.transport.answers import MessagesAppended, messages_appended
 from engram.transport.cli.messages import batches
 from engram.transport.cli.output import notice
 from engram.transport.cli.progress import Advance
+from engram.transport.cli.visible import counted
 
 
 async def import_messages(
@@ -46,7 +47,7 @@ async def import_messages(
             advance(len(batch))
     except EngramError:
         stored = sum(len(receipt.message_ids) for receipt in receipts)
-        notice(f"{stored:,} messages before this were stored")
+        notice(f"stored before this: {counted(stored, 'message')}")
         raise
     await service.background.work(me.organization_id)
     return messages_appended(_joined(receipts))

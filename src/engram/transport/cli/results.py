@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engram.transport.cli.degraded import explain_degraded
 from engram.transport.cli.output import notice, paint, say
 from engram.transport.cli.transcript import INDENT, print_message
-from engram.transport.cli.visible import visible, visible_line
+from engram.transport.cli.visible import counted, visible, visible_line
 
 if TYPE_CHECKING:
     from engram.transport.answers import FoundMessageView, SearchAnswered, SearchResultView
@@ -58,13 +58,13 @@ def _explanation(breakdown: Mapping[str, Any]) -> str:
 
 
 def _summary(answer: SearchAnswered) -> str:
-    count = len(answer["results"])
-    found = f"{count} {'result' if count == 1 else 'results'}"
-    parts = [f"{found} of {answer['total_candidates']:,} candidates, {answer['tokens']:,} tokens"]
+    found = counted(len(answer["results"]), "result")
+    candidates = counted(answer["total_candidates"], "candidate")
+    parts = [f"{found} of {candidates}, {counted(answer['tokens'], 'token')}"]
     if answer["truncated"]:
         parts.append("more text than the budget allows: raise --budget")
     if answer["pending"]:
-        parts.append(f"{answer['pending']:,} messages still wait for their index")
+        parts.append(f"{counted(answer['pending'], 'message')} not indexed in full yet")
     if "note" in answer:
         parts.append(answer["note"])
     return " ".join(["; ".join(parts) + ".", *map(explain_degraded, answer["degraded"])])

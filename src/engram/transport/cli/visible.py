@@ -1,4 +1,4 @@
-"""Stored text made safe for a terminal: control characters are shown, never obeyed."""
+"""Text for people to read; the control characters of stored text are shown, never obeyed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def visible(text: str) -> str:
 def visible_line(text: str) -> str:
     """Return `text` on one line, with all its control characters escaped."""
     return _LINE_CONTROLS.sub(_escape, text)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 message`, `2,000 messages`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _escape(match: re.Match[str]) -> str:
