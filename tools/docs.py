@@ -113,21 +113,23 @@ def _status_of(error: type[errors.EngramError]) -> str:
 
 
 def _tool_text(tool: Tool[Any]) -> str:
-    schema = tool.input_schema
-    required = schema.get("required", ())
-    rows = (
-        (f"`{name}`", _shape(field), _needed(name, field, required), field.get("description", ""))
-        for name, field in schema.get("properties", {}).items()
-    )
     fields = ", ".join(f"`{name}`" for name in tool.output_schema["properties"])
     return "\n\n".join(
         (
             f"## `{tool.name}`",
             tool.description,
-            _table(("argument", "type", "default", "meaning"), rows),
+            _table(("argument", "type", "default", "meaning"), _arguments(tool.input_schema)),
             f"Answer: {fields}.",
         )
     )
+
+
+def _arguments(schema: Schema, prefix: str = "") -> Iterator[Sequence[str]]:
+    """Yield a row for each property, and below a list of objects one for each of theirs."""
+    for name, field in schema.get("properties", {}).items():
+        needed = "required" if name in schema.get("required", ()) else _default(field)
+        yield f"`{prefix}{name}`", _shape(field), needed, field.get("description", "")
+        yield from _arguments(field.get("items", {}), prefix=f"{name}[].")
 
 
 def _shape(schema: Schema) -> str:
@@ -139,11 +141,10 @@ def _shape(schema: Schema) -> str:
 def _shape_of_one(schema: Schema) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
-    words = [schema.get("type", "object")]
-    if "items" in schema:
-        words.append(f"of {_shape(schema['items'])}")
     bounds = _bounds(schema)
-    return " ".join(words) + (f", {bounds}" if bounds else "")
+    kind = schema.get("format") or schema.get("type", "object")
+    kind += f" ({bounds})" if bounds else ""
+    return f"{kind} of {_shape(schema['items'])}" if "items" in schema else kind
 
 
 def _bounds(schema: Schema) -> str:
@@ -161,9 +162,7 @@ def _bounds(schema: Schema) -> str:
     return ""
 
 
-def _needed(name: str, schema: Schema, required: Sequence[str]) -> str:
-    if name in required:
-        return "required"
+def _default(schema: Schema) -> str:
     default = schema.get("default")
     return "" if default in (None, []) else f"`{default}`"
 
