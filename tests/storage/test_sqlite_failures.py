@@ -57,6 +57,13 @@ async def test_reading_a_damaged_page_is_corrupt_and_other_pages_are_read(
     assert await damaged.read(lambda c: c.execute("SELECT public_id FROM meta").fetchall())
 
 
+async def test_a_missing_control_file_is_a_loss(tmp_path: Path, threads: WorkerThreads) -> None:
+    with pytest.raises(StoreCorruptError):
+        await texts(control_file(tmp_path / "one.db", threads))
+
+    assert not (tmp_path / "one.db").exists()
+
+
 async def test_a_truncated_file_is_corrupt(tmp_path: Path, threads: WorkerThreads) -> None:
     path = tmp_path / "one.db"
     file = control_file(path, threads)

@@ -50,6 +50,21 @@ async def test_writes_that_queue_up_share_a_commit(file: SqliteFile) -> None:
     assert statements.count("COMMIT") == 2
 
 
+async def test_a_commit_takes_a_bounded_share_of_the_queue(
+    file: SqliteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engram.limits.WRITES_PER_COMMIT_MAX", 2)
+    statements: list[str] = []
+
+    async with held_writer(file, before=lambda c: c.set_trace_callback(statements.append)):
+        tasks = [start_write(file, add(text)) for text in "abcde"]
+        await anyio.lowlevel.checkpoint()
+    await asyncio.gather(*tasks)
+
+    assert await texts(file) == ["a", "b", "c", "d", "e"]
+    assert statements.count("COMMIT") == 4
+
+
 async def test_a_failing_work_does_not_harm_the_others_of_its_commit(file: SqliteFile) -> None:
     async with held_writer(file):
         tasks = [start_write(file, work) for work in (add("a"), add("a"), fail, add("b"))]

@@ -17,7 +17,11 @@ from engram.errors import NotFoundError, StorageError, StoreCorruptError, StoreN
 from engram.model.access import Organization, OrganizationDraft
 from engram.model.conversation import ConversationDraft
 from engram.model.ids import OrganizationId
+from engram.storage.sqlite.catalog import CatalogEntry, FileCatalog
+from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.sqlite.threads import WorkerThreads
 from tests.fakes import FakeClock
 
 ACTOR = "operator"
@@ -263,6 +267,39 @@ async def test_an_organization_with_a_damaged_file_can_be_deleted(
     assert list((directory / "orgs").iterdir()) == []
 
 
+@pytest.mark.parametrize("has_file", [True, False])
+async def test_an_organization_deleted_while_it_is_opened_is_not_found_and_leaves_no_file(
+    one: SqliteStore, directory: Path, threads: WorkerThreads, *, has_file: bool
+) -> None:
+    acme = await create(one, "Acme")
+    if has_file:
+        await one.organization(acme.id)
+    control = SqliteFile(directory / "engram.db", kind="control", threads=threads)
+    overtaken = OvertakenCatalog(control, one)
+    files = OrganizationFiles(directory / "orgs", catalog=overtaken, threads=threads)
+
+    with pytest.raises(NotFoundError):
+        await files.open(acme.id)
+
+    assert list((directory / "orgs").iterdir()) == []
+
+
+async def test_an_organization_whose_words_a_newer_program_built_is_refused(
+    one: SqliteStore, new_store: NewStore, directory: Path
+) -> None:
+    acme = await create(one, "Acme")
+    await one.organization(acme.id)
+    await one.close()
+    path = directory / "orgs" / f"{acme.id}.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE upkeep SET analyser_version = 9999")
+    again = new_store()
+    await again.open()
+
+    with pytest.raises(StoreNewerError):
+        await again.organization(acme.id)
+
+
 async def test_a_closed_store_refuses_work(one: SqliteStore) -> None:
     acme = await create(one, "Acme")
     held = await one.organization(acme.id)
@@ -273,6 +310,19 @@ async def test_a_closed_store_refuses_work(one: SqliteStore) -> None:
         await held.counters()
     with pytest.raises(StorageError):
         await one.control.list_organizations()
+
+
+class OvertakenCatalog(FileCatalog):
+    """A catalog whose organisations are deleted by another process right after it looked."""
+
+    def __init__(self, control: SqliteFile, other: SqliteStore) -> None:
+        super().__init__(control)
+        self._other = other
+
+    async def find(self, organization_id: OrganizationId) -> CatalogEntry:
+        entry = await super().find(organization_id)
+        await self._other.control.delete_organization(organization_id, actor=ACTOR)
+        return entry
 
 
 def make_newer(path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engram import limits
-from engram.errors import NotFoundError, StorageError
+from engram.errors import EngramError, NotFoundError, StorageError, StoreCorruptError
 from engram.storage.sqlite.connection import (
     create_file,
     open_reader,
@@ -134,11 +134,15 @@ class SqliteFile:
         try:
             return opener(self.path)
         except sqlite3.OperationalError as exc:
-            is_missing = primary_code(exc) == sqlite3.SQLITE_CANTOPEN and not self.path.exists()
-            if self.owner is None or not is_missing:
+            if primary_code(exc) != sqlite3.SQLITE_CANTOPEN or self.path.exists():
                 raise
             self.is_gone = True
-            raise self.owner.gone() from exc
+            raise self._missing() from exc
+
+    def _missing(self) -> EngramError:
+        if self.owner is None:
+            return StoreCorruptError(f"the file {self.path.name} is missing: restore a backup")
+        return self.owner.gone()
 
     def _submit(self, write: Write) -> None:
         with self._lock:
