@@ -86,7 +86,9 @@ def _processor_seconds(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         until(process)
-        process.send_signal(signal.SIGKILL)
+        os.kill(
+            process.pid, signal.SIGKILL
+        )  # Not through Popen, which might reap the process itself.
         _, _, usage = os.wait4(process.pid, 0)
         process.returncode = 0
     return usage.ru_utime + usage.ru_stime
