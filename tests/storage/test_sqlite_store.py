@@ -14,9 +14,10 @@ import pytest
 from engram import limits
 from engram.clock import RandomIds
 from engram.errors import NotFoundError, StorageError, StoreCorruptError, StoreNewerError
-from engram.model.access import Organization, OrganizationDraft
-from engram.model.conversation import ConversationDraft
+from engram.model.access import Organization, OrganizationDraft, Quota
+from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.ids import OrganizationId
+from engram.model.search import SearchFilters
 from engram.storage.sqlite.catalog import CatalogEntry, FileCatalog
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
@@ -300,6 +301,29 @@ async def test_an_organization_whose_words_a_newer_program_built_is_refused(
         await again.organization(acme.id)
 
 
+async def test_stores_that_open_together_bring_old_words_forward_together(
+    one: SqliteStore, new_store: NewStore, directory: Path
+) -> None:
+    acme = await create(one, "Acme")
+    organization = await one.organization(acme.id)
+    for text in ("tanuki are tricksters", "kitsune are foxes"):
+        await organization.append_messages(a_request(text), actor=ACTOR, quota=Quota())
+    await one.close()
+    path = directory / "orgs" / f"{acme.id}.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE upkeep SET analyser_version = 0")
+    stores = [new_store() for _ in range(4)]
+    for store in stores:
+        await store.open()
+
+    opened = await asyncio.gather(*[store.organization(acme.id) for store in stores])
+
+    for organization in opened:
+        found = await organization.search_words(["tanuki"], filters=SearchFilters(), limit=5)
+        assert len([c for c in found.candidates if c.share_message > 0]) == 1
+        assert [finding async for finding in organization.verify()] == []
+
+
 async def test_a_closed_store_refuses_work(one: SqliteStore) -> None:
     acme = await create(one, "Acme")
     held = await one.organization(acme.id)
@@ -323,6 +347,10 @@ class OvertakenCatalog(FileCatalog):
         entry = await super().find(organization_id)
         await self._other.control.delete_organization(organization_id, actor=ACTOR)
         return entry
+
+
+def a_request(text: str) -> AppendRequest:
+    return AppendRequest(messages=(MessageDraft(role="user", content=text),))
 
 
 def make_newer(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -65,7 +66,7 @@ async def prepare_upkeep(tenant: Tenant) -> None:
     elif max(versions) > ANALYSER_VERSION:
         raise StoreNewerError
     elif versions[0] < ANALYSER_VERSION:
-        await rebuild_words(tenant)
+        await _bring_forward(tenant)
     elif await tenant.file.read(partial(is_abandoned, tenant=tenant)):
         await tenant.file.write(partial(drop_abandoned, tenant=tenant))
 
@@ -79,6 +80,24 @@ async def rebuild_words(tenant: Tenant) -> int:
     """
     rebuild_id = tenant.ids.new("job_")
     await tenant.file.write(partial(_begin, tenant=tenant, rebuild_id=rebuild_id))
+    return await _build(tenant, rebuild_id)
+
+
+async def _bring_forward(tenant: Tenant) -> None:
+    """Build word indexes of this program's words, together with every process that opens the file.
+
+    So none of them is refused, and when one dies the others go on from where it was.
+    """
+    rebuild_id = tenant.ids.new("job_")
+    join = partial(_join, tenant=tenant, rebuild_id=rebuild_id)
+    while (joined := await tenant.file.write(join)) is not None:
+        # Raised when another process has finished, or begun anew.
+        with suppress(ConflictError):
+            await _build(tenant, joined)
+
+
+async def _build(tenant: Tenant, rebuild_id: str) -> int:
+    """Index batch after batch until the new indexes take over; return the messages read."""
     total = 0
     while True:
         batch = await tenant.file.read(partial(_read_batch, tenant=tenant, rebuild_id=rebuild_id))
@@ -100,6 +119,17 @@ def _add_state(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
     tenant.execute(
         connection, _SQL["add_upkeep"], version=ANALYSER_VERSION, due_bytes=FIRST_DUE_BYTES
     )
+
+
+def _join(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -> str | None:
+    """Return the rebuild to take part in: the one under way, or a new one; None if none is due."""
+    version, next_version = _read_versions(connection, tenant=tenant) or (0, 0)
+    if version == ANALYSER_VERSION:
+        return None
+    if next_version == ANALYSER_VERSION:
+        return tenant.execute(connection, _SQL["get_rebuild"]).fetchone()[0]
+    _begin(connection, tenant=tenant, rebuild_id=rebuild_id)
+    return rebuild_id
 
 
 def _begin(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -> None:
@@ -159,6 +189,9 @@ def _index_batch(
     if not rows:
         _take_over(connection, tenant)
         return None
+    if batch.upto <= after:
+        # Another process was faster.
+        return 0
     stretches = [
         Stretch(*row)
         for row in tenant.execute(
