@@ -23,14 +23,14 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
 def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     environment = {"ENGRAM_HOME": str(tmp_path), "ENGRAM_PROT": "1"}
 
-    with pytest.raises(ConfigurationError, match="ENGRAM_PROT: .*ENGRAM_PORT"):
+    with pytest.raises(ConfigurationError, match=r"ENGRAM_PROT: .*ENGRAM_PORT"):
         load_settings(environment=environment)
 
 
 def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     (tmp_path / "engram.toml").write_text("worker = 2\n")
 
-    with pytest.raises(ConfigurationError, match="worker: .*ENGRAM_WORKERS"):
+    with pytest.raises(ConfigurationError, match=r"worker: .*ENGRAM_WORKERS"):
         load_settings(environment={"ENGRAM_HOME": str(tmp_path)})
 
 
@@ -46,9 +46,7 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
         ("ENGRAM_WORKERS", "0"),
     ],
 )
-def test_a_value_out_of_bounds_names_its_setting(
-    tmp_path: Path, variable: str, value: str
-) -> None:
+def test_a_value_out_of_bounds_names_its_setting(tmp_path: Path, variable: str, value: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_settings(environment={"ENGRAM_HOME": str(tmp_path), variable: value})
     assert caught.value.setting == variable

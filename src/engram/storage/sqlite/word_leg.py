@@ -88,7 +88,7 @@ class WordLeg:
 
     def _row_count(self) -> int:
         row = self._connection.execute(self._statement("statistics")).fetchone()
-        return _varint(row[0]) if row else 0
+        return _varint(row[0]) if row and row[0] else 0
 
     def _rows_holding(self, term: str) -> int:
         statement = self._statement("count_matches", conditions="")
