@@ -35,23 +35,24 @@ def test_json_answer_has_the_shape_of_the_other_transports(
 @pytest.mark.parametrize(
     ("filters", "found"),
     [
-        (("--role", "user"), [1]),
+        (("--role", "user"), [1, 3]),
         (("--role", "assistant"), [2]),
-        (("--tag", "travel"), [1, 2]),
+        (("--tag", "travel"), [1, 2, 3]),
         (("--tag", "travel", "--tag", "work"), []),
-        (("--project", "default"), [1, 2]),
+        (("--project", "default"), [1, 2, 3]),
         (("--project", "other"), []),
         (("--agent", "nobody"), []),
-        (("--since", "1h"), [1, 2]),
+        (("--since", "1h"), [1, 2, 3]),
         (("--since", "2200-01-01"), []),
         (("--before", "2001-01-01T00:00:00Z"), []),
-        (("--kind", "conversation"), [1, 2]),
-        (("--min-score", "1"), []),
+        (("--kind", "conversation"), [1, 2, 3]),
+        (("--min-score", "1"), [1, 2]),
     ],
 )
 def test_filters_reach_the_search(
     engram: Engram, conversation: str, filters: tuple[str, ...], found: list[int]
 ) -> None:
+    # The third message does not name Lisbon; it is found, below the others, in their company.
     assert found_sequences(engram, "Lisbon", "-c", conversation, *filters) == found
 
 

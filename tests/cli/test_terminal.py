@@ -69,8 +69,8 @@ def read_terminal(terminal: int) -> str:
     [
         ("conversations", "show", "ID"),
         ("conversations", "list"),
-        ("search", "red"),
-        ("search", "red", "--detail", "window"),
+        ("search", "title"),
+        ("search", "title", "--detail", "window"),
     ],
 )
 def test_control_characters_of_stored_text_are_shown_not_obeyed(
