@@ -207,6 +207,20 @@ async def test_a_file_left_by_a_crash_during_deletion_is_removed_at_the_next_ope
         assert connection.execute("SELECT * FROM removal").fetchall() == []
 
 
+async def test_a_leftover_that_cannot_be_removed_does_not_close_the_store(
+    one: SqliteStore, new_store: NewStore, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (directory / "orgs" / "org_gone.db").mkdir()
+    with closing(sqlite3.connect(directory / "engram.db", isolation_level=None)) as connection:
+        connection.execute("INSERT INTO removal VALUES (99, 'org_gone')")
+    again = new_store()
+
+    await again.open()
+
+    assert "deleted organisations" in caplog.text
+    assert await again.control.list_organizations() == ()
+
+
 async def test_a_missing_file_is_a_loss_and_not_a_new_start(
     one: SqliteStore, new_store: NewStore, directory: Path
 ) -> None:

@@ -29,13 +29,9 @@ _BY_PRIMARY_CODE: dict[int, type[StorageError]] = {
     sqlite3.SQLITE_NOTADB: StoreCorruptError,
 }
 
-_BY_EXTENDED_CODE: dict[int, type[StorageError]] = {
-    # SQLite says FULL for ENOSPC alone; a disk quota, a limit of file size and growth of the
-    # shared memory reach us as one of these.
-    sqlite3.SQLITE_IOERR_WRITE: StoreFullError,
-    sqlite3.SQLITE_IOERR_SHMSIZE: StoreFullError,
-    sqlite3.SQLITE_IOERR_CORRUPTFS: StoreCorruptError,
-}
+# SQLite says FULL for ENOSPC alone; a disk quota, a limit of file size and growth of the shared
+# memory reach us as one of these, and so does a failing disk.
+_PROBABLY_FULL = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 _BY_ERRNO: dict[int | None, type[StorageError]] = {
     errno.EACCES: StoreReadOnlyError,
@@ -81,5 +77,6 @@ def _translate_sqlite(error: sqlite3.Error) -> StorageError:
     code = primary_code(error)
     if code is None:
         return StorageError()
-    by_primary = _BY_PRIMARY_CODE.get(code, StorageError)
-    return _BY_EXTENDED_CODE.get(error.sqlite_errorcode, by_primary)()
+    if error.sqlite_errorcode in _PROBABLY_FULL:
+        return StoreFullError("the disk is full or cannot be written; nothing was stored")
+    return _BY_PRIMARY_CODE.get(code, StorageError)()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TypeAlias
 
 from engram import limits
 from engram.clock import Clock, IdSource
+from engram.errors import StorageError
 from engram.model.ids import OrganizationId
 from engram.storage.sqlite.catalog import FileCatalog
 from engram.storage.sqlite.control import SqliteControlStore
@@ -21,6 +23,8 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization import SqliteOrganizationStore
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.threads import WorkerThreads
+
+logger = logging.getLogger(__name__)
 
 _Opening: TypeAlias = tuple[asyncio.AbstractEventLoop, OrganizationId]
 
@@ -63,7 +67,7 @@ class SqliteStore:
             return
         await self._threads.run(partial(_make_folder, self._folder))
         await self._control_file.open(create=True)
-        await self._files.remove_deleted()
+        await self._remove_leftovers()
         self._is_open = True
 
     async def organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
@@ -72,6 +76,9 @@ class SqliteStore:
             if found is not None and not found.file.is_gone:
                 self._organizations.move_to_end(organization_id)
                 return found.store
+            self._organizations.pop(organization_id, None)
+        if found is not None:
+            self._threads.start(found.file.rest)
         return await self._open_once(organization_id)
 
     async def close(self) -> None:
@@ -85,6 +92,13 @@ class SqliteStore:
             await organization.file.close()
         await self._control_file.close()
         await asyncio.to_thread(self._threads.stop)
+
+    async def _remove_leftovers(self) -> None:
+        """Finish deletions that a crash cut short; one that fails must not close the store."""
+        try:
+            await self._files.remove_deleted()
+        except StorageError:
+            logger.warning("files of deleted organisations are still there", exc_info=True)
 
     async def _open_once(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
         """Open an organisation, together with everyone who asks for it meanwhile."""
