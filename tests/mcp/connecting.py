@@ -19,6 +19,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
+from starlette.types import ASGIApp
 
 from engram.model.access import KeyDraft, KeyScope, OrganizationDraft
 from engram.service import Service
@@ -67,22 +68,27 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def running_server(settings: Settings) -> AsyncGenerator[RunningServer]:
-    """Serve `settings` on a free port of this machine."""
+async def serving(app: ASGIApp) -> AsyncGenerator[str]:
+    """Serve `app` on a free port of this machine and yield its URL."""
+    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
+    server = _Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        config = uvicorn.Config(create_app(settings), log_config=None, timeout_graceful_shutdown=1)
-        server = _Server(config)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             with anyio.fail_after(10):
                 await server.is_started.wait()
-            async with open_service(settings) as service:
-                _, first = await service.operator.create_organization(OrganizationDraft(name="a"))
-                yield RunningServer(url, service, first.secret)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
-            await serving
+            await running
+
+
+@asynccontextmanager
+async def running_server(settings: Settings) -> AsyncGenerator[RunningServer]:
+    """Serve the store of `settings`."""
+    async with serving(create_app(settings)) as url, open_service(settings) as service:
+        _, first = await service.operator.create_organization(OrganizationDraft(name="first"))
+        yield RunningServer(url, service, first.secret)
 
 
 @asynccontextmanager

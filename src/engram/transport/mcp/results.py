@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from engram.errors import (
     AccessDeniedError,
@@ -41,7 +41,7 @@ def call_result(text: str, **fields: Any) -> dict[str, Any]:
 def failed_call(error: EngramError) -> dict[str, Any]:
     """Return the result of a tool call that failed with `error`."""
     facts = {ERROR_KEY: error_facts(error)}
-    return call_result(f"{error.code}: {error}", isError=True, _meta=facts)
+    return call_result(f"{error.code}: {_sendable(str(error))}", isError=True, _meta=facts)
 
 
 def masked_call() -> dict[str, Any]:
@@ -51,8 +51,8 @@ def masked_call() -> dict[str, Any]:
 
 def protocol_error(error: EngramError, **facts: str) -> MCPError:
     """Return `error` for requests other than tool calls."""
-    code = INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else INTERNAL_ERROR
-    return MCPError(code=code, message=str(error), data={**error_facts(error), **facts})
+    code = types.INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else types.INTERNAL_ERROR
+    return MCPError(code=code, message=_sendable(str(error)), data={**error_facts(error), **facts})
 
 
 def error_facts(error: EngramError) -> dict[str, Any]:
@@ -60,9 +60,13 @@ def error_facts(error: EngramError) -> dict[str, Any]:
     facts: dict[str, Any] = {"code": error.code}
     match error:
         case LimitExceededError():
-            facts |= {"field": error.field, "limit": error.limit, "unit": error.unit}
+            facts |= {
+                "field": _sendable(error.field or ""),
+                "limit": error.limit,
+                "unit": error.unit,
+            }
         case InvalidRequestError(field=str(field)):
-            facts["field"] = field
+            facts["field"] = _sendable(field)
         case AccessDeniedError():
             facts["required"] = error.required
         case QuotaExceededError():
@@ -72,3 +76,8 @@ def error_facts(error: EngramError) -> dict[str, Any]:
         case _:
             pass
     return facts
+
+
+def _sendable(text: str) -> str:
+    """Show the lone surrogates in a caller's own words, which no answer can carry."""
+    return text.encode(errors="backslashreplace").decode()

@@ -14,6 +14,12 @@ Definitions = Mapping[str, Schema]
 
 _NULL: Schema = {"type": "null"}
 
+_UNSAID = ("title", "pattern", "uniqueItems")
+"""What costs more to read than a refusal, which names the field and says what is wrong with it."""
+
+_NOISE = frozenset({"title", "pattern"})
+"""What repeats a name, and what few clients can read; the error of a refused text says more."""
+
 _SILENT: tuple[tuple[str, object], ...] = (
     ("default", None),
     ("default", False),
@@ -62,7 +68,7 @@ def _compact(schema: Schema, definitions: Definitions) -> Schema:
 
 
 def _is_silent(key: str, value: object) -> bool:
-    return key == "title" or (key, value) in _SILENT
+    return key in _UNSAID or (key, value) in _SILENT
 
 
 def _shape(schema: Schema, definitions: Definitions) -> Schema:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, cast
 
 import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
 
 from engram import limits
 from engram.service import Service
@@ -24,6 +21,7 @@ from engram.transport.mcp.lines import (
     claim_stdout,
     read_lines,
 )
+from engram.transport.mcp.messages import UnreadableMessageError, parse_message
 from engram.transport.mcp.server import Caller, build_server
 
 REQUESTS_WAITING_MAX = 128
@@ -75,16 +73,24 @@ class Wire:
     async def _read(self, into_server: MemoryObjectSendStream[Incoming]) -> None:
         async with into_server:
             async for line in read_lines(STDIN, bytes_max=limits.BODY_BYTES_MAX):
-                message = parse_message(line)
-                if isinstance(message, types.JSONRPCError):
-                    self._send(message)
-                elif message is not None:
+                message = self._parse(line)
+                if message is not None:
                     self._note(message)
                     await into_server.send(SessionMessage(message))
                     await self._until_waiting(REQUESTS_WAITING_MAX)
             # The server cancels what is in work when the stream ends; let it finish first.
             with anyio.move_on_after(DRAIN_S):
                 await self._until_waiting(0)
+
+    def _parse(self, line: bytes | LineTooLongError) -> types.JSONRPCMessage | None:
+        if isinstance(line, LineTooLongError):
+            self._send(UnreadableMessageError(types.INVALID_REQUEST, str(line)).answer)
+            return None
+        try:
+            return parse_message(line) if line.strip() else None
+        except UnreadableMessageError as exc:
+            self._send(exc.answer)
+            return None
 
     async def _write(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async with from_server:
@@ -95,62 +101,30 @@ class Wire:
         match message:
             case types.JSONRPCRequest():
                 self._waiting.add(message.id)
-            case types.JSONRPCNotification(method="notifications/cancelled"):
+            case types.JSONRPCNotification(
+                method="notifications/cancelled", params={"requestId": str() | int() as cancelled}
+            ):
                 # A cancelled request gets no answer.
-                self._settle((message.params or {}).get("requestId"))
+                self._settle(cancelled)
             case _:
                 pass
 
     def _send(self, message: types.JSONRPCMessage) -> None:
         self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+        if (
+            isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
+            and message.id is not None
+        ):
             self._settle(message.id)
 
-    def _settle(self, request_id: types.RequestId | None) -> None:
-        self._waiting.discard(cast("types.RequestId", request_id))
+    def _settle(self, request_id: types.RequestId) -> None:
+        self._waiting.discard(request_id)
         self._answered.set()
 
     async def _until_waiting(self, count: int) -> None:
         while len(self._waiting) > count:
             self._answered.clear()
             await self._answered.wait()
-
-
-def parse_message(line: bytes | LineTooLongError) -> types.JSONRPCMessage | None:
-    """Return the message of a line, or the error to answer it with; None for an empty line."""
-    if isinstance(line, LineTooLongError):
-        return _error(types.INVALID_REQUEST, str(line))
-    if not line.strip():
-        return None
-    try:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError:
-        return _parse_leniently(line)
-
-
-def _parse_leniently(line: bytes) -> types.JSONRPCMessage:
-    """Read what the strict parser refuses, such as lone surrogates, so that a tool can name it."""
-    try:
-        decoded: object = json.loads(line)
-    except (ValueError, RecursionError) as exc:
-        return _error(types.PARSE_ERROR, f"Parse error: {exc}")
-    try:
-        return types.jsonrpc_message_adapter.validate_python(decoded, by_name=False)
-    except ValidationError:
-        return _error(types.INVALID_REQUEST, "not a JSON-RPC message", _id_of(decoded))
-
-
-def _id_of(decoded: object) -> types.RequestId | None:
-    given = cast("dict[str, Any]", decoded).get("id") if isinstance(decoded, dict) else None
-    is_usable = isinstance(given, int) or (isinstance(given, str) and given.isascii())
-    return given if is_usable else None
-
-
-def _error(
-    code: int, message: str, request_id: types.RequestId | None = None
-) -> types.JSONRPCError:
-    error = types.ErrorData(code=code, message=message)
-    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 @contextmanager

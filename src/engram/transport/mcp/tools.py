@@ -119,9 +119,9 @@ TOOLS: tuple[Tool[Any], ...] = (
         name="search",
         title="Search memory",
         description=(
-            "Find what was said in any earlier conversation. Use it before answering whatever may"
-            " rest on the past. Returns verbatim messages; a result without text is read with"
-            " get_conversation(around_sequence=start_sequence)."
+            "Find what was said in any earlier conversation, verbatim. Use it before you answer"
+            " what may rest on the past. Read around a result with"
+            " get_conversation(around_sequence)."
         ),
         toolset="conversations",
         request=requests.Search,

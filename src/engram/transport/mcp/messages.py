@@ -1,0 +1,60 @@
+"""JSON-RPC messages as they arrive, read so that whatever is wrong with one can be answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import mcp_types as types
+from pydantic import ValidationError
+
+
+class UnreadableMessageError(Exception):
+    """What arrived is no message; `answer` says so to whoever sent it."""
+
+    def __init__(self, code: int, message: str, request_id: types.RequestId | None = None) -> None:
+        super().__init__(message)
+        error = types.ErrorData(code=code, message=message)
+        self.answer = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
+def parse_message(data: bytes) -> types.JSONRPCMessage:
+    """Return the message that `data` holds.
+
+    Raises:
+        UnreadableMessageError: it holds none.
+    """
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValidationError:
+        return _parse_leniently(data)
+    # A request whose id is of a wrong type would pass for a notification, and get no answer.
+    is_doubtful = isinstance(message, types.JSONRPCNotification) and b'"id"' in data
+    return _parse_leniently(data) if is_doubtful else message
+
+
+def _parse_leniently(data: bytes) -> types.JSONRPCMessage:
+    """Read what the strict parser refuses, such as lone surrogates, so that a tool can name it."""
+    try:
+        decoded: object = json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise UnreadableMessageError(types.PARSE_ERROR, f"Parse error: {exc}") from exc
+    given = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+    try:
+        message = types.jsonrpc_message_adapter.validate_python(given, by_name=False)
+    except ValidationError as exc:
+        raise _not_a_message(given) from exc
+    if isinstance(message, types.JSONRPCNotification) and "id" in given:
+        raise _not_a_message(given)
+    return message
+
+
+def _not_a_message(given: Mapping[str, Any]) -> UnreadableMessageError:
+    request_id = given.get("id")
+    is_usable = isinstance(request_id, int) or (
+        isinstance(request_id, str) and request_id.isascii()
+    )
+    return UnreadableMessageError(
+        types.INVALID_REQUEST, "not a JSON-RPC message", request_id if is_usable else None
+    )
