@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := src tests bench tools
+SOURCES := src tests bench tools docs_src
 GENERATED := $(wildcard docs/reference/*.md)
 COG := $(BIN)/cog -I . -P
 

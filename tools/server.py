@@ -30,6 +30,7 @@ class Server:
     url: str
     admin_token: str
     home: Path
+    log: Path
     pid: int
 
     def post(self, path: str, body: dict[str, Any], *, token: str) -> dict[str, Any]:
@@ -65,10 +66,14 @@ def running_server(**settings: str) -> Generator[Server]:
                 stderr=output,
             )
         server = Server(
-            url=f"http://127.0.0.1:{port}", admin_token=token, home=home / "store", pid=process.pid
+            url=f"http://127.0.0.1:{port}",
+            admin_token=token,
+            home=home / "store",
+            log=log,
+            pid=process.pid,
         )
         try:
-            _wait_until_ready(server, process, log=log)
+            _wait_until_ready(server, process)
             yield server
         finally:
             _stop(process)
@@ -87,7 +92,7 @@ def _environment(settings: dict[str, str]) -> dict[str, str]:
     return inherited | {f"ENGRAM_{name}": value for name, value in settings.items()}
 
 
-def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], *, log: Path) -> None:
+def _wait_until_ready(server: Server, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -95,7 +100,7 @@ def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], *, log: 
                 return
         except (urllib.error.URLError, ConnectionError):
             time.sleep(POLL_S)
-    sys.exit(f"The server did not start:\n{log.read_text(errors='replace')}")
+    sys.exit(f"The server did not start:\n{server.log.read_text(errors='replace')}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
