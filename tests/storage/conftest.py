@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engram.storage.ports import Store
+from engram.clock import RandomIds
+from engram.model.access import OrganizationDraft
+from engram.storage.ports import OrganizationStore, Store
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.threads import WorkerThreads
@@ -37,6 +39,26 @@ async def store(
     opened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
     await opened.open()
     yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def organization(store: Store) -> OrganizationStore:
+    """Return the empty store of a new organisation."""
+    created = await store.control.create_organization(OrganizationDraft(name="Acme"), actor="test")
+    return await store.organization(created.id)
+
+
+@pytest.fixture
+async def elsewhere(
+    organization: OrganizationStore, tmp_path: Path, clock: FakeClock
+) -> AsyncIterator[OrganizationStore]:
+    """Yield the same organisation as another process has it, which remembers other things."""
+    from engram.storage.sqlite.store import SqliteStore
+
+    opened = SqliteStore(tmp_path / "store", clock=clock, ids=RandomIds())
+    await opened.open()
+    yield await opened.organization(organization.organization_id)
     await opened.close()
 
 

@@ -80,8 +80,8 @@ class ContentCodec:
                 return StoredContent(packed, encoding, proof, len(data))
         return StoredContent(text, RAW, proof, len(data))
 
-    def decode(self, content: str | bytes, *, encoding: str | None, sha256: bytes) -> str:
-        """Return the text of a stored form.
+    def decode(self, content: bytes, *, encoding: str | None, sha256: bytes) -> str:
+        """Return the text of a stored form, which for text is its UTF-8.
 
         Raises:
             ContentError: the encoding or its dictionary is unknown, or the text is not what was
@@ -95,14 +95,12 @@ class ContentCodec:
         except UnicodeDecodeError as exc:
             raise ContentError("its text is not UTF-8") from exc
 
-    def _decode_bytes(self, content: str | bytes, encoding: str | None) -> bytes:
+    def _decode_bytes(self, content: bytes, encoding: str | None) -> bytes:
         if encoding is None or encoding == RAW:
-            return content.encode() if isinstance(content, str) else content
+            return content
         if encoding == GZIP:
             return _decode_gzip(content)
         if encoding == ZSTD or encoding.startswith(_WITH_DICTIONARY):
-            if isinstance(content, str):
-                raise ContentError(f"its encoding {encoding!r} is of bytes, but it is text")
             return self._decompress(content, dictionary_number(encoding))
         raise ContentError(f"its encoding {encoding!r} is unknown")
 
@@ -161,7 +159,7 @@ def train_dictionary(texts: Sequence[bytes], *, dictionary_bytes: int) -> bytes 
         return None
 
 
-def _decode_gzip(content: str | bytes) -> bytes:
+def _decode_gzip(content: bytes) -> bytes:
     inflater = zlib.decompressobj(wbits=_GZIP_WBITS)
     try:
         packed = base64.b64decode(content, validate=True)

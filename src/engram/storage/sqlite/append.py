@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 from engram import limits
@@ -39,6 +40,7 @@ from engram.storage.sqlite.word_rows import Stretch
 _CONVERSATIONS = load_queries("conversations.sql")
 _MESSAGES = load_queries("messages.sql")
 
+_ATTEMPTS = 3
 _PURGED_AT_ONCE = 20
 _IDEMPOTENCY = timedelta(hours=limits.IDEMPOTENCY_HOURS)
 
@@ -76,11 +78,14 @@ async def append_messages(
 async def _write(append: Append) -> Outcome:
     """Run the transaction, again whenever the conversation's tail had to be read first."""
     tail: Tail | None = None
-    while True:
+    for attempt in count(1):
+        # Whoever keeps coming late, because others append long messages, analyses under the lock.
+        work = partial(_transact, append=append, tail=tail, is_patient=attempt > _ATTEMPTS)
         try:
-            return await append.tenant.file.write(partial(_transact, append=append, tail=tail))
+            return await append.tenant.file.write(work)
         except TailUnknownError as unknown:
             tail = await _read_tail(append.tenant, unknown.stretch)
+    raise AssertionError
 
 
 async def _read_tail(tenant: Tenant, stretch: Stretch) -> Tail:
@@ -96,7 +101,9 @@ async def _read_tail(tenant: Tenant, stretch: Stretch) -> Tail:
         )
 
 
-def _transact(connection: sqlite3.Connection, *, append: Append, tail: Tail | None) -> Outcome:
+def _transact(
+    connection: sqlite3.Connection, *, append: Append, tail: Tail | None, is_patient: bool
+) -> Outcome:
     tenant, request, prepared = append.tenant, append.request, append.prepared
     now = tenant.now()
     repeated = _find_repeated(connection, append, now)
@@ -109,7 +116,7 @@ def _transact(connection: sqlite3.Connection, *, append: Append, tail: Tail | No
         stretch.conversation,
         stretch.last_sequence,
     ):
-        tail = find_tail(connection, tenant, stretch)
+        tail = find_tail(connection, tenant, stretch, is_patient=is_patient)
     _add_messages(connection, append, stretch, now)
     chunks = extend_windows(
         connection,
@@ -244,7 +251,7 @@ def _remember(
         actor=append.actor,
         action="append_messages",
         subject=receipt.conversation_id,
-        details=sequences,
+        details={"sequences": [receipt.first_sequence, receipt.last_sequence]},
     )
 
 

@@ -13,7 +13,7 @@ UPDATE upkeep SET dictionary_due_bytes = :due_bytes WHERE organization_id = :org
 -- newest_messages --
 -- Returns the columns of `load_range`, the newest conversations first.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, content
+    content_encoding, sha256, CAST(content AS BLOB)
 FROM message
 WHERE organization_id = :organization_id
 ORDER BY key DESC

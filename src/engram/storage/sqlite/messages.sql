@@ -9,7 +9,7 @@ VALUES
 -- load_range --
 -- Returns the messages with keys `first` to `last`, in order.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, content
+    content_encoding, sha256, CAST(content AS BLOB)
 FROM message
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
 ORDER BY key;
@@ -17,7 +17,7 @@ ORDER BY key;
 -- load_messages --
 -- Returns the same columns of those that exist among the keys of a JSON list.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, content
+    content_encoding, sha256, CAST(content AS BLOB)
 FROM message
 WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
 

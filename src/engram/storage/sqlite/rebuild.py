@@ -37,7 +37,7 @@ BATCH_MESSAGES = 1_000
 BATCH_CHARACTERS = 8_000_000
 """Analysed ahead of a transaction and held in memory; a longer rest is analysed inside it."""
 
-_PATIENCE = timedelta(minutes=30)
+PATIENCE = timedelta(minutes=30)
 """Far longer than a batch takes."""
 
 _NUMBER_MAX = 2**63 - 1
@@ -277,4 +277,4 @@ def drop_abandoned(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
 
 
 def _until(tenant: Tenant) -> int:
-    return to_microseconds(tenant.clock.now() + _PATIENCE)
+    return to_microseconds(tenant.clock.now() + PATIENCE)

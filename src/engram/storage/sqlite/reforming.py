@@ -32,14 +32,17 @@ def read_tail(
     connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch, *, skip_damaged: bool
 ) -> Tail:
     """Return the words of the last messages of a stretch, analysed again."""
-    after = max(0, stretch.last_sequence - TAIL_MESSAGES)
-    words = words_of(connection, tenant, stretch, after=after, skip_damaged=skip_damaged)
+    words = words_of(
+        connection, tenant, stretch, after=_before_tail(stretch), skip_damaged=skip_damaged
+    )
     parts = tuple(item.part for item in words)
     return Tail(stretch.conversation, stretch.last_sequence, parts)
 
 
-def find_tail(connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch) -> Tail:
-    """Return the words of the last messages: remembered, or read again when they are short.
+def find_tail(
+    connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch, *, is_patient: bool
+) -> Tail:
+    """Return the words of the last messages: remembered, or read again unless that takes long.
 
     Raises:
         TailUnknownError: analysing them would hold the write lock for too long, or one is damaged.
@@ -47,18 +50,29 @@ def find_tail(connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch) 
     known = tenant.tails.get(stretch.conversation, last_sequence=stretch.last_sequence)
     if known is not None:
         return known
-    sizes = tenant.execute(
-        connection,
-        _SQL["message_sizes"],
-        first=message_key(stretch.conversation, max(1, stretch.last_sequence - TAIL_MESSAGES + 1)),
-        last=message_key(stretch.conversation, stretch.last_sequence),
-    )
-    if sum(row[0] for row in sizes) > limits.INLINE_CHARACTERS_MAX:
+    if (
+        not is_patient
+        and _tail_characters(connection, tenant, stretch) > limits.INLINE_CHARACTERS_MAX
+    ):
         raise TailUnknownError(stretch)
     try:
         return read_tail(connection, tenant, stretch, skip_damaged=False)
     except StoreCorruptError as exc:
         raise TailUnknownError(stretch) from exc
+
+
+def _tail_characters(connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch) -> int:
+    sizes = tenant.execute(
+        connection,
+        _SQL["message_sizes"],
+        first=message_key(stretch.conversation, _before_tail(stretch) + 1),
+        last=message_key(stretch.conversation, stretch.last_sequence),
+    )
+    return sum(row[0] for row in sizes)
+
+
+def _before_tail(stretch: Stretch) -> int:
+    return max(0, stretch.last_sequence - TAIL_MESSAGES)
 
 
 def extend_windows(

@@ -34,7 +34,7 @@ class MessageRow(NamedTuple):
     metadata: str | None
     content_encoding: str | None
     sha256: bytes
-    content: str | bytes
+    content: bytes
 
 
 def to_json(value: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ SELECT
 -- legacy_messages --
 -- Returns the columns of `load_range` and the characters, of rows in an old encoding.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, content
+    content_encoding, sha256, CAST(content AS BLOB)
 FROM message
 WHERE organization_id = :organization_id
     AND (content_encoding IS NULL OR content_encoding = 'gzip+base64')

@@ -52,7 +52,8 @@ def _finding(tenant: Tenant, check: CheckName, message: str, *, repairable: bool
 def _check_file(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
     for (line,) in connection.execute(_SQL["integrity"]):
         if line != "ok":
-            yield _finding(tenant, "file", line, repairable=" index " in line)
+            is_derived = " index " in line or line.endswith(" in job")
+            yield _finding(tenant, "file", line, repairable=is_derived)
     for table, *_ in connection.execute(_SQL["foreign_keys"]):
         message = f"a row of {table} refers to one that is missing"
         yield _finding(tenant, "file", message, repairable=False)

@@ -1,0 +1,88 @@
+"""Short ways to say what is stored in a test."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engram.model.access import Quota
+from engram.model.conversation import (
+    AppendReceipt,
+    AppendRequest,
+    ConversationDraft,
+    Message,
+    MessageDraft,
+    MessageQuery,
+)
+from engram.model.ids import ConversationId
+from engram.model.status import Finding
+from engram.storage.ports import OrganizationStore
+
+ACTOR = "key_test"
+UNBOUNDED = Quota()
+
+
+def drafts(*texts: str) -> tuple[MessageDraft, ...]:
+    """Return messages of a user."""
+    return tuple(MessageDraft(role="user", content=text) for text in texts)
+
+
+async def begin(
+    organization: OrganizationStore,
+    *texts: str,
+    title: str | None = None,
+    agent_id: str | None = None,
+    project: str = "default",
+    tags: tuple[str, ...] = (),
+) -> ConversationId:
+    """Create a conversation of these messages and return its id."""
+    draft = ConversationDraft(title=title, agent_id=agent_id, project=project, tags=tags)
+    conversation_id = await organization.create_conversation(draft, actor=ACTOR)
+    if texts:
+        await append(organization, *texts, to=conversation_id)
+    return conversation_id
+
+
+async def append(
+    organization: OrganizationStore,
+    *texts: str,
+    to: ConversationId | None = None,
+    key: str | None = None,
+    quota: Quota = UNBOUNDED,
+) -> AppendReceipt:
+    """Append messages of a user."""
+    request = AppendRequest(messages=drafts(*texts), conversation_id=to, idempotency_key=key)
+    return await organization.append_messages(request, actor=ACTOR, quota=quota)
+
+
+async def read(
+    organization: OrganizationStore, conversation_id: ConversationId
+) -> tuple[Message, ...]:
+    """Return the first messages of a conversation."""
+    query = MessageQuery(conversation_id=conversation_id, message_limit=500)
+    return (await organization.get_conversation(query)).messages
+
+
+async def read_texts(organization: OrganizationStore, conversation_id: ConversationId) -> list[str]:
+    """Return what the first messages of a conversation say."""
+    return [message.content for message in await read(organization, conversation_id)]
+
+
+async def findings(organization: OrganizationStore) -> list[Finding]:
+    """Return all that is wrong with a store."""
+    return [finding async for finding in organization.verify()]
+
+
+@contextmanager
+def opened(folder: Path, organization: OrganizationStore) -> Generator[sqlite3.Connection]:
+    """Open an organisation's SQLite file with nothing of ours in between; commit at the end."""
+    path = folder / "store" / "orgs" / f"{organization.organization_id}.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
+    finally:
+        connection.close()

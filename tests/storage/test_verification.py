@@ -1,0 +1,247 @@
+"""Damage done by hand to an SQLite file: each kind is found, and what is derived is mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engram.errors import StoreCorruptError
+from engram.model.conversation import MessageQuery
+from engram.model.ids import ConversationId
+from engram.model.search import SearchFilters
+from engram.storage.ports import OrganizationStore
+from engram.storage.sqlite import verification
+from tests.storage.drafts import ACTOR, append, begin, findings, opened, read_texts
+
+LONG = "a text long enough to be worth compressing, " * 10
+
+MENDED = {
+    "a counter": ("counters", "UPDATE counters SET messages = messages + 1"),
+    "the bytes in the counters": ("counters", "UPDATE counters SET content_bytes = 0"),
+    "the chunks in the counters": ("counters", "UPDATE counters SET chunks = -5"),
+    "all counters": ("counters", "DELETE FROM counters"),
+    "the length of a message": ("counters", "UPDATE message SET characters = 1"),
+    "the bytes of a conversation": (
+        "counters",
+        "UPDATE conversation SET content_bytes = content_bytes + 7",
+    ),
+    "the length of a conversation": (
+        "sequences",
+        "UPDATE conversation SET message_count = 3 WHERE number = 1",
+    ),
+    "the length of an empty conversation": (
+        "sequences",
+        "UPDATE conversation SET message_count = 3 WHERE number = 3",
+    ),
+    "a missing window": ("chunks", "DELETE FROM chunk WHERE end_sequence = 8"),
+    "a wrong window": ("chunks", "UPDATE chunk SET start_sequence = 2 WHERE start_sequence = 1"),
+    "a window too many": ("chunks", "INSERT INTO chunk VALUES ((1 << 24) + 9, 1, 28, 30)"),
+    "a window of nothing": ("chunks", "INSERT INTO chunk VALUES (9 << 24, 1, 1, 5)"),
+    "an unindexed message": (
+        "words",
+        """INSERT INTO message_words (message_words, rowid, words)
+        VALUES ('delete', (2 << 24) + 1, 'pear')""",
+    ),
+    "a message indexed that is none": (
+        "words",
+        "INSERT INTO message_words (rowid, words) VALUES ((2 << 24) + 9, 'pear')",
+    ),
+    "a message indexed that is before all": (
+        "words",
+        "INSERT INTO message_words (rowid, words) VALUES (1, 'pear')",
+    ),
+    "a window indexed that is none": (
+        "words",
+        "INSERT INTO window_words (rowid, words) VALUES (9 << 24, 'pear')",
+    ),
+    "no words of messages": (
+        "words",
+        "INSERT INTO message_words (message_words) VALUES ('delete-all')",
+    ),
+    "no words of windows": (
+        "words",
+        "INSERT INTO window_words (window_words) VALUES ('delete-all')",
+    ),
+    "a size in the word index": ("words", "UPDATE message_words_docsize SET sz = x'63'"),
+    "a row without words": ("words", "DELETE FROM message_words_docsize WHERE id = (2 << 24) + 1"),
+    "the totals of a word index": (
+        "words",
+        "UPDATE window_words_data SET block = x'01' WHERE id = 1",
+    ),
+    "a page of a word index": (
+        "words",
+        "UPDATE message_words_data SET block = zeroblob(60) WHERE id > 100",
+    ),
+    "a job in no state": ("jobs", "UPDATE job SET attempts = -1"),
+    "a job half leased": ("jobs", "UPDATE job SET lease_owner = 'me'"),
+    "a job without a kind": ("jobs", "UPDATE job SET kind = ''"),
+    "a reindex that died": ("jobs", "UPDATE upkeep SET rebuild_id = 'dead', rebuild_until = 1"),
+}
+
+LOST = {
+    "a changed text": ("hashes", "UPDATE message SET content = 'changed' WHERE characters < 9"),
+    "a changed byte": (
+        "hashes",
+        "UPDATE message SET content = substr(content, 1, 40) WHERE characters > 100",
+    ),
+    "a changed hash": ("hashes", "UPDATE message SET sha256 = zeroblob(32)"),
+    "text that is no UTF-8": ("hashes", "UPDATE message SET content = CAST(x'ff' AS TEXT)"),
+    "an unknown encoding": ("hashes", "UPDATE message SET content_encoding = 'rot13'"),
+    "an unknown dictionary": ("hashes", "UPDATE message SET content_encoding = 'zstd:7'"),
+    "a gap": ("sequences", "DELETE FROM message WHERE key = (1 << 24) + 4"),
+    "a lost beginning": ("sequences", "DELETE FROM message WHERE key = (1 << 24) + 1"),
+    "a lost conversation": ("sequences", "DELETE FROM conversation WHERE number = 2"),
+    "a message at no sequence": (
+        "sequences",
+        "UPDATE message SET key = key - 1 WHERE key = (1 << 24) + 1",
+    ),
+    "a row of another organisation": ("file", "UPDATE job SET organization_id = 99"),
+    "a tag of nothing": ("file", "INSERT INTO conversation_tag VALUES (1, 77, 0, 'lost')"),
+}
+
+
+@pytest.fixture
+async def conversation_id(organization: OrganizationStore) -> ConversationId:
+    """Fill the store: conversation 1 has ten messages, 2 has one, 3 none."""
+    conversation_id = await begin(organization, *[f"apple {n}" for n in range(9)], LONG)
+    await begin(organization, "pear")
+    await begin(organization)
+    await organization.enqueue_job("embed", "1")
+    return conversation_id
+
+
+def damage(folder: Path, organization: OrganizationStore, statement: str) -> None:
+    with opened(folder, organization) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(statement)
+
+
+@pytest.mark.usefixtures("conversation_id")
+async def test_a_sound_store_gives_no_findings(organization: OrganizationStore) -> None:
+    assert await findings(organization) == []
+    assert await organization.repair() == 0
+
+
+@pytest.mark.usefixtures("conversation_id")
+@pytest.mark.parametrize("kind", MENDED)
+async def test_damage_to_what_is_derived_is_found_and_mended(
+    organization: OrganizationStore, tmp_path: Path, kind: str
+) -> None:
+    check, statement = MENDED[kind]
+    damage(tmp_path, organization, statement)
+
+    found = await findings(organization)
+    assert check in {finding.check for finding in found}
+    assert all(finding.repairable for finding in found)
+    assert all(finding.organization_id == organization.organization_id for finding in found)
+
+    assert await organization.repair() == len(found)
+    assert await findings(organization) == []
+
+
+@pytest.mark.usefixtures("conversation_id")
+@pytest.mark.parametrize("kind", LOST)
+async def test_damage_to_what_was_stored_is_found_and_stays_visible(
+    organization: OrganizationStore, tmp_path: Path, kind: str
+) -> None:
+    check, statement = LOST[kind]
+    damage(tmp_path, organization, statement)
+
+    assert (check, False) in {
+        (finding.check, finding.repairable) for finding in await findings(organization)
+    }
+
+    await organization.repair()
+    left = await findings(organization)
+    assert check in {finding.check for finding in left}
+    assert not any(finding.repairable for finding in left)
+
+
+@pytest.mark.usefixtures("conversation_id")
+async def test_a_broken_index_of_a_table_is_rebuilt(
+    organization: OrganizationStore, tmp_path: Path
+) -> None:
+    hide_index = "DELETE FROM sqlite_schema WHERE name = 'conversation_created' RETURNING *"
+    (hidden,) = change_schema(tmp_path, organization, hide_index)
+    damage(tmp_path, organization, "UPDATE conversation SET created_at = 1 WHERE number = 1")
+    change_schema(
+        tmp_path, organization, "INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", *hidden
+    )
+
+    found = await findings(organization)
+    assert {(finding.check, finding.repairable) for finding in found} == {("file", True)}
+
+    await organization.repair()
+    assert await findings(organization) == []
+
+
+def change_schema(
+    folder: Path, organization: OrganizationStore, statement: str, *values: object
+) -> list[tuple[object, ...]]:
+    """Change SQLite's own table of tables, so that an index can miss a change of its table."""
+    with opened(folder, organization) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        rows = connection.execute(statement, values).fetchall()
+        (version,) = connection.execute("PRAGMA schema_version").fetchone()
+        connection.execute(f"PRAGMA schema_version = {version + 1}")
+    return rows
+
+
+async def test_damaged_messages_are_named(
+    organization: OrganizationStore, conversation_id: ConversationId, tmp_path: Path
+) -> None:
+    damage(tmp_path, organization, "UPDATE message SET content = 'x' WHERE key = (1 << 24) + 3")
+
+    (finding,) = [one for one in await findings(organization) if one.check == "hashes"]
+    assert conversation_id in finding.message
+    assert "message 3" in finding.message
+    with pytest.raises(StoreCorruptError, match=f"message 3 of conversation {conversation_id}"):
+        await organization.get_conversation(MessageQuery(conversation_id=conversation_id))
+
+
+async def test_a_conversation_with_a_damaged_tail_can_be_continued(
+    organization: OrganizationStore,
+    elsewhere: OrganizationStore,
+    conversation_id: ConversationId,
+    tmp_path: Path,
+) -> None:
+    damage(tmp_path, organization, "UPDATE message SET content = 'x' WHERE key = (1 << 24) + 9")
+
+    await append(elsewhere, "cherry", to=conversation_id)
+    await append(elsewhere, "cherry", to=conversation_id)
+
+    assert {finding.check for finding in await findings(organization)} == {"hashes"}
+    found = await organization.search_words(["cherri"], filters=SearchFilters(), limit=5)
+    assert sum(candidate.share_message > 0 for candidate in found.candidates) == 2
+
+
+async def test_a_conversation_with_a_damaged_message_can_be_deleted(
+    organization: OrganizationStore, conversation_id: ConversationId, tmp_path: Path
+) -> None:
+    damage(tmp_path, organization, "UPDATE message SET content = 'x' WHERE key = (1 << 24) + 3")
+
+    await organization.delete_conversation(conversation_id, actor=ACTOR)
+
+    assert await findings(organization) == []
+
+
+@pytest.mark.usefixtures("conversation_id")
+async def test_findings_of_one_check_are_bounded(
+    organization: OrganizationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "FINDINGS_MAX", 4)
+    damage(tmp_path, organization, "UPDATE message SET sha256 = zeroblob(32)")
+
+    found = [one for one in await findings(organization) if one.check == "hashes"]
+
+    assert len(found) == 4
+
+
+async def test_a_text_without_words_is_whole_too(organization: OrganizationStore) -> None:
+    conversation_id = await begin(organization, "", "☃", "  ", "")
+
+    assert await findings(organization) == []
+    await append(organization, "word", to=conversation_id)
+    assert await findings(organization) == []
+    assert await read_texts(organization, conversation_id) == ["", "☃", "  ", "", "word"]
