@@ -38,9 +38,18 @@ def read_start(output: IO[bytes]) -> list[str]:
     raise AssertionError(lines)
 
 
+def get(url: str, key: str) -> Any:
+    """Return the answer to a GET request."""
+    return ask(urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"}))  # noqa: S310 loopback
+
+
 def post(url: str, key: str, body: dict[str, Any]) -> Any:
+    """Return the answer to a POST request."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 loopback
+    return ask(urllib.request.Request(url, json.dumps(body).encode(), headers))  # noqa: S310 loopback
+
+
+def ask(request: urllib.request.Request) -> Any:
     with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 loopback
         return json.load(answer)
 
@@ -95,6 +104,26 @@ def test_start_as_json_names_url_and_key(engram: Engram) -> None:
     assert started["mcp_url"] == f"{started['url']}/mcp"
     shown = engram("conversations", "show", stored["conversation_id"], "--json").json
     assert shown["messages"][0]["content"] == "over HTTP"
+
+
+def test_json_of_commands_is_the_answer_of_rest(engram: Engram, conversation: str) -> None:
+    with serving(engram, "--json") as output:
+        started = read_json(output)
+        api, key = f"{started['url']}/api/v1", started["api_key"]
+        over_http = [
+            post(f"{api}/search", key, {"query": "flight", "limit": 3, "explain": True}),
+            get(f"{api}/conversations?tags=travel", key),
+            get(f"{api}/conversations/{conversation}?message_limit=2", key),
+            get(f"{api}/status", key),
+        ]
+
+    by_command = [
+        engram("search", "flight", "--limit", "3", "--explain", "--json").json,
+        engram("conversations", "list", "--tag", "travel", "--json").json,
+        engram("conversations", "show", conversation, "--limit", "2", "--json").json,
+        engram("status", "--json").json,
+    ]
+    assert by_command == over_http
 
 
 def test_flag_wins_over_the_environment(engram: Engram) -> None:
