@@ -9,6 +9,7 @@ import anyio
 import httpx
 import pytest
 
+from engram import limits
 from tests.mcp.connecting import RunningServer, bearer
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -64,3 +65,21 @@ async def test_a_session_cannot_be_used_with_another_key(server: RunningServer) 
 @pytest.mark.parametrize("query", ["", "?session_id=x", f"?session_id={'0' * 32}"])
 async def test_an_unknown_session_is_an_error(server: RunningServer, query: str) -> None:
     assert await post(server, f"/messages/{query}", server.key) in {400, 404}
+
+
+async def test_a_process_keeps_a_bounded_number_of_sessions(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SSE_SESSIONS_MAX", 1)
+    async with httpx.AsyncClient(base_url=server.url, headers=bearer(server.key)) as client:
+
+        async def status() -> int:
+            async with client.stream("GET", "/sse") as stream:
+                return stream.status_code
+
+        async with open_session(server, server.key):
+            assert await status() == 503
+        with anyio.fail_after(5):
+            # The server learns in its own time that the client has left.
+            while await status() == 503:
+                pass

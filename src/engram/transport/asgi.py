@@ -90,7 +90,8 @@ def create_app_from_environment() -> Application:
 def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
     """Return the routes behind their guards, the outermost last."""
     metrics = Metrics(service.activity)
-    routes = [*rest_routes(), document_route(), *health_routes(metrics.render), *mcp.routes]
+    # Routes are tried in order, and most requests are for MCP.
+    routes = [*mcp.routes, *rest_routes(), document_route(), *health_routes(metrics.render)]
     app: ASGIApp = Router(routes, redirect_slashes=False)
     app = BodyLimit(app)
     app = Credentials(app)
