@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -106,6 +107,24 @@ def test_broken_pipe_is_quiet(engram: Engram) -> None:
     assert complaint == b""
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("limits",)])
+def test_full_disk_behind_the_output_is_told_in_one_line(
+    engram: Engram, arguments: tuple[str, ...]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "engram", *arguments],
+            env=inherited_environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert (ended.returncode, ended.stderr) == (1, "error: output: No space left on device\n")
+
+
 def test_interrupt_is_quiet_and_exits_with_130(engram: Engram) -> None:
     with engram.start("conversations", "append", "--jsonl", "-") as process:
         assert process.stdin is not None
@@ -133,6 +152,21 @@ def test_mcp_without_options_serves_a_client(engram: Engram) -> None:
     for served in (bare, with_options):
         assert served.status == 0, served.stderr
         assert '"serverInfo"' in served.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--toolsets", "conversations")])
+def test_interrupted_mcp_is_quiet(engram: Engram, options: tuple[str, ...]) -> None:
+    with engram.start("mcp", *options) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        complaint = process.stderr.read()
+
+    assert (process.returncode, complaint) == (130, b"")
 
 
 def test_bare_mcp_tells_a_mistake_in_one_line(engram: Engram) -> None:

@@ -6,10 +6,15 @@ stays quick and a client's `engram mcp` pays for nothing but MCP.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from typing import NoReturn
 
 __all__ = ["main"]
+
+UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EIO}
+"""How writing the answer fails: its reader left, the disk is full, the terminal is gone."""
 
 INTERRUPTED = 130
 """What a shell expects of a program that Ctrl-C ended."""
@@ -24,10 +29,19 @@ def main() -> None:
             sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read us has left; without this the interpreter would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except OSError as exc:
+        if exc.errno not in UNWRITABLE or exc.filename is not None:
+            raise
+        _give_up_output(exc)
+
+
+def _give_up_output(cause: OSError) -> NoReturn:
+    """Exit without writing the rest of the answer; quietly when its reader has left."""
+    # The interpreter flushes once more at exit and would complain again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if cause.errno != errno.EPIPE:
+        print(f"error: output: {cause.strerror}", file=sys.stderr)
+    sys.exit(1)
 
 
 def _dispatch(arguments: list[str]) -> None:

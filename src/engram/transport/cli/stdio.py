@@ -5,6 +5,7 @@ Apart from the command's options, so that a bare `engram mcp` starts without bui
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from engram.transport.cli.invocation import Invocation
@@ -23,6 +24,11 @@ def run_bare_mcp() -> None:
 
 def run_mcp(invocation: Invocation, *, toolsets: str | None = None, url: str | None = None) -> None:
     """Serve one client until it closes stdin."""
+    if sys.stdin.isatty():
+        print(
+            "waiting for MCP on stdin; `engram mcp --help` says how clients connect",
+            file=sys.stderr,
+        )
     settings = invocation.settings(toolsets=toolsets, url=url)
     if settings.url is not None:
         _relay(settings, settings.url)
