@@ -129,6 +129,18 @@ async def test_an_address_with_wrong_parameters_is_refused_and_the_parameter_nam
     assert refusal(answer) == (400, "invalid_request", field)
 
 
+async def test_a_whole_number_may_be_written_with_a_point(
+    api: httpx.AsyncClient, filled: str
+) -> None:
+    body = b'{"query": "tanuki", "limit": 1.0, "token_budget": 5e2}'
+
+    answer = await api.post(
+        "/api/v1/search", content=body, headers={"Content-Type": "application/json"}
+    )
+
+    assert len(answer.json()["results"]) == 1
+
+
 async def test_an_unknown_conversation_in_a_search_is_an_error(api: httpx.AsyncClient) -> None:
     answer = await api.post("/api/v1/search", json={"query": "a", "conversation_id": "conv_no"})
 

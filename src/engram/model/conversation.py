@@ -164,6 +164,8 @@ class ConversationQuery:
         if self.order not in get_args(SortOrder):
             raise InvalidRequestError("must be asc or desc", field="order")
         check_tags(self.tags)
+        check_label("agent_id", self.agent_id, characters_max=limits.NAME_CHARACTERS_MAX)
+        check_label("project", self.project, characters_max=limits.PROJECT_CHARACTERS_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.checks import check_moment, check_range, check_tags, check_text
+from engram.model.checks import check_label, check_moment, check_range, check_tags, check_text
 from engram.model.conversation import ROLES, Conversation, Message, Role
 from engram.model.ids import ChunkId, ConversationId, ConversationKey, MessageKey
 
@@ -35,6 +35,8 @@ class SearchFilters:
 
     def __post_init__(self) -> None:
         check_tags(self.tags)
+        check_label("agent_id", self.agent_id, characters_max=limits.NAME_CHARACTERS_MAX)
+        check_label("project", self.project, characters_max=limits.PROJECT_CHARACTERS_MAX)
         if self.role is not None and self.role not in ROLES:
             raise InvalidRequestError(f"must be one of {', '.join(ROLES)}", field="role")
         check_moment("since", self.since)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import logging.config
 from datetime import UTC, datetime
 from typing import Any
 
 from engram.clock import format_time
 from engram.settings import Settings
+
+QUIET = ("asyncio", "mcp", "sse_starlette", "uvicorn")
+"""Libraries whose progress only those who debug care about."""
 
 PLAIN_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -29,6 +33,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+def configure_logging(settings: Settings) -> None:
+    """Let this process log as `settings` say."""
+    logging.config.dictConfig(log_config(settings))
+
+
 def log_config(settings: Settings) -> dict[str, Any]:
     """Return what `logging.config.dictConfig` takes, in this process and in every worker."""
     is_json = settings.log_format == "json"
@@ -43,5 +52,5 @@ def log_config(settings: Settings) -> dict[str, Any]:
         "formatters": {"lines": formatter},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"level": level, "handlers": ["stderr"]},
-        "loggers": {name: {"level": third_party} for name in ("uvicorn", "mcp", "sse_starlette")},
+        "loggers": {name: {"level": third_party} for name in QUIET},
     }

@@ -5,9 +5,21 @@ Field descriptions are read by models at work; they are short because every clie
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    Strict,
+    ValidationError,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from engram import limits
 from engram.errors import InvalidRequestError, LimitExceededError
@@ -26,10 +38,52 @@ from engram.model.conversation import (
 from engram.model.ids import ConversationId
 from engram.model.search import KINDS, Detail, Kind, SearchFilters, SearchRequest
 
-Tag = Annotated[str, Field(min_length=1, max_length=limits.TAG_CHARACTERS_MAX)]
-Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)]
-Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
-Project = Annotated[str, Field(min_length=1, max_length=limits.PROJECT_CHARACTERS_MAX)]
+VISIBLE = (
+    r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f"
+    r"\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+$"
+)
+"""What `engram.model.checks.check_label` lets pass, as far as every dialect of patterns can say it."""
+
+
+class _Documented:
+    """Adds to the schema of a type what `engram.model` refuses without pydantic's help."""
+
+    def __init__(self, **keywords: Any) -> None:
+        self._keywords = keywords
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), **self._keywords}
+
+
+def _moment(value: object) -> object:
+    """Read a time of RFC 3339; pydantic's own reading takes numbers for seconds since 1970."""
+    try:
+        return datetime.fromisoformat(value.upper()) if isinstance(value, str) else value
+    except ValueError as exc:
+        message = "must be a time such as 2026-01-02T03:04:05Z"
+        raise PydanticCustomError("moment", message) from exc
+
+
+def _whole(value: object) -> object:
+    """Read 5.0 as 5, which are one number in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_LABEL = _Documented(pattern=VISIBLE)
+_WHOLE = BeforeValidator(_whole)
+
+Tag = Annotated[str, Field(min_length=1, max_length=limits.TAG_CHARACTERS_MAX), _LABEL]
+Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX), _Documented(uniqueItems=True)]
+Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARACTERS_MAX), _LABEL]
+Project = Annotated[str, Field(min_length=1, max_length=limits.PROJECT_CHARACTERS_MAX), _LABEL]
+Query = Annotated[
+    str,
+    Field(min_length=1, description="A question or words, in any language."),
+    _Documented(pattern=r"\S"),
+]
+Moment = Annotated[AwareDatetime, Strict(), BeforeValidator(_moment)]
 
 
 class Request(BaseModel):
@@ -61,7 +115,7 @@ class MessageInput(Request):
     name: Annotated[Name | None, Field(description="Who speaks, if known.")] = None
     tool_call_id: Name | None = None
     tool_name: Name | None = None
-    occurred_at: Annotated[AwareDatetime | None, Field(description="When it was said.")] = None
+    occurred_at: Annotated[Moment | None, Field(description="When it was said.")] = None
     metadata: dict[str, Any] | None = None
 
     def to_model(self) -> MessageDraft:
@@ -86,6 +140,7 @@ IdempotencyKey = Annotated[
         max_length=limits.IDEMPOTENCY_KEY_CHARACTERS_MAX,
         description="The same key within 24 h stores nothing again.",
     ),
+    _LABEL,
 ]
 
 
@@ -119,20 +174,20 @@ class AppendMessages(MessagesBody):
 
 
 class Search(Request):
-    query: Annotated[str, Field(min_length=1, description="A question or words, in any language.")]
-    limit: Annotated[int, Field(ge=1, le=limits.SEARCH_RESULTS_MAX)] = 5
+    query: Query
+    limit: Annotated[int, Field(ge=1, le=limits.SEARCH_RESULTS_MAX), _WHOLE] = 5
     conversation_id: str | None = None
     tags: Annotated[Tags, Field(description="All must match.")] = []
     agent_id: Name | None = None
     project: Project | None = None
     role: Role | None = None
-    since: AwareDatetime | None = None
-    before: AwareDatetime | None = None
+    since: Moment | None = None
+    before: Moment | None = None
     kinds: Annotated[list[Kind], Field(min_length=1)] = list(KINDS)
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
-    token_budget: Annotated[int, Field(ge=limits.TOKEN_BUDGET_MIN, le=limits.TOKEN_BUDGET_MAX)] = (
-        2000
-    )
+    token_budget: Annotated[
+        int, Field(ge=limits.TOKEN_BUDGET_MIN, le=limits.TOKEN_BUDGET_MAX), _WHOLE
+    ] = 2000
     detail: Annotated[
         Detail, Field(description="The best messages, whole windows, or handles without text.")
     ] = "messages"
@@ -166,8 +221,8 @@ class Search(Request):
 class MessagePageQuery(Request):
     """Which messages of a conversation to read."""
 
-    message_limit: Annotated[int, Field(ge=1, le=limits.MESSAGE_PAGE_MAX)] = 100
-    message_offset: Annotated[int, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = 0
+    message_limit: Annotated[int, Field(ge=1, le=limits.MESSAGE_PAGE_MAX), _WHOLE] = 100
+    message_offset: Annotated[int, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), _WHOLE] = 0
     around_sequence: Annotated[
         int | None,
         Field(
@@ -175,6 +230,7 @@ class MessagePageQuery(Request):
             le=limits.CONVERSATION_MESSAGES_MAX,
             description="Centre the page on this message.",
         ),
+        _WHOLE,
     ] = None
 
     def to_query(self, conversation_id: str) -> MessageQuery:
@@ -194,8 +250,8 @@ class GetConversation(MessagePageQuery):
 
 
 class ListConversations(Request):
-    limit: Annotated[int, Field(ge=1, le=limits.CONVERSATION_PAGE_MAX)] = 20
-    offset: Annotated[int, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = 0
+    limit: Annotated[int, Field(ge=1, le=limits.CONVERSATION_PAGE_MAX), _WHOLE] = 20
+    offset: Annotated[int, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), _WHOLE] = 0
     agent_id: Name | None = None
     project: Project | None = None
     tags: Annotated[Tags, Field(description="All must match.")] = []
@@ -221,7 +277,7 @@ class DeleteConversation(Request):
 class CreateKey(Request):
     name: Name
     scopes: Annotated[list[KeyScope], Field(min_length=1)] = list(KEY_SCOPES)
-    expires_at: AwareDatetime | None = None
+    expires_at: Moment | None = None
 
     def to_model(self) -> KeyDraft:
         return KeyDraft(
@@ -233,8 +289,8 @@ class CreateKey(Request):
 
 class CreateOrganization(Request):
     name: Name
-    messages_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = None
-    bytes_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX)] = None
+    messages_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), _WHOLE] = None
+    bytes_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), _WHOLE] = None
 
     def to_model(self) -> OrganizationDraft:
         quota = Quota(messages_max=self.messages_max, bytes_max=self.bytes_max)
@@ -242,12 +298,12 @@ class CreateOrganization(Request):
 
 
 class BackfillCompress(Request):
-    batch_size: Annotated[int, Field(ge=1, le=limits.BACKFILL_BATCH_MAX)] = 500
+    batch_size: Annotated[int, Field(ge=1, le=limits.BACKFILL_BATCH_MAX), _WHOLE] = 500
 
 
 class AuditQuery(Request):
-    limit: Annotated[int, Field(ge=1, le=limits.AUDIT_PAGE_MAX)] = 100
-    before: AwareDatetime | None = None
+    limit: Annotated[int, Field(ge=1, le=limits.AUDIT_PAGE_MAX), _WHOLE] = 100
+    before: Moment | None = None
 
 
 def invalid_request(exc: ValidationError) -> InvalidRequestError:

@@ -74,6 +74,7 @@ def serve(
     log: Log = None,
 ) -> None:
     """Serve MCP at /mcp and REST at /api/v1 until interrupted."""
+    from engram.transport.logs import configure_logging
     from engram.transport.server import listen, run
 
     settings = invocation.settings(
@@ -85,6 +86,7 @@ def serve(
         toolsets=toolsets,
         log="debug" if invocation.debug else log,
     )
+    configure_logging(settings)
     # Bound before the key is made: a key shown by a server that cannot start helps nobody.
     with listen(settings) as listener:
         url = server_url(settings.host, listener.getsockname()[1])

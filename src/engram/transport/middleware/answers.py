@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engram.clock import random_text
 from engram.transport.rest.headers import ANSWER_HEADERS
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("engram.access")
 
 REQUEST_ID = b"x-request-id"
 PREFIX_LENGTH = 12

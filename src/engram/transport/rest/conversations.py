@@ -23,9 +23,7 @@ router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["conversations
 class SearchQuery(requests.Search):
     """The fields of `search` as parameters of an address."""
 
-    query: Annotated[
-        str, Field(alias="q", min_length=1, description="A question or words, in any language.")
-    ]
+    query: Annotated[requests.Query, Field(alias="q")]
 
 
 @router.post("/conversations/{conversation_id}/messages", operation_id="append_messages")

@@ -40,9 +40,10 @@ SECURITY_SCHEMES: Mapping[str, Any] = {
 EVERYWHERE = (400, 401, 403, 421, 500, 503)
 """Statuses with which any operation may refuse."""
 
-FOR_KEYS = (429,)
-FOR_BODIES = (413, 415, 507)
 FOR_ONE_THING = (404, 409)
+FOR_KEYS = (*FOR_ONE_THING, 429)
+FOR_BODIES = (413, 415, 507)
+PROBLEMS = sorted({*EVERYWHERE, *FOR_KEYS, *FOR_BODIES})
 
 
 def rest_routes() -> list[BaseRoute]:
@@ -71,11 +72,10 @@ def openapi_document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     )
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            scheme = "operator" if path.startswith("/admin") else "key"
-            operation["security"] = [{scheme: []}]
-            _document_problems(operation, has_key=scheme == "key", has_id="{" in path)
+            _complete(operation, path)
     components = document["components"]
     components["securitySchemes"] = SECURITY_SCHEMES
+    components["responses"] = {_name(status): _problem_response(status) for status in PROBLEMS}
     components["schemas"]["Problem"] = TypeAdapter(ProblemView).json_schema()
     # FastAPI describes its own validation, which these routes do not use.
     del components["schemas"]["HTTPValidationError"], components["schemas"]["ValidationError"]
@@ -87,19 +87,38 @@ def _rendered() -> bytes:
     return to_json(openapi_document(rest_routes()))
 
 
-def _document_problems(operation: dict[str, Any], *, has_key: bool, has_id: bool) -> None:
+def _complete(operation: dict[str, Any], path: str) -> None:
+    """Add what FastAPI cannot know: the credential, the problems, and what an address can say."""
+    has_key = not path.startswith("/admin")
+    operation["security"] = [{"key" if has_key else "operator": []}]
+    for parameter in operation.get("parameters", ()):
+        parameter["schema"] = _without_null(parameter["schema"])
     statuses = [*EVERYWHERE]
     if has_key:
+        # An append or a search names a conversation too, and anything may be too often.
         statuses += FOR_KEYS
+    elif "{" in path:
+        statuses += FOR_ONE_THING
     if "requestBody" in operation:
         statuses += FOR_BODIES
-    if has_id or has_key:
-        # A search or an append may name a conversation too.
-        statuses += FOR_ONE_THING
     operation["responses"].pop("422", None)
     operation["responses"] |= {
-        str(status): _problem_response(status) for status in sorted(statuses)
+        str(status): {"$ref": f"#/components/responses/{_name(status)}"}
+        for status in sorted(statuses)
     }
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter without the null that no address can spell."""
+    options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
+    if len(options) != 1:
+        return schema
+    rest = {name: value for name, value in schema.items() if name != "anyOf"}
+    return {**options[0], **rest}
+
+
+def _name(status: int) -> str:
+    return HTTPStatus(status).name.title().replace("_", "")
 
 
 def _problem_response(status: int) -> dict[str, Any]:

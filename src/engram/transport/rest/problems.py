@@ -19,7 +19,6 @@ from engram.errors import (
     ConflictError,
     EngramError,
     InvalidRequestError,
-    LimitExceededError,
     NotFoundError,
     QuotaExceededError,
     RateLimitedError,
@@ -29,6 +28,7 @@ from engram.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from engram.transport.facts import error_facts
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
@@ -118,7 +118,7 @@ def problem_of(error: EngramError | HttpError) -> Problem:
         code=error.code,
         title=(type(error).__doc__ or "").strip(),
         detail=error.message,
-        facts=_facts(error),
+        facts=error_facts(error),
         headers=_headers(error, STATUS[kind]),
     )
 
@@ -152,21 +152,6 @@ def _plain(
 ) -> Problem:
     title = HTTPStatus(status).phrase
     return Problem(status=status, code=code, title=title, detail=detail, headers=headers or {})
-
-
-def _facts(error: EngramError) -> dict[str, Any]:
-    match error:
-        case LimitExceededError():
-            facts = {"limit": error.limit, "actual": error.actual, "unit": error.unit}
-            return {"field": error.field, **facts}
-        case InvalidRequestError(field=str(name)):
-            return {"field": name}
-        case AccessDeniedError():
-            return {"required": error.required}
-        case QuotaExceededError():
-            return {"resource": error.resource, "limit": error.limit}
-        case _:
-            return {}
 
 
 def _headers(error: EngramError, status: int) -> dict[str, str]:

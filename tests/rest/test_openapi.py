@@ -1,0 +1,105 @@
+"""The OpenAPI document: as it was reviewed, and true of the running server.
+
+`pytest tests/rest/test_openapi.py -k golden --inline-snapshot=fix` writes the golden file anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import httpx
+import pytest
+import schemathesis
+import uvicorn
+from inline_snapshot import external_file
+from schemathesis.config import SchemathesisConfig
+from schemathesis.specs.openapi import checks
+
+from engram.settings import Settings
+from engram.transport.asgi import create_app
+from engram.transport.mcp.tools import TOOLS
+from engram.transport.rest.openapi import openapi_document, rest_routes
+from engram.transport.server import listen
+from tests.rest.calls import ADMIN_TOKEN
+
+# The library's own types are partly unknown.
+configure: Any = SchemathesisConfig
+load: Any = schemathesis.openapi.from_dict
+built_in: Any = checks
+
+CONFIG = configure.from_dict(
+    {
+        "seed": 1,
+        "generation": {"deterministic": True, "max-examples": 10, "no-shrink": True},
+        # What one run's answers hold must not decide what the next run asks.
+        "phases": {"fuzzing": {"extra-data-sources": {"responses": False}}},
+    }
+)
+
+DOCUMENT = openapi_document(rest_routes())
+schema = load(DOCUMENT, config=CONFIG)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server in a thread, because the tests of each operation are synchronous."""
+    home = tmp_path_factory.mktemp("store")
+    settings = Settings(home=home, admin_token=ADMIN_TOKEN, rate_limit=0, port=0)
+    with listen(settings) as listener:
+        server = uvicorn.Server(uvicorn.Config(create_app(settings), log_config=None, ws="none"))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def key(url: str) -> str:
+    return new_key(url)
+
+
+def new_key(url: str) -> str:
+    operator = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    made = httpx.post(f"{url}/admin/organizations", json={"name": "acme"}, headers=operator)
+    return made.json()["api_key"]
+
+
+CONFLICTS = ({"since", "before"}, {"around_sequence", "message_offset"})
+"""Arguments that exclude each other's values, which no schema can say."""
+
+
+def names(fields: object) -> set[str]:
+    return set(cast("dict[str, object]", fields)) if isinstance(fields, dict) else set()
+
+
+@schema.parametrize()
+def test_every_operation_does_what_the_document_says(case: Any, url: str, key: str) -> None:
+    if case.path == "/api/v1/account":
+        # It ends the organisation whose key it was called with.
+        key = new_key(url)
+    token = ADMIN_TOKEN if case.path.startswith("/admin") else key
+    given = names(case.query) | names(case.body)
+    excluded = [built_in.positive_data_acceptance] if any(map(given.issuperset, CONFLICTS)) else []
+
+    case.call_and_validate(
+        base_url=url,
+        headers={"Authorization": f"Bearer {token}"},
+        excluded_checks=excluded,
+    )
+
+
+def test_the_document_is_the_golden_one() -> None:
+    assert external_file("golden/openapi.json") == DOCUMENT
+
+
+def test_operations_are_named_like_the_tools() -> None:
+    operations = {
+        operation["operationId"]
+        for operations in DOCUMENT["paths"].values()
+        for operation in operations.values()
+    }
+
+    assert operations >= {tool.name for tool in TOOLS}
