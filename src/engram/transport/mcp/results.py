@@ -12,11 +12,9 @@ from engram.errors import (
     ConflictError,
     EngramError,
     InvalidRequestError,
-    LimitExceededError,
     NotFoundError,
-    QuotaExceededError,
-    RateLimitedError,
 )
+from engram.transport.facts import error_facts
 
 ERROR_KEY = "engram/error"
 """Where a failed call's `_meta` holds its code and facts. Not the structured content: clients hold
@@ -40,7 +38,7 @@ def call_result(text: str, **fields: Any) -> dict[str, Any]:
 
 def failed_call(error: EngramError) -> dict[str, Any]:
     """Return the result of a tool call that failed with `error`."""
-    facts = {ERROR_KEY: error_facts(error)}
+    facts = {ERROR_KEY: _facts(error)}
     return call_result(f"{error.code}: {_sendable(str(error))}", isError=True, _meta=facts)
 
 
@@ -52,30 +50,14 @@ def masked_call() -> dict[str, Any]:
 def protocol_error(error: EngramError, **facts: str) -> MCPError:
     """Return `error` for requests other than tool calls."""
     code = types.INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else types.INTERNAL_ERROR
-    return MCPError(code=code, message=_sendable(str(error)), data={**error_facts(error), **facts})
+    return MCPError(code=code, message=_sendable(str(error)), data={**_facts(error), **facts})
 
 
-def error_facts(error: EngramError) -> dict[str, Any]:
-    """Return the stable code of an error and what a program can act on."""
-    facts: dict[str, Any] = {"code": error.code}
-    match error:
-        case LimitExceededError():
-            facts |= {
-                "field": _sendable(error.field or ""),
-                "limit": error.limit,
-                "unit": error.unit,
-            }
-        case InvalidRequestError(field=str(field)):
-            facts["field"] = _sendable(field)
-        case AccessDeniedError():
-            facts["required"] = error.required
-        case QuotaExceededError():
-            facts |= {"resource": error.resource, "limit": error.limit}
-        case RateLimitedError():
-            facts["retry_after_s"] = error.retry_after_s
-        case _:
-            pass
-    return facts
+def _facts(error: EngramError) -> dict[str, Any]:
+    facts = {"code": error.code, **error_facts(error)}
+    return {
+        name: _sendable(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
+    }
 
 
 def _sendable(text: str) -> str:
