@@ -83,11 +83,12 @@ class _Packing:
 
     def fill(self, places: int, *, tokens_max: int, is_strict: bool = False) -> None:
         """Add up to `places` results; a message without a place or too long goes on waiting."""
-        tier: list[Group] = []
+        tier: dict[ConversationKey, Group] = {}
+        added: list[Group] = []
         waiting: list[Scored] = []
         for index, item in enumerate(self.waiting):
-            group = _group_for(item, tier[-1:] if is_strict else tier)
-            has_place = group is not None or len(tier) < places
+            group = tier.get(item.candidate.conversation)
+            has_place = group is not None or len(added) < places
             if self.tokens >= tokens_max or (is_strict and not has_place):
                 waiting += self.waiting[index:]
                 break
@@ -95,15 +96,11 @@ class _Packing:
                 waiting.append(item)
                 continue
             self.tokens += item.tokens
-            if group is None:
-                tier.append(Group([item]))
-            else:
+            if group is not None:
                 group.items.append(item)
+                continue
+            if is_strict:
+                tier.clear()  # only neighbours in the ranking share a result
+            added.append(tier.setdefault(item.candidate.conversation, Group([item])))
         self.waiting = waiting
-        self.groups += tier
-
-
-def _group_for(item: Scored, groups: Iterable[Group]) -> Group | None:
-    """Return the one of `groups` that is of the message's conversation."""
-    conversation = item.candidate.conversation
-    return next((group for group in groups if group.conversation == conversation), None)
+        self.groups += added

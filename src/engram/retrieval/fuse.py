@@ -6,7 +6,7 @@ scores can be compared between queries, and a missing leg only gives its weight 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from engram.model.search import Candidate, ScoreBreakdown
@@ -36,7 +36,10 @@ class Leg:
 
     def value(self, candidate: Candidate) -> float:
         """Return the leg's absolute value, clipped to 0..LEG_VALUE_MAX."""
-        return min(max((self.raw(candidate) - self.floor) / self.span, 0.0), LEG_VALUE_MAX)
+        value = (self.raw(candidate) - self.floor) / self.span
+        if value <= 0.0:
+            return 0.0
+        return min(value, LEG_VALUE_MAX)
 
 
 WORD_LEGS = (
@@ -58,18 +61,14 @@ WORD_LEGS = (
 """The legs that need no embedder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scored:
     """A candidate with its place in the answer's order."""
 
     candidate: Candidate
     fused: float
-    charge: float
-
-    @property
-    def order(self) -> float:
-        """What messages are ordered by: the fused value after the charge for length."""
-        return self.fused * self.charge
+    order: float
+    """What messages are ordered by: the fused value after the charge for length."""
 
     @property
     def score(self) -> float:
@@ -89,13 +88,18 @@ def tokens_of(characters: int) -> int:
 
 def fuse(candidate: Candidate, legs: Sequence[Leg]) -> float:
     """Return the mean of the legs' values by their weights."""
-    total = sum(leg.weight for leg in legs)
-    return sum(leg.weight * leg.value(candidate) for leg in legs) / total
+    fused = total = 0.0
+    for leg in legs:
+        fused += leg.weight * leg.value(candidate)
+        total += leg.weight
+    return fused / total
 
 
 def length_charge(characters: int) -> float:
     """Return the factor in 0..1 by which a message of that length is put back."""
-    tokens = max(tokens_of(characters), CHARGE_FREE_TOKENS)
+    tokens = tokens_of(characters)
+    if tokens <= CHARGE_FREE_TOKENS:
+        return 1.0
     return (CHARGE_FREE_TOKENS / tokens) ** CHARGE_EXPONENT
 
 
@@ -103,14 +107,7 @@ def rank(
     candidates: Iterable[Candidate], *, legs: Sequence[Leg], score_min: float = 0.0
 ) -> list[Scored]:
     """Return the candidates that reach `score_min`, best first, ties by key."""
-    scored = (
-        Scored(
-            candidate=candidate,
-            fused=fuse(candidate, legs),
-            charge=length_charge(candidate.characters),
-        )
-        for candidate in candidates
-    )
+    scored = [_scored(candidate, legs) for candidate in candidates]
     kept = [item for item in scored if item.fused > 0 and item.score >= score_min]
     return sorted(kept, key=lambda item: (-item.order, item.candidate.key))
 
@@ -118,11 +115,15 @@ def rank(
 def explain(item: Scored, legs: Sequence[Leg]) -> ScoreBreakdown:
     """Return every component of a message's score."""
     total = sum(leg.weight for leg in legs)
-    values: Mapping[str, float] = {leg.name: leg.value(item.candidate) for leg in legs}
     return ScoreBreakdown(
-        legs=values,
+        legs={leg.name: leg.value(item.candidate) for leg in legs},
         weights={leg.name: leg.weight / total for leg in legs},
         fused=item.fused,
-        length_charge=item.charge,
+        length_charge=length_charge(item.candidate.characters),
         order=item.order,
     )
+
+
+def _scored(candidate: Candidate, legs: Sequence[Leg]) -> Scored:
+    fused = fuse(candidate, legs)
+    return Scored(candidate, fused, fused * length_charge(candidate.characters))

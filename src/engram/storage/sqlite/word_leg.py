@@ -11,7 +11,7 @@ import json
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,10 @@ class _Word:
 
     match: str
     rows: int
-    factor: float
-    """Turns FTS5's score of this word alone into its part of the share."""
+    weight: float
+    """What the word adds to the share of a row in which it is worth 1."""
+    fts5_weight: float
+    """What it adds to FTS5's score of that row."""
 
 
 class WordLeg:
@@ -49,22 +51,38 @@ class WordLeg:
         self._conditions = conditions.of_table(table)
         self._values = conditions.values
         self._words = self._weigh(repeats)
-        self._any_word = " OR ".join(word.match for word in self._words)
+        self._any_word = _any_of(self._words)
         self.postings = sum(word.rows for word in self._words)
         """How many pairs of a word and a row there are: what `shares` costs."""
 
     def shares(self) -> dict[int, float]:
         """Return the share of every row that holds a word."""
-        return self._sum("all_matches", self._values)
+        shares: defaultdict[int, float] = defaultdict(float)
+        for word in self._words:
+            _add(shares, word, self._ask("all_matches", word.match, self._values))
+        return dict(shares)
 
-    def shares_among(self, keys: Iterable[int]) -> dict[int, float]:
-        """Return the shares of those of `keys` that hold a word."""
-        return self._sum("matches_among", {"keys": json.dumps(list(keys))})
+    def shares_among(self, keys: Collection[int]) -> dict[int, float]:
+        """Return the shares of those of `keys` that hold a word, and meet the conditions."""
+        shares: defaultdict[int, float] = defaultdict(float)
+        values = {"keys": json.dumps(list(keys)), **self._values}
+        for word in self._words:
+            # SQLite reads the list anew for each word: a rare word is cheaper asked for whole.
+            name = "all_matches" if word.rows <= len(keys) else "matches_among"
+            _add(shares, word, self._ask(name, word.match, values))
+        return {key: shares[key] for key in keys if key in shares}
 
-    def best(self, limit: int) -> list[int]:
-        """Return the rows that FTS5 itself ranks first."""
-        rows = self._ask("best_matches", self._any_word, {"limit": limit, **self._values})
-        return [key for (key,) in rows]
+    def best(self, limit: int, *, wanted: int) -> list[int]:
+        """Return the `limit` rows that FTS5 itself ranks first.
+
+        Common words are left out where no row that holds only these can be among the best `wanted`.
+        """
+        some = _telling(self._words, wanted)
+        if len(some) < len(self._words):
+            rows = self._rank(some, limit)
+            if len(rows) >= wanted and rows[wanted - 1][1] >= _most(self._words[len(some) :]):
+                return [key for key, _ in rows]
+        return [key for key, _ in self._rank(self._words, limit)]
 
     def count(self) -> int:
         """Return how many rows hold a word."""
@@ -72,19 +90,28 @@ class WordLeg:
         return sum(count for (count,) in rows)
 
     def _weigh(self, repeats: Mapping[str, int]) -> tuple[_Word, ...]:
+        """Return the words that some row holds, the rarest first."""
         texts = self._row_count()
         holding = {term: self._rows_holding(term) for term in repeats}
-        weights = {term: bm25.weight(texts=texts, holding=holding[term]) for term in repeats}
-        bound = bm25.bound((repeats[term], weights[term]) for term in repeats)
-        return tuple(
+        weights = {term: bm25.weight(texts=texts, holding=rows) for term, rows in holding.items()}
+        bound = bm25.bound((repeats[term], weight) for term, weight in weights.items())
+        words = (
             _Word(
                 _quoted(term),
                 rows,
-                repeats[term] * weights[term] / bound / _fts5_weight(texts, rows),
+                repeats[term] * weights[term] / bound,
+                _fts5_weight(texts, rows),
             )
             for term, rows in holding.items()
             if rows
         )
+        return tuple(sorted(words, key=lambda word: (word.rows, word.match)))
+
+    def _rank(self, words: Sequence[_Word], limit: int) -> list[tuple[int, float]]:
+        """Return FTS5's first rows for some words, each with what its share is at least."""
+        rows = self._ask("best_matches", _any_of(words), {"limit": limit, **self._values})
+        least = min((word.weight / word.fts5_weight for word in words), default=0.0)
+        return [(key, score * least) for key, score in rows]
 
     def _row_count(self) -> int:
         row = self._connection.execute(self._statement("statistics")).fetchone()
@@ -93,14 +120,6 @@ class WordLeg:
     def _rows_holding(self, term: str) -> int:
         statement = self._statement("count_matches", conditions="")
         return self._connection.execute(statement, {"match": _quoted(term)}).fetchone()[0]
-
-    def _sum(self, name: str, values: Mapping[str, Any]) -> dict[int, float]:
-        shares: defaultdict[int, float] = defaultdict(float)
-        for word in self._words:
-            factor = word.factor
-            for key, score in self._ask(name, word.match, values):
-                shares[key] += score * factor
-        return dict(shares)
 
     def _ask(self, name: str, match: str, values: Mapping[str, Any]) -> list[Any]:
         if not match:
@@ -111,6 +130,37 @@ class WordLeg:
     def _statement(self, name: str, *, conditions: str = "") -> str:
         statement = _SQL[name].replace("message_words", self._table)
         return statement.replace("/*conditions*/", conditions)
+
+
+def _any_of(words: Iterable[_Word]) -> str:
+    return " OR ".join(word.match for word in words)
+
+
+def _most(words: Iterable[_Word]) -> float:
+    """Return what a row can have at most of its share from some words."""
+    return sum(word.weight for word in words) * bm25.WORTH_MAX
+
+
+def _telling(words: Sequence[_Word], wanted: int) -> Sequence[_Word]:
+    """Return the rarest words that may suffice to find the best `wanted` rows.
+
+    They do when enough rows hold one of them that tells more than all the other words can.
+    """
+    rows, told = 0, 0.0
+    for count, word in enumerate(words, start=1):
+        rows += word.rows
+        told = told or (word.weight if rows >= wanted else 0.0)
+        if told > _most(words[count:]):
+            return words[:count]
+    return words
+
+
+def _add(
+    shares: defaultdict[int, float], word: _Word, matches: Iterable[tuple[int, float]]
+) -> None:
+    factor = word.weight / word.fts5_weight
+    for key, score in matches:
+        shares[key] += score * factor
 
 
 def _quoted(term: str) -> str:

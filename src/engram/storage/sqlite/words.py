@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
 from itertools import islice
 
@@ -35,10 +35,10 @@ from engram.text.windows import window_numbers_holding
 
 _SQL = load_queries("words.sql")
 
-_POSTINGS_MAX = 4_000
+_POSTINGS_MAX = 20_000
 """Above this the rows are first chosen by FTS5's own ranking, which scores a row for all words at once."""
 
-_CHOSEN_PER_CANDIDATE = 2
+_CHOSEN_PER_CANDIDATE = 3
 """How many rows are chosen for each that is wanted: the two rankings differ in common words only."""
 
 
@@ -104,53 +104,56 @@ class _WordSearch:
 
     def score_all(self) -> WordMatches:
         """Score every row that holds a word of the query."""
-        messages, windows = self._messages.shares(), self._windows.shares()
-        lengths = self._best_in_windows(windows) | self._lengths(_best(messages, self._limit))
-        return _matches(lengths, messages, windows, total=len(messages))
+        messages, in_windows = self._messages.shares(), _spread(self._windows.shares())
+        lengths = self._best_lengths(messages, in_windows)
+        return _matches(lengths, messages, in_windows, total=len(messages))
 
     def score_chosen(self) -> WordMatches:
         """Score what FTS5 ranks first in either leg, and the same messages in the other leg."""
-        chosen = self._messages.best(self._limit * _CHOSEN_PER_CANDIDATE)
-        around = self._windows.best(self._limit * _CHOSEN_PER_CANDIDATE)
+        count = self._limit * _CHOSEN_PER_CANDIDATE
+        chosen = self._messages.best(count, wanted=self._limit)
+        around = self._windows.best(count, wanted=self._limit)
         around += [window for key in chosen for window in _windows_holding(key)]
-        windows = self._windows.shares_among(set(around))
-        lengths = self._best_in_windows(windows)
-        messages = self._messages.shares_among({*lengths, *chosen})
-        lengths |= self._lengths(_best(messages, self._limit))
-        return _matches(lengths, messages, windows, total=self._messages.count())
+        in_windows = _spread(self._windows.shares_among(set(around)))
+        messages = self._messages.shares_among({*chosen, *islice(in_windows, count)})
+        lengths = self._best_lengths(messages, in_windows)
+        return _matches(lengths, messages, in_windows, total=self._messages.count())
 
-    def _best_in_windows(self, windows: Mapping[int, float]) -> dict[int, int]:
-        """Return the lengths of the messages that stand in the best windows."""
+    def _best_lengths(
+        self, messages: Mapping[int, float], in_windows: Mapping[int, float]
+    ) -> dict[int, int]:
+        """Return the characters of the best messages of both legs."""
+        ranked = nsmallest(self._limit, ((-share, key) for key, share in messages.items()))
+        found = self._lengths([key for _, key in ranked])
+        return found | self._first_lengths(in_windows)
+
+    def _first_lengths(self, keys: Iterable[int]) -> dict[int, int]:
+        """Return the characters of the first messages that exist and meet the conditions."""
         found: dict[int, int] = {}
-        keys = _messages_of(_best(windows, len(windows)))
-        while len(found) < self._limit and (some := list(islice(keys, self._limit))):
+        left = iter(keys)
+        while len(found) < self._limit and (some := list(islice(left, self._limit))):
             lengths = self._lengths(some)
             found |= {key: lengths[key] for key in some if key in lengths}
         return dict(islice(found.items(), self._limit))
 
-    def _lengths(self, keys: Iterable[int]) -> dict[int, int]:
-        """Return the characters of those messages that exist and meet the conditions."""
+    def _lengths(self, keys: Sequence[int]) -> dict[int, int]:
         statement = _SQL["lengths"].replace("/*conditions*/", self._conditions.message)
-        values = {"keys": json.dumps(list(keys)), **self._conditions.values}
+        values = {"keys": json.dumps(keys), **self._conditions.values}
         return dict(self._connection.execute(statement, values).fetchall())
 
 
-def _best(shares: Mapping[int, float], limit: int) -> list[int]:
-    """Return the keys of the highest shares, the highest first, ties by key."""
-    ranked = nsmallest(limit, ((-share, key) for key, share in shares.items()))
-    return [key for _, key in ranked]
+def _spread(windows: Mapping[int, float]) -> dict[int, float]:
+    """Return for each message the share of its best window, the best first, ties by key.
 
-
-def _messages_of(windows: Iterable[int]) -> Iterator[int]:
-    """Yield the keys of the windows' messages once each, also some past a conversation's end."""
-    seen: set[int] = set()
-    for window in windows:
-        first = position_of(window) * WINDOW_STRIDE + 1
-        for sequence in range(first, first + WINDOW_MESSAGES):
-            key = message_key(conversation_of(window), sequence)
-            if key not in seen:
-                seen.add(key)
-                yield key
+    Some keys lie past the end of a conversation: its last window may be short.
+    """
+    spread: dict[int, float] = {}
+    for share, window in sorted((-share, window) for window, share in windows.items()):
+        first = message_key(conversation_of(window), position_of(window) * WINDOW_STRIDE + 1)
+        for key in range(first, first + WINDOW_MESSAGES):
+            if key not in spread:
+                spread[key] = -share
+    return spread
 
 
 def _windows_holding(message: int) -> list[int]:
@@ -163,7 +166,7 @@ def _windows_holding(message: int) -> list[int]:
 def _matches(
     lengths: Mapping[int, int],
     messages: Mapping[int, float],
-    windows: Mapping[int, float],
+    in_windows: Mapping[int, float],
     *,
     total: int,
 ) -> WordMatches:
@@ -172,10 +175,10 @@ def _matches(
             key=MessageKey(key),
             conversation=conversation_of(key),
             sequence=position_of(key),
-            characters=lengths[key],
+            characters=characters,
             share_message=messages.get(key, 0.0),
-            share_window=max(windows.get(window, 0.0) for window in _windows_holding(key)),
+            share_window=in_windows.get(key, 0.0),
         )
-        for key in sorted(lengths)
+        for key, characters in sorted(lengths.items())
     )
     return WordMatches(candidates=candidates, total=max(total, len(candidates)))

@@ -27,16 +27,18 @@ SELECT rowid, -bm25(message_words) FROM message_words
 WHERE message_words MATCH :match /*conditions*/;
 
 -- best_matches --
--- Returns the row ids that FTS5 ranks first, under the conditions.
-SELECT rowid FROM message_words WHERE message_words MATCH :match /*conditions*/
-ORDER BY bm25(message_words), rowid
+-- Returns the same of the rows that FTS5 ranks first.
+SELECT rowid, -bm25(message_words) AS score FROM message_words
+WHERE message_words MATCH :match /*conditions*/
+ORDER BY score DESC, rowid
 LIMIT :limit;
 
 -- matches_among --
 -- Returns what `all_matches` does, of the row ids of a JSON list. The plus keeps SQLite from asking
 -- FTS5 for each of them anew; passing over a row costs a tenth of scoring it.
 SELECT rowid, -bm25(message_words) FROM message_words
-WHERE message_words MATCH :match AND +rowid IN (SELECT value FROM json_each(:keys));
+WHERE message_words MATCH :match AND +rowid IN (SELECT value FROM json_each(:keys))
+    /*conditions*/;
 
 -- lengths --
 -- Returns key and characters of the messages of a JSON list that exist and meet the conditions.
