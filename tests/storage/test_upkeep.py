@@ -217,7 +217,7 @@ async def test_a_dictionary_is_asked_for_once_there_is_enough_text(
 async def test_a_dictionary_serves_new_messages_of_every_process(
     organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path
 ) -> None:
-    conversation_id = await fill(organization, 1_400)
+    conversation_id = await fill(organization, 600)
 
     assert await organization.train_dictionary()
     await append(organization, sentence(5_000), to=conversation_id)
@@ -225,7 +225,7 @@ async def test_a_dictionary_serves_new_messages_of_every_process(
     await append(elsewhere, sentence(5_001), to=conversation_id)
 
     assert encodings(tmp_path, organization)[-3::2] == ["zstd:1", "zstd:1"]
-    query = MessageQuery(conversation_id=conversation_id, around_sequence=1_401)
+    query = MessageQuery(conversation_id=conversation_id, around_sequence=601)
     assert (await elsewhere.get_conversation(query)).messages[-1].content == sentence(5_001)
     assert await findings(organization) == []
 
@@ -233,7 +233,7 @@ async def test_a_dictionary_serves_new_messages_of_every_process(
 async def test_a_message_of_an_unseen_dictionary_is_read(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
-    await fill(organization, 1_400)
+    await fill(organization, 600)
     await organization.train_dictionary()
     conversation_id = await begin(organization, sentence(5_000))
 
@@ -243,7 +243,7 @@ async def test_a_message_of_an_unseen_dictionary_is_read(
 async def test_dictionaries_follow_each_other_and_all_stay_readable(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
-    await fill(organization, 1_400)
+    await fill(organization, 600)
     conversation_id = await begin(organization)
 
     for number in range(3):
@@ -253,6 +253,25 @@ async def test_dictionaries_follow_each_other_and_all_stay_readable(
     assert encodings(tmp_path, organization)[-3:] == ["zstd:1", "zstd:2", "zstd:3"]
     expected = [sentence(5_000 + number) for number in range(3)]
     assert await read_texts(organization, conversation_id) == expected
+
+
+@pytest.mark.parametrize("damage", ["content = x'00'", "content = zeroblob(20000)", "id = 9"])
+async def test_a_damaged_dictionary_shows_in_its_messages_alone(
+    organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path, damage: str
+) -> None:
+    plain = await fill(organization, 600)
+    assert await organization.train_dictionary()
+    conversation_id = await begin(organization, sentence(5_000))
+    with opened(tmp_path, organization) as connection:
+        connection.execute(f"UPDATE dictionary SET {damage}")  # noqa: S608 - fixed texts
+
+    with pytest.raises(StoreCorruptError):
+        await read_texts(elsewhere, conversation_id)
+
+    assert len(await read_texts(elsewhere, plain)) == 500
+    assert {finding.check for finding in await findings(elsewhere)} == {"hashes", "words"}
+    await append(elsewhere, sentence(5_001), to=plain)
+    assert (await elsewhere.counters()).messages == 602
 
 
 async def test_too_little_text_gives_no_dictionary(organization: OrganizationStore) -> None:
@@ -340,8 +359,9 @@ async def test_of_two_reindexes_at_once_one_goes_on(
     assert await findings(organization) == []
 
 
+@pytest.mark.parametrize("by", ["opening", "appending"])
 async def test_what_a_dead_reindex_left_is_cleared_away(
-    organization: OrganizationStore, tmp_path: Path, clock: FakeClock
+    organization: OrganizationStore, tmp_path: Path, clock: FakeClock, by: str
 ) -> None:
     conversation_id = await begin(organization, *["apple"] * 10)
     with opened(tmp_path, organization) as connection:
@@ -352,18 +372,20 @@ async def test_what_a_dead_reindex_left_is_cleared_away(
             " rebuild_until = 1",
             (ANALYSER_VERSION,),
         )
-    await append(organization, "apple", to=conversation_id)
     assert [finding.check for finding in await findings(organization)] == ["jobs"]
 
-    reopened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
-    await reopened.open()
-    mine = await reopened.organization(organization.organization_id)
+    if by == "opening":
+        reopened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
+        await reopened.open()
+        await reopened.organization(organization.organization_id)
+        await reopened.close()
+    else:
+        await append(organization, "apple", to=conversation_id)
 
-    assert await findings(mine) == []
+    assert await findings(organization) == []
     with opened(tmp_path, organization) as connection:
         names = connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%_next%'")
         assert names.fetchall() == []
-    await reopened.close()
 
 
 async def test_words_of_an_older_analyser_are_rebuilt_on_opening(
@@ -408,8 +430,8 @@ async def test_words_of_a_newer_analyser_are_left_alone(
 
 
 def test_the_state_of_a_rebuild_says_which_conversations_it_holds() -> None:
-    under_way = state.State(0, 0, 1, 0, 1, 5, None)
-    idle = state.State(0, 0, 1, 0, None, None, None)
+    idle = state.State(0, 0, 1, 0, None, None, None, None)
+    under_way = idle._replace(rebuild_upto=5)
 
     assert under_way.is_in_next(5)
     assert not under_way.is_in_next(6)

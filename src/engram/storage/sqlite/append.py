@@ -25,7 +25,7 @@ from engram.storage.sqlite.dictionaries import learn_dictionary
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.preparation import PreparedMessages, prepare_messages
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rebuild import rebuild_words
+from engram.storage.sqlite.rebuild import drop_abandoned, rebuild_words
 from engram.storage.sqlite.reforming import (
     TailUnknownError,
     extend_windows,
@@ -109,7 +109,7 @@ def _transact(
     repeated = _find_repeated(connection, append, now)
     if repeated is not None:
         return Outcome(repeated, None)
-    state = read_state(connection, tenant)
+    state = _clear_state(connection, tenant, now)
     stretch = _find_stretch(connection, append)
     _check_room(append, state, stretch)
     if tail is None or (tail.conversation, tail.last_sequence) != (
@@ -130,6 +130,15 @@ def _transact(
     _remember(connection, append, stretch, receipt, now)
     _see_to_dictionary(connection, append, state, now)
     return Outcome(receipt, tail_after(tail, [message.part for message in prepared.messages]))
+
+
+def _clear_state(connection: sqlite3.Connection, tenant: Tenant, now: int) -> State:
+    """Return the state, freed of a rebuild whose process died: nobody should write for it on."""
+    state = read_state(connection, tenant)
+    if state.rebuild_until is None or state.rebuild_until > now:
+        return state
+    drop_abandoned(connection, tenant=tenant)
+    return read_state(connection, tenant)
 
 
 def _find_repeated(

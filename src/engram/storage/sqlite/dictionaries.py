@@ -1,17 +1,28 @@
-"""Find the compression dictionaries that any process has stored."""
+"""Keep the compression dictionaries, themselves compressed, where every process finds them."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
+
+import zstandard
 
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 
 _SQL = load_queries("dictionaries.sql")
+_LEVEL = 19
 
 
 def learn_dictionary(connection: sqlite3.Connection, tenant: Tenant, number: int) -> None:
     """Make a stored dictionary known to this process, if it is there."""
     row = tenant.execute(connection, _SQL["get_dictionary"], id=number).fetchone()
+    # A dictionary that is missing or damaged shows in the messages that need it.
     if row is not None:
-        tenant.codec.add_dictionary(number, row[0])
+        with suppress(zstandard.ZstdError):
+            tenant.codec.add_dictionary(number, zstandard.decompress(row[0]))
+
+
+def pack_dictionary(content: bytes) -> bytes:
+    """Return a dictionary as it is stored."""
+    return zstandard.compress(content, level=_LEVEL)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engram.model.conversation import ConversationPage, ConversationQuery
+from engram.storage.sqlite.counting import read_counters
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import read_conversations
 from engram.storage.sqlite.tenant import Tenant
@@ -67,6 +68,6 @@ def _total(
     connection: sqlite3.Connection, tenant: Tenant, conditions: str, values: dict[str, Any]
 ) -> int:
     if not values:
-        return tenant.execute(connection, _SQL["get_counters"]).fetchone()[0]
+        return read_counters(connection, tenant).conversations
     statement = _SQL["count_conversations"].replace("/*conditions*/", conditions)
     return tenant.execute(connection, statement, **values).fetchone()[0]

@@ -183,10 +183,7 @@ def _index_batch(
 ) -> int | None:
     """Index what is left of a batch's conversations; None when the new indexes took over."""
     after = _read_upto(connection, tenant, rebuild_id)
-    rows = tenant.execute(
-        connection, _SQL["next_conversations"], after=after, upto=_NUMBER_MAX
-    ).fetchmany(1)
-    if not rows:
+    if not tenant.execute(connection, _SQL["has_more"], after=after).fetchone():
         _take_over(connection, tenant)
         return None
     if batch.upto <= after:

@@ -49,6 +49,12 @@ SELECT number, id, message_count FROM conversation
 WHERE organization_id = :organization_id AND number > :after AND number <= :upto
 ORDER BY number;
 
+-- has_more --
+-- Returns a row if there is a conversation past `after`.
+SELECT 1 FROM conversation
+WHERE organization_id = :organization_id AND number > :after
+LIMIT 1;
+
 -- delete_stray_chunks --
 DELETE FROM chunk
 WHERE organization_id = :organization_id AND key >> 24 NOT IN

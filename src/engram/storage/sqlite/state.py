@@ -22,6 +22,7 @@ class State(NamedTuple):
     dictionary_due_bytes: int
     rebuild_version: int | None
     rebuild_upto: int | None
+    rebuild_until: int | None
     dictionary: int | None
 
     def is_in_next(self, conversation: int) -> bool:

@@ -1,7 +1,7 @@
 """Train compression dictionaries from an organisation's own messages.
 
-Measured on chats: 16 KB of dictionary save about 0.17 of the text and 64 KB about 0.2, so a small
-store begins with a small dictionary and gets a larger one as it grows.
+Measured on chats of 140 bytes a message: 16 KB of dictionary make the text smaller by 0.19 of it,
+64 KB by 0.21. So a small store begins with a small dictionary and gets larger ones as it grows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 
 from engram.storage.content import ContentCodec, ContentError, train_dictionary
 from engram.storage.sqlite import jobs
+from engram.storage.sqlite.dictionaries import pack_dictionary
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import MessageRow, decode_row
 from engram.storage.sqlite.tenant import Tenant
@@ -20,8 +21,8 @@ from engram.storage.sqlite.tenant import Tenant
 JOB_KIND = "train_dictionary"
 JOB_SUBJECT = "messages"
 
-FIRST_DUE_BYTES = 256_000
-"""With less text a dictionary costs more than it saves."""
+FIRST_DUE_BYTES = 100_000
+"""A dictionary of so much text pays for itself within twice as much."""
 
 GROWTH = 4
 """Text has to grow so many times before a new dictionary would know much more."""
@@ -30,7 +31,7 @@ MESSAGES_MIN = 200
 """A dictionary is what messages have in common."""
 
 DICTIONARY_BYTES_MAX = 65_536
-TEXT_PER_DICTIONARY_BYTE = 16
+TEXT_PER_DICTIONARY_BYTE = 8
 SAMPLE_BYTES_MAX = 4_000_000
 SAMPLE_MESSAGES_MAX = 20_000
 SAMPLE_MESSAGE_BYTES_MAX = 16_384
@@ -115,6 +116,6 @@ def _store(connection: sqlite3.Connection, *, tenant: Tenant, content: bytes, tr
         _SQL["add_dictionary"],
         now=tenant.now(),
         trained_bytes=trained,
-        content=content,
+        content=pack_dictionary(content),
     )
     return cursor.fetchone()[0]

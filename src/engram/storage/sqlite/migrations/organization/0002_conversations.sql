@@ -101,7 +101,7 @@ CREATE TABLE dictionary (
     organization_id INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
     trained_bytes   INTEGER NOT NULL,
-    content         BLOB    NOT NULL
+    content         BLOB    NOT NULL                    -- itself compressed
 ) STRICT;
 
 CREATE TABLE idempotency (

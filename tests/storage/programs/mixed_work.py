@@ -1,0 +1,117 @@
+"""Append, delete, search, reindex and train dictionaries in one organisation, as many processes do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from pathlib import Path
+
+from engram.clock import RandomIds, SystemClock
+from engram.errors import ConflictError, NotFoundError
+from engram.model.access import Quota
+from engram.model.conversation import (
+    AppendRequest,
+    ConversationDraft,
+    ConversationQuery,
+    MessageDraft,
+    MessageQuery,
+)
+from engram.model.ids import ConversationId, OrganizationId
+from engram.model.search import SearchFilters
+from engram.storage.ports import OrganizationStore
+from engram.storage.sqlite.store import SqliteStore
+from engram.text.analyse import query_terms
+
+ACTOR = "local"
+
+
+async def main(directory: str, organization_id: str, name: str, rounds: str) -> None:
+    """Do so many things by chance; what must hold at once is checked at once."""
+    store = SqliteStore(Path(directory), clock=SystemClock(), ids=RandomIds())
+    await store.open()
+    organization = await store.organization(OrganizationId(organization_id))
+    worker = Worker(organization, name)
+    for number in range(int(rounds)):
+        await worker.act(number)
+        os.write(sys.stdout.fileno(), f"{name} {number}\n".encode())
+    await store.close()
+
+
+class Worker:
+    """One process's share of the work."""
+
+    def __init__(self, organization: OrganizationStore, name: str) -> None:
+        self._organization = organization
+        self._name = name
+        self._chance = random.Random(name)  # noqa: S311 - no secrets
+        self._mine: list[ConversationId] = []
+
+    async def act(self, number: int) -> None:
+        """Do one thing."""
+        chance = self._chance.random()
+        if chance < 0.1:
+            await self._reindex()
+        elif chance < 0.15:
+            await self._organization.train_dictionary()
+        elif chance < 0.3 and self._mine:
+            conversation_id = self._mine.pop(self._chance.randrange(len(self._mine)))
+            await self._organization.delete_conversation(conversation_id, actor=ACTOR)
+        elif chance < 0.5 or not self._mine:
+            await self._append(await self._begin(), number)
+        elif chance < 0.7:
+            await self._append(await self._any(), number)
+        else:
+            await self._append(self._chance.choice(self._mine), number)
+
+    async def _begin(self) -> ConversationId:
+        draft = ConversationDraft(title=self._name)
+        conversation_id = await self._organization.create_conversation(draft, actor=ACTOR)
+        self._mine.append(conversation_id)
+        return conversation_id
+
+    async def _any(self) -> ConversationId:
+        """Return some conversation, most likely of another process."""
+        page = await self._organization.list_conversations(ConversationQuery(limit=100))
+        return self._chance.choice(page.conversations).id
+
+    async def _append(self, conversation_id: ConversationId, number: int) -> None:
+        word = f"{self._name}number{number}"
+        count = self._chance.randrange(1, 7)
+        drafts = tuple(
+            MessageDraft(role="user", content=f"{word} part {part} " + "and more text " * 30)
+            for part in range(count)
+        )
+        request = AppendRequest(messages=drafts, conversation_id=conversation_id)
+        try:
+            receipt = await self._organization.append_messages(request, actor=ACTOR, quota=Quota())
+            await self._check(conversation_id, receipt.first_sequence, word, count)
+        except NotFoundError:
+            # Another process has deleted its conversation.
+            if conversation_id in self._mine:
+                raise
+
+    async def _check(
+        self, conversation_id: ConversationId, sequence: int, word: str, count: int
+    ) -> None:
+        query = MessageQuery(conversation_id=conversation_id, around_sequence=sequence)
+        page = await self._organization.get_conversation(query)
+        terms = query_terms(word)
+        filters = SearchFilters(conversation_id=conversation_id)
+        found = await self._organization.search_words(terms, filters=filters, limit=50)
+        hits = sum(candidate.share_message > 0 for candidate in found.candidates)
+        if sum(message.content.startswith(f"{word} ") for message in page.messages) != count:
+            raise AssertionError(f"{word} is not where it was stored")
+        if hits != count:
+            raise AssertionError(f"{word} is found {hits} times and not {count}")
+
+    async def _reindex(self) -> None:
+        try:
+            await self._organization.reindex()
+        except ConflictError:
+            return  # another process began anew
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
