@@ -35,9 +35,10 @@ async def read_lines(descriptor: int, *, bytes_max: int) -> AsyncIterator[bytes 
 
     def pump() -> None:
         with suppress(RuntimeError):  # the loop is closed, so nobody waits for lines any more
-            for line in _split_lines(descriptor, bytes_max):
-                slots.acquire()
-                loop.call_soon_threadsafe(lines.put_nowait, line)
+            with suppress(OSError):  # a terminal that went away is an end of input too
+                for line in _split_lines(descriptor, bytes_max):
+                    slots.acquire()
+                    loop.call_soon_threadsafe(lines.put_nowait, line)
             loop.call_soon_threadsafe(lines.put_nowait, None)
 
     threading.Thread(target=pump, name="stdin", daemon=True).start()

@@ -12,6 +12,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
 from typing import Any, cast
 
 import httpx
@@ -46,22 +47,24 @@ async def relay_stdio(
     url: str, *, api_key: str | None, toolsets: tuple[str, ...] | None = None
 ) -> None:
     """Relay until the input ends; every request gets an answer, if only that the server failed."""
-    writer = LineWriter(claim_stdout())
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
         **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
     }
     parameters = {"toolsets": ",".join(toolsets)} if toolsets else {}
-    async with httpx.AsyncClient(headers=headers, params=parameters, timeout=TIMEOUT) as client:
-        relay = Relay(client, url.rstrip("/") + "/mcp", writer)
-        async with asyncio.TaskGroup() as tasks:
+    writer = LineWriter(claim_stdout())
+    with closing(writer):
+        async with (
+            httpx.AsyncClient(headers=headers, params=parameters, timeout=TIMEOUT) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
+            relay = Relay(client, url.rstrip("/") + "/mcp", writer)
             slots = asyncio.Semaphore(REQUESTS_MAX)
             async for line in read_lines(STDIN, bytes_max=limits.BODY_BYTES_MAX):
                 await slots.acquire()
                 task = tasks.create_task(relay.pass_on(line))
                 task.add_done_callback(lambda _task: slots.release())
-    writer.close()
 
 
 class Relay:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import anyio
 import mcp_types as types
@@ -36,15 +36,14 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 
 async def serve_stdio(service: Service, *, toolsets: tuple[str, ...]) -> None:
     """Serve the local organisation until the input ends or the process is told to terminate."""
-    wire = Wire(LineWriter(claim_stdout()))
     caller = Caller(await service.access.local_principal(), toolsets)
     server = build_server(service, lambda _request: caller)
-    with anyio.CancelScope() as scope, _on_terminate(scope.cancel):
+    wire = Wire(LineWriter(claim_stdout()))
+    with closing(wire), anyio.CancelScope() as scope, _on_terminate(scope.cancel):
         async with anyio.create_task_group() as tasks, wire.streams() as streams:
             tasks.start_soon(service.background.run, service.access.record_use)
             await server.run(*streams, server.create_initialization_options())
             tasks.cancel_scope.cancel()
-    wire.close()
 
 
 class Wire:
@@ -111,11 +110,14 @@ class Wire:
 
     def _send(self, message: types.JSONRPCMessage) -> None:
         self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-        if (
-            isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
-            and message.id is not None
-        ):
-            self._settle(message.id)
+        match message:
+            case (
+                types.JSONRPCResponse(id=answered)
+                | types.JSONRPCError(id=str() | int() as answered)
+            ):
+                self._settle(answered)
+            case _:
+                pass
 
     def _settle(self, request_id: types.RequestId) -> None:
         self._waiting.discard(request_id)
