@@ -39,7 +39,9 @@ class Settings(BaseModel):
     ] = None
     allowed_hosts: Annotated[
         tuple[str, ...],
-        Field(description="Host names, comma-separated, accepted beside loopback ones."),
+        Field(
+            description="Host names, comma-separated, accepted beside loopback ones; * is every name."
+        ),
     ] = ()
     rate_limit: Annotated[
         float, Field(ge=0, description="Requests a second for each key; 0 is without limit.")

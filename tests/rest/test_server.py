@@ -213,6 +213,7 @@ async def test_a_started_server_serves_its_first_key_and_stops_when_told(
         with anyio.fail_after(20):
             _, log = await process.communicate()
 
+    assert process.returncode == 0
     assert len(found.json()["results"]) == 1
     records = [json.loads(line) for line in log.decode().splitlines()]
     assert {record["level"] for record in records} <= {"debug", "info"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
 from contextlib import suppress
+from types import FrameType
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -55,6 +57,8 @@ def listen(settings: Settings) -> socket.socket:
 
 def run(settings: Settings, listener: socket.socket | None = None) -> None:
     """Serve until interrupted or told to stop; running requests are finished first."""
+    # uvicorn stops gracefully and then raises the signal again; being told to stop is no failure.
+    signal.signal(signal.SIGTERM, _exit)
     listener = listener or listen(settings)
     with listener, suppress(KeyboardInterrupt):
         if settings.workers > 1:
@@ -63,6 +67,10 @@ def run(settings: Settings, listener: socket.socket | None = None) -> None:
             Multiprocess(_configuration(settings), sockets=[listener]).run()
         else:
             uvicorn.Server(_configuration(settings)).run(sockets=[listener])
+
+
+def _exit(_: int, __: FrameType | None) -> None:
+    raise SystemExit(0)
 
 
 def _configuration(settings: Settings) -> uvicorn.Config:

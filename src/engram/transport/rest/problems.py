@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NotRequired
+from typing import Any, NotRequired, cast
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -80,14 +80,14 @@ class Problem:
 
     def view(self) -> ProblemView:
         """Return what the client reads."""
-        return {
+        view: ProblemView = {
             "type": f"urn:engram:problem:{self.code}",
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
             "code": self.code,
-            **self.facts,
-        }  # type: ignore[typeddict-item]
+        }
+        return cast("ProblemView", {**view, **self.facts})
 
 
 class HttpError(Exception):

@@ -8,10 +8,9 @@ is read once, so that a request costs one parse, one call and one serialisation.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 from fastapi.routing import APIRoute
-from pydantic.fields import FieldInfo
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
@@ -41,8 +40,9 @@ class JsonRoute(APIRoute):
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
-        self._body = _model_of(self.dependant.body_params)
-        self._query = _model_of(self.dependant.query_params)
+        models = get_type_hints(endpoint)
+        self._body: type[requests.Request] | None = models.get("body")
+        self._query: type[requests.Request] | None = models.get("query")
         self._is_body_optional = self._body is not None and all(
             not info.is_required() for info in self._body.model_fields.values()
         )
@@ -79,11 +79,3 @@ class JsonRoute(APIRoute):
 
 def _json_headers(length: int) -> list[tuple[bytes, bytes]]:
     return [(b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
-
-
-def _model_of(fields: list[Any]) -> type[requests.Request] | None:
-    """Return the one model among the fields FastAPI found, or None."""
-    for field in fields:
-        info: FieldInfo = field.field_info
-        return cast("type[requests.Request]", info.annotation)
-    return None
