@@ -41,11 +41,11 @@ MENDED = {
     "an unindexed message": (
         "words",
         """INSERT INTO message_words (message_words, rowid, words)
-        VALUES ('delete', (2 << 24) + 1, 'pear')""",
+        VALUES ('delete', (2 << 12) + 1, 'pear')""",
     ),
     "a message indexed that is none": (
         "words",
-        "INSERT INTO message_words (rowid, words) VALUES ((2 << 24) + 9, 'pear')",
+        "INSERT INTO message_words (rowid, words) VALUES ((2 << 12) + 9, 'pear')",
     ),
     "a message indexed that is before all": (
         "words",
@@ -53,7 +53,7 @@ MENDED = {
     ),
     "a window indexed that is none": (
         "words",
-        "INSERT INTO window_words (rowid, words) VALUES (9 << 24, 'pear')",
+        "INSERT INTO window_words (rowid, words) VALUES (9 << 12, 'pear')",
     ),
     "no words of messages": (
         "words",
@@ -64,7 +64,7 @@ MENDED = {
         "INSERT INTO window_words (window_words) VALUES ('delete-all')",
     ),
     "a size in the word index": ("words", "UPDATE message_words_docsize SET sz = x'63'"),
-    "a row without words": ("words", "DELETE FROM message_words_docsize WHERE id = (2 << 24) + 1"),
+    "a row without words": ("words", "DELETE FROM message_words_docsize WHERE id = (2 << 12) + 1"),
     "the totals of a word index": (
         "words",
         "UPDATE window_words_data SET block = x'01' WHERE id = 1",

@@ -15,7 +15,7 @@ from engram import limits
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.keys import conversation_of, position_of
+from engram.storage.sqlite.keys import conversation_of, key_of_word_row, position_of
 from engram.text.analyse import message_words, window_words
 from engram.text.windows import windows_of
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
@@ -58,14 +58,14 @@ def read_indexed(
         for table in ("message", "window"):
             found: dict[int, list[str]] = {
                 position_of(key): []
-                for (key,) in connection.execute(f"SELECT id FROM {table}_words_docsize")  # noqa: S608 - fixed names
-                if conversation_of(key) == number
+                for (row,) in connection.execute(f"SELECT id FROM {table}_words_docsize")  # noqa: S608 - fixed names
+                if conversation_of(key := key_of_word_row(row)) == number
             }
             places = connection.execute(
                 f"SELECT doc, term FROM {table}_word_places ORDER BY doc, offset"  # noqa: S608 - fixed names
             )
-            for key, term in places:
-                if conversation_of(key) == number:
+            for row, term in places:
+                if conversation_of(key := key_of_word_row(row)) == number:
                     found[position_of(key)].append(term)
             words.append(found)
     return Indexed(chunks, *words)

@@ -11,6 +11,11 @@ from engram.model.ids import ConversationKey, MessageKey
 SEQUENCE_BITS = 24
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
+_BLOCK_BITS = 12
+_BLOCK_MASK = (1 << _BLOCK_BITS) - 1
+_CONVERSATION_BITS = 34
+_CONVERSATION_MASK = (1 << _CONVERSATION_BITS) - 1
+
 
 def message_key(conversation: int, sequence: int) -> MessageKey:
     """Return the row id of a message."""
@@ -30,3 +35,22 @@ def conversation_of(key: int) -> ConversationKey:
 def position_of(key: int) -> int:
     """Return the sequence of a message's row id, or the number of a window's."""
     return key & _SEQUENCE_MASK
+
+
+def word_row(key: int) -> int:
+    """Return the row id in a word index of the message or window with that key.
+
+    FTS5 stores what lies between the row ids of a word, so the first 4,096 positions of all
+    conversations come side by side: measured 14 to 19 % less index for conversations of 100 and
+    of 20 messages, and the same for one of 10,000. `words.sql` says this as SQL.
+    """
+    block = position_of(key) >> _BLOCK_BITS
+    row = block << _CONVERSATION_BITS | conversation_of(key)
+    return row << _BLOCK_BITS | key & _BLOCK_MASK
+
+
+def key_of_word_row(row: int) -> int:
+    """Return the key of the message or window in that row of a word index."""
+    conversation = row >> _BLOCK_BITS & _CONVERSATION_MASK
+    block = row >> (_BLOCK_BITS + _CONVERSATION_BITS)
+    return conversation << SEQUENCE_BITS | block << _BLOCK_BITS | row & _BLOCK_MASK

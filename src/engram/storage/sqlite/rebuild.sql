@@ -1,14 +1,20 @@
+-- Row ids are `word_row` of the keys of messages and windows (`keys.py`).
+
 -- index_next_message --
-INSERT INTO message_words_next (rowid, words) VALUES (?, ?);
+INSERT INTO message_words_next (rowid, words)
+VALUES (((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- index_next_window --
-INSERT INTO window_words_next (rowid, words) VALUES (?, ?);
+INSERT INTO window_words_next (rowid, words)
+VALUES (((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- unindex_next_message --
-INSERT INTO message_words_next (message_words_next, rowid, words) VALUES ('delete', ?, ?);
+INSERT INTO message_words_next (message_words_next, rowid, words)
+VALUES ('delete', ((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- unindex_next_window --
-INSERT INTO window_words_next (window_words_next, rowid, words) VALUES ('delete', ?, ?);
+INSERT INTO window_words_next (window_words_next, rowid, words)
+VALUES ('delete', ((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- begin_rebuild --
 UPDATE upkeep

@@ -72,12 +72,19 @@ SELECT number, id, message_count FROM conversation
 WHERE organization_id = :organization_id
 ORDER BY number;
 
--- message_sizes --
--- Returns row id and number of words, as a varint, of every row of the message index.
-SELECT id, sz FROM message_words_docsize ORDER BY id;
+-- message_size --
+-- Returns the number of words, as a varint, of a row of the message index.
+SELECT sz FROM message_words_docsize WHERE id = ?;
 
--- window_sizes --
-SELECT id, sz FROM window_words_docsize ORDER BY id;
+-- window_size --
+SELECT sz FROM window_words_docsize WHERE id = ?;
+
+-- message_rows --
+-- Returns how many rows the message index has.
+SELECT count(*) FROM message_words_docsize;
+
+-- window_rows --
+SELECT count(*) FROM window_words_docsize;
 
 -- message_places --
 -- Returns word, row and place of every word in the message index.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
+from engram.storage.sqlite.keys import word_row
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.varints import read_varints
@@ -33,54 +34,49 @@ def check_words(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[str]
 
 
 class _IndexCheck:
-    """One word index, compared with the rows it should hold, which come in order of their ids."""
+    """One word index, compared with the rows it should hold."""
 
     def __init__(self, connection: sqlite3.Connection, kind: Literal["message", "window"]) -> None:
         self._connection = connection
         self._kind = kind
-        self._sizes = connection.execute(_SQL[f"{kind}_sizes"])
-        self._present = self._sizes.fetchone()
-        self._rows = self._words = self._sum = 0
-        self._missing = self._extra = self._wrong = 0
+        self._rows = self._words = self._sum = self._missing = self._wrong = 0
 
     def expect(self, rows: Sequence[Row]) -> None:
-        """Take the next rows that should be there."""
+        """Take rows that should be there."""
         for key, text in rows:
             words = [word for word in text.split(" ") if word]
-            self._compare_size(key, len(words))
+            row = word_row(key)
+            self._compare_size(row, len(words))
             self._rows += 1
             self._words += len(words)
-            self._sum += sum(hash((word, key, place)) for place, word in enumerate(words))
+            self._sum += sum(hash((word, row, place)) for place, word in enumerate(words))
 
     def faults(self) -> Iterator[str]:
         """Yield what was found, once all rows have been expected."""
-        self._skip_extra(before=None)
+        (present,) = self._ask("rows")
         for count, what in (
             (self._missing, "are missing from"),
-            (self._extra, "should not be in"),
+            (present - self._rows + self._missing, "should not be in"),
             (self._wrong, "have another number of words in"),
         ):
             if count:
                 yield f"{count} {self._kind}s {what} the word index"
-        block = self._connection.execute(_SQL[f"{self._kind}_totals"]).fetchone()
+        block = self._ask("totals")
         totals = read_varints(block[0]) if block else []
         if totals != [self._rows, self._words] and (totals or self._rows):
             yield f"the word index of {self._kind}s miscounts its rows or words"
         if self._sum & _MASK != self._stored_sum() & _MASK:
             yield f"the word index of {self._kind}s holds other words than the {self._kind}s"
 
+    def _compare_size(self, row: int, size: int) -> None:
+        found = self._ask("size", row)
+        if found is None:
+            self._missing += 1
+        else:
+            self._wrong += read_varints(found[0]) != [size]
+
     def _stored_sum(self) -> int:
         return sum(map(hash, self._connection.execute(_SQL[f"{self._kind}_places"])))
 
-    def _compare_size(self, key: int, size: int) -> None:
-        self._skip_extra(before=key)
-        if self._present is None or self._present[0] != key:
-            self._missing += 1
-            return
-        self._wrong += read_varints(self._present[1]) != [size]
-        self._present = self._sizes.fetchone()
-
-    def _skip_extra(self, *, before: int | None) -> None:
-        while self._present is not None and (before is None or self._present[0] < before):
-            self._extra += 1
-            self._present = self._sizes.fetchone()
+    def _ask(self, name: str, *values: int) -> Any:
+        return self._connection.execute(_SQL[f"{self._kind}_{name}"], values).fetchone()

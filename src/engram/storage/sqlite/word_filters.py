@@ -12,7 +12,6 @@ from engram.clock import to_microseconds
 from engram.errors import NotFoundError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.search import SearchFilters
-from engram.storage.sqlite.keys import window_key
 from engram.storage.sqlite.queries import load_queries
 
 Table = Literal["message_words", "window_words"]
@@ -49,12 +48,12 @@ def conditions_of(
     if place:
         place = _SQL["is_in_conversations"].replace("/*conditions*/", place)
     if filters.conversation_id is not None:
-        values |= _bounds(connection, filters.conversation_id, organization_id)
+        values["number"] = _number_of(connection, filters.conversation_id, organization_id)
         place = f"{_SQL['is_in_conversation']} {place}"
     such = _joined(_OF_MESSAGES, values)
-    in_index = place.replace("/*key*/", "rowid")
+    in_index = place.replace("/*number*/", _SQL["row_number"])
     return Conditions(
-        message=f"{place.replace('/*key*/', 'key')} {such}",
+        message=f"{place.replace('/*number*/', _SQL['message_number'])} {such}",
         message_words=f"{in_index} {_within('is_such_message', such)}",
         window_words=f"{in_index} {_within('holds_such_message', such)}",
         values={
@@ -86,12 +85,9 @@ def _within(name: str, such: str) -> str:
     return _SQL[name].replace("/*conditions*/", such) if such else ""
 
 
-def _bounds(
-    connection: sqlite3.Connection, conversation_id: str, organization_id: int
-) -> dict[str, int]:
-    """Return the first and last row id that a conversation's messages and windows may have."""
+def _number_of(connection: sqlite3.Connection, conversation_id: str, organization_id: int) -> int:
     asked = {"organization_id": organization_id, "id": conversation_id}
     row = connection.execute(_SQL["find_conversation"], asked).fetchone()
     if row is None:
         raise NotFoundError("conversation", conversation_id)
-    return {"first": window_key(row[0], 0), "last": window_key(row[0] + 1, 0) - 1}
+    return row[0]

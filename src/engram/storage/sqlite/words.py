@@ -11,7 +11,7 @@ token there, and so are the three that the analyser uses):
         words, content = '', tokenize = "ascii tokenchars '_+#'"
     );
 
-Their row ids are those of `engram.storage.sqlite.keys`. A contentless row is removed by the very
+Their rows go by the keys of `engram.storage.sqlite.keys`. A contentless row is removed by the very
 words it was indexed with; any others would leave the index damaged.
 """
 

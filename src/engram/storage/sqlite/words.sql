@@ -1,17 +1,22 @@
 -- Statements of one leg speak of `message_words`; the window leg puts its own table's name there.
+-- Outside this file rows go by their keys; row ids are `word_row` of these (`keys.py`).
 
 -- index_message --
-INSERT INTO message_words (rowid, words) VALUES (?, ?);
+INSERT INTO message_words (rowid, words)
+VALUES (((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- unindex_message --
 -- A contentless row is removed by the very words it was indexed with.
-INSERT INTO message_words (message_words, rowid, words) VALUES ('delete', ?, ?);
+INSERT INTO message_words (message_words, rowid, words)
+VALUES ('delete', ((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- index_window --
-INSERT INTO window_words (rowid, words) VALUES (?, ?);
+INSERT INTO window_words (rowid, words)
+VALUES (((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- unindex_window --
-INSERT INTO window_words (window_words, rowid, words) VALUES ('delete', ?, ?);
+INSERT INTO window_words (window_words, rowid, words)
+VALUES ('delete', ((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
 -- statistics --
 -- Returns FTS5's record of its rows and words: varints, the number of rows first.
@@ -22,22 +27,28 @@ SELECT block FROM message_words_data WHERE id = 1;
 SELECT count(*) FROM message_words WHERE message_words MATCH :match /*conditions*/;
 
 -- all_matches --
--- Returns every matching row id under the conditions, and minus what FTS5 scores it.
-SELECT rowid, -bm25(message_words) FROM message_words
+-- Returns the key of every matching row under the conditions, and minus what FTS5 scores it.
+SELECT ((rowid >> 12 & 0x3FFFFFFFF) << 24) + (rowid >> 46 << 12) + (rowid & 4095), -bm25(message_words)
+FROM message_words
 WHERE message_words MATCH :match /*conditions*/;
 
 -- best_matches --
 -- Returns the same of the rows that FTS5 ranks first.
-SELECT rowid, -bm25(message_words) AS score FROM message_words
+SELECT ((rowid >> 12 & 0x3FFFFFFFF) << 24) + (rowid >> 46 << 12) + (rowid & 4095) AS key,
+    -bm25(message_words) AS score
+FROM message_words
 WHERE message_words MATCH :match /*conditions*/
-ORDER BY score DESC, rowid
+ORDER BY score DESC, key
 LIMIT :limit;
 
 -- matches_among --
--- Returns what `all_matches` does, of the row ids of a JSON list. The plus keeps SQLite from asking
+-- Returns what `all_matches` does, of the keys of a JSON list. The plus keeps SQLite from asking
 -- FTS5 for each of them anew; passing over a row costs a tenth of scoring it.
-SELECT rowid, -bm25(message_words) FROM message_words
-WHERE message_words MATCH :match AND +rowid IN (SELECT value FROM json_each(:keys))
+SELECT ((rowid >> 12 & 0x3FFFFFFFF) << 24) + (rowid >> 46 << 12) + (rowid & 4095), -bm25(message_words)
+FROM message_words
+WHERE message_words MATCH :match AND +rowid IN
+    (SELECT ((value >> 12 & 4095) << 46) + (value >> 24 << 12) + (value & 4095)
+     FROM json_each(:keys))
     /*conditions*/;
 
 -- lengths --
@@ -49,13 +60,19 @@ WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each
 -- find_conversation --
 SELECT number FROM conversation WHERE organization_id = :organization_id AND id = :id;
 
+-- message_number --
+-- The conversation of a message.
+key >> 24
+
+-- row_number --
+-- The conversation of a row of a word index.
+(rowid >> 12 & 0x3FFFFFFFF)
+
 -- is_in_conversation --
--- A condition on the row ids of messages or windows.
-AND /*key*/ BETWEEN :first AND :last
+AND /*number*/ = :number
 
 -- is_in_conversations --
--- A condition on the row ids of messages or windows.
-AND /*key*/ >> 24 IN
+AND /*number*/ IN
     (SELECT number FROM conversation
      WHERE organization_id = :organization_id /*conditions*/)
 
@@ -84,7 +101,10 @@ AND coalesce(occurred_at, created_at) < :before
 -- A condition on the rows of the messages' word index.
 AND EXISTS
     (SELECT 1 FROM message
-     WHERE organization_id = :organization_id AND key = message_words.rowid /*conditions*/)
+     WHERE organization_id = :organization_id
+         AND key = ((message_words.rowid >> 12 & 0x3FFFFFFFF) << 24)
+             + (message_words.rowid >> 46 << 12) + (message_words.rowid & 4095)
+         /*conditions*/)
 
 -- holds_such_message --
 -- A condition on the rows of the windows' word index: one of the window's messages will do.
@@ -92,7 +112,9 @@ AND EXISTS
     (SELECT 1 FROM message
      WHERE organization_id = :organization_id
          AND key BETWEEN
-             (window_words.rowid >> 24 << 24) + (window_words.rowid & 0xFFFFFF) * :stride + 1
-             AND (window_words.rowid >> 24 << 24)
-                 + (window_words.rowid & 0xFFFFFF) * :stride + :length
+             ((window_words.rowid >> 12 & 0x3FFFFFFFF) << 24)
+                 + ((window_words.rowid >> 46 << 12) + (window_words.rowid & 4095)) * :stride + 1
+             AND ((window_words.rowid >> 12 & 0x3FFFFFFFF) << 24)
+                 + ((window_words.rowid >> 46 << 12) + (window_words.rowid & 4095)) * :stride
+                 + :length
          /*conditions*/)
