@@ -29,6 +29,17 @@ from engram.wiring import open_service
 
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
 
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": HANDSHAKE,
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
 TransportName = Literal[
     "http", "http-handshake", "sse", "stdio", "stdio-handshake", "relay", "relay-handshake"
 ]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.mcp.connecting import INITIALIZE, engram_environment
 
 REPORT = "import json, sys; print(json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
 
@@ -22,18 +26,41 @@ def loaded_by(module: str) -> set[str]:
     return set(json.loads(ended.stdout))
 
 
+def loaded_by_engram_mcp(tmp_path: Path, **settings: str) -> set[str]:
+    """Return the top-level modules that `engram mcp` imports to answer `initialize` and end."""
+    ended = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "engram", "mcp"],
+        input=json.dumps(INITIALIZE).encode() + b"\n",
+        env=engram_environment({"HOME": str(tmp_path), **settings}),
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    assert json.loads(ended.stdout)["id"] == INITIALIZE["id"]
+    imports = re.findall(rb"^import time:.*\|\s*([\w.]+)$", ended.stderr, re.MULTILINE)
+    return {name.decode().partition(".")[0] for name in imports}
+
+
+def test_engram_mcp_loads_no_more_than_it_serves(tmp_path: Path) -> None:
+    loaded = loaded_by_engram_mcp(tmp_path)
+
+    # uvicorn and httpx2 are loaded by the SDK itself.
+    assert {"mcp", "sqlite3"} <= loaded
+    assert not loaded & {"fastapi", "httpx", "onnxruntime", "prometheus_client", "rich", "typer"}
+
+
+def test_engram_mcp_as_a_relay_loads_no_sdk_and_no_store(tmp_path: Path) -> None:
+    loaded = loaded_by_engram_mcp(tmp_path, URL="http://127.0.0.1:9")
+
+    assert "httpx" in loaded
+    assert not loaded & {"mcp", "mcp_types", "sqlite3", "starlette", "fastapi", "typer"}
+
+
 def test_the_relay_needs_neither_the_sdk_nor_the_store() -> None:
     loaded = loaded_by("engram.transport.mcp.relay")
 
     assert "httpx" in loaded
     assert not loaded & {"mcp", "mcp_types", "pydantic", "starlette", "sqlite3", "fastapi"}
-
-
-def test_stdio_needs_no_web_framework_and_no_http_client() -> None:
-    loaded = loaded_by("engram.transport.mcp.stdio")
-
-    assert "mcp" in loaded
-    assert not loaded & {"fastapi", "httpx", "rich", "typer", "prometheus_client", "onnxruntime"}
 
 
 @pytest.mark.parametrize("module", ["engram.transport.mcp", "engram.transport.mcp.lines"])

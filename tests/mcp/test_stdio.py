@@ -12,18 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.connecting import HANDSHAKE, engram_environment
+from tests.mcp.connecting import INITIALIZE, engram_environment
 
-INITIALIZE: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": HANDSHAKE,
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
-}
 TIMEOUT_S = 30
 
 

@@ -11,8 +11,11 @@ from typing import Any
 from engram.clock import format_time
 from engram.settings import Settings
 
-QUIET = ("asyncio", "mcp", "sse_starlette", "uvicorn")
+QUIET = ("asyncio", "uvicorn")
 """Libraries whose progress only those who debug care about."""
+
+INDISCREET = ("mcp", "sse_starlette")
+"""Libraries that at level debug log what clients send, word for word."""
 
 PLAIN_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -46,11 +49,13 @@ def log_config(settings: Settings) -> dict[str, Any]:
     # The server's own chatter about processes and connections is for those who debug; its access
     # log stays off for good, because it would hold queries. Ours is at level debug without them.
     third_party = level if settings.log in {"debug", "error"} else "WARNING"
+    quiet = {name: {"level": third_party} for name in QUIET}
+    discreet = {name: {"level": third_party.replace("DEBUG", "INFO")} for name in INDISCREET}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": formatter},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"level": level, "handlers": ["stderr"]},
-        "loggers": {name: {"level": third_party} for name in QUIET},
+        "loggers": {**quiet, **discreet},
     }
