@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 from engram import limits
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
+from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.keys import conversation_of, key_of_word_row, position_of
+from engram.storage.sqlite.keys import (
+    BLOCK_BITS,
+    conversation_of,
+    key_of_word_row,
+    position_of,
+)
 from engram.text.analyse import message_words, window_words
 from engram.text.windows import windows_of
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
@@ -144,3 +150,24 @@ async def test_processes_that_append_long_messages_at_once_agree(
 
     assert (await organization.counters()).messages == 10
     assert await findings(organization) == []
+
+
+async def test_a_conversation_longer_than_a_block_of_rows_is_found_whole(
+    organization: OrganizationStore,
+) -> None:
+    long, short = await begin(organization), await begin(organization, "apple")
+    while (await organization.counters()).messages <= 2**BLOCK_BITS + 1:
+        await append(organization, *["apple"] * 200, to=long)
+    last = (await organization.counters()).messages - 1
+
+    for conversation_id, count in ((long, last), (short, 1)):
+        found = await organization.search_words(
+            ["appl"], filters=SearchFilters(conversation_id=conversation_id), limit=2 * last
+        )
+        assert found.total == len(found.candidates) == count
+        assert {one.sequence for one in found.candidates} == set(range(1, count + 1))
+        assert all(one.share_message > 0 and one.share_window > 0 for one in found.candidates)
+
+    assert await findings(organization) == []
+    await organization.delete_conversation(long, actor=ACTOR)
+    assert (await organization.coverage()).messages_indexed == 1

@@ -12,6 +12,7 @@ from engram.clock import to_microseconds
 from engram.errors import NotFoundError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.search import SearchFilters
+from engram.storage.sqlite.keys import BLOCK_MASK, message_key, word_row
 from engram.storage.sqlite.queries import load_queries
 
 Table = Literal["message_words", "window_words"]
@@ -47,15 +48,17 @@ def conditions_of(
     place = _joined(_OF_CONVERSATIONS, values)
     if place:
         place = _SQL["is_in_conversations"].replace("/*conditions*/", place)
+    of_message = place.replace("/*number*/", _SQL["message_number"])
+    of_row = place.replace("/*number*/", _SQL["row_number"])
     if filters.conversation_id is not None:
-        values["number"] = _number_of(connection, filters.conversation_id, organization_id)
-        place = f"{_SQL['is_in_conversation']} {place}"
+        values |= _bounds(connection, filters.conversation_id, organization_id)
+        of_message = f"{_SQL['is_in_conversation']} {of_message}"
+        of_row = f"{_SQL['is_row_in_conversation']} {of_row}"
     such = _joined(_OF_MESSAGES, values)
-    in_index = place.replace("/*number*/", _SQL["row_number"])
     return Conditions(
-        message=f"{place.replace('/*number*/', _SQL['message_number'])} {such}",
-        message_words=f"{in_index} {_within('is_such_message', such)}",
-        window_words=f"{in_index} {_within('holds_such_message', such)}",
+        message=f"{of_message} {such}",
+        message_words=f"{of_row} {_within('is_such_message', such)}",
+        window_words=f"{of_row} {_within('holds_such_message', such)}",
         values={
             **values,
             "organization_id": organization_id,
@@ -85,9 +88,18 @@ def _within(name: str, such: str) -> str:
     return _SQL[name].replace("/*conditions*/", such) if such else ""
 
 
-def _number_of(connection: sqlite3.Connection, conversation_id: str, organization_id: int) -> int:
+def _bounds(
+    connection: sqlite3.Connection, conversation_id: str, organization_id: int
+) -> dict[str, int]:
+    """Return a conversation's number, and the rows between which its messages and windows are."""
     asked = {"organization_id": organization_id, "id": conversation_id}
     row = connection.execute(_SQL["find_conversation"], asked).fetchone()
     if row is None:
         raise NotFoundError("conversation", conversation_id)
-    return row[0]
+    number, message_count = row
+    return {
+        "number": number,
+        "first": word_row(message_key(number, 0)),
+        # Not the last message's own row: a block earlier the places go further.
+        "last": word_row(message_key(number, message_count | BLOCK_MASK)),
+    }

@@ -58,7 +58,9 @@ WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each
     /*conditions*/;
 
 -- find_conversation --
-SELECT number FROM conversation WHERE organization_id = :organization_id AND id = :id;
+-- Returns number and message_count.
+SELECT number, message_count FROM conversation
+WHERE organization_id = :organization_id AND id = :id;
 
 -- message_number --
 -- The conversation of a message.
@@ -69,7 +71,11 @@ key >> 24
 (rowid >> 12 & 0x3FFFFFFFF)
 
 -- is_in_conversation --
-AND /*number*/ = :number
+AND key >> 24 = :number
+
+-- is_row_in_conversation --
+-- FTS5 skips what lies outside the range; inside it are other conversations if this one is long.
+AND rowid BETWEEN :first AND :last AND (rowid >> 12 & 0x3FFFFFFFF) = :number
 
 -- is_in_conversations --
 AND /*number*/ IN
