@@ -7,6 +7,8 @@ from datetime import timedelta
 import httpx
 import pytest
 from dirty_equals import IsPartialDict, IsStr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.fakes import FakeClock
 from tests.rest.calls import append, new_conversation, refusal, stored
@@ -74,6 +76,27 @@ async def test_every_field_of_a_message_is_kept(api: httpx.AsyncClient) -> None:
     await api.post(f"{path}/messages", json={"messages": [message]})
 
     assert (await api.get(path)).json()["messages"] == [IsPartialDict(message)]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3),
+    max_leaves=10,
+)  # fmt: skip
+
+
+@given(content=st.text(), metadata=st.dictionaries(st.text(), json_values, max_size=3))
+async def test_any_text_and_any_metadata_come_back_as_they_were(
+    api: httpx.AsyncClient, content: str, metadata: dict[str, object]
+) -> None:
+    path = f"/api/v1/conversations/{await new_conversation(api, metadata=metadata)}"
+    message = {"role": "user", "content": content, "metadata": metadata}
+
+    await api.post(f"{path}/messages", json={"messages": [message]})
+
+    read = (await api.get(path)).json()
+    assert read["conversation"]["metadata"] == metadata
+    assert read["messages"] == [IsPartialDict(message)]
 
 
 async def test_a_page_says_where_the_next_begins(api: httpx.AsyncClient) -> None:

@@ -72,10 +72,18 @@ async def test_a_star_allows_every_name(settings: Settings) -> None:
     assert (await answer_to(open_to_all, Host="anything.example")).status_code == 200
 
 
-@pytest.mark.parametrize(("host", "status"), [("192.0.2.7", 200), ("0.0.0.0", 421)])  # noqa: S104
+@pytest.mark.parametrize(
+    ("bound", "host", "status"),
+    [
+        ("192.0.2.7", "192.0.2.7:8788", 200),
+        ("2001:DB8::7", "[2001:db8::7]:8788", 200),
+        ("0.0.0.0", "0.0.0.0:8788", 421),  # noqa: S104 - compared, not bound
+        ("::", "[::]:8788", 421),
+    ],
+)
 async def test_the_bound_address_is_a_name_of_the_server_unless_it_is_all_of_them(
-    settings: Settings, host: str, status: int
+    settings: Settings, bound: str, host: str, status: int
 ) -> None:
-    bound = settings.model_copy(update={"host": host})
+    on_address = settings.model_copy(update={"host": bound})
 
-    assert (await answer_to(bound, Host=f"{host}:8788")).status_code == status
+    assert (await answer_to(on_address, Host=host)).status_code == status

@@ -44,8 +44,10 @@ def is_loopback(host: str | None) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Return the name in `name`, `name:port`, `[address]` or `[address]:port`."""
+    """Return the name in `name`, `name:port`, `[address]`, `[address]:port` or a bare address."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
+    if host.count(":") > 1:
+        return host.lower()
     name, _, port = host.rpartition(":")
     return (name if port.isdigit() else host).lower()
