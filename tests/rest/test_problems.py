@@ -85,6 +85,7 @@ async def test_an_unexpected_error_is_logged_and_not_shown(
     assert refusal(answer) == (500, "internal_error", None)
     assert "hunter2" not in answer.text
     assert "hunter2" in caplog.text
+    assert answer.headers["x-request-id"] in caplog.text
     assert "private" not in caplog.text
 
 

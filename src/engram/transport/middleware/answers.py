@@ -9,11 +9,10 @@ from time import perf_counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.clock import random_text
-from engram.transport.rest.headers import ANSWER_HEADERS
+from engram.transport.rest.headers import ANSWER_HEADERS, REQUEST_ID
 
 logger = logging.getLogger("engram.access")
 
-REQUEST_ID = b"x-request-id"
 PREFIX_LENGTH = 12
 
 

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.errors import EngramError
+from engram.transport.rest.headers import request_id
 from engram.transport.rest.problems import (
     INTERNAL_ERROR,
     HttpError,
@@ -63,5 +64,10 @@ def _log(exc: Exception, problem: Problem, scope: Scope) -> None:
     # The path, never the query: a query may hold what somebody searches for.
     if problem.status >= SERVER_FAULT:
         logger.error(
-            "%s %s failed with %s", scope["method"], scope["path"], problem.code, exc_info=exc
+            "%s %s failed with %s (%s)",
+            scope["method"],
+            scope["path"],
+            problem.code,
+            request_id(scope),
+            exc_info=exc,
         )

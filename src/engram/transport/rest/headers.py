@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
+REQUEST_ID = b"x-request-id"
 ANSWER_HEADERS = "engram.headers"
 """Where in a request's scope the headers collect that its answer will carry, whoever writes it."""
 
@@ -23,6 +24,11 @@ def bearer_token(scope: Scope) -> str | None:
     """Return the token of `Authorization: Bearer …`, None when there is none."""
     scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
+
+
+def request_id(scope: Scope) -> str:
+    """Return the id that the answer to this request will carry."""
+    return next(value.decode() for name, value in scope[ANSWER_HEADERS] if name == REQUEST_ID)
 
 
 def add_header(scope: Scope, name: str, value: str) -> None:
