@@ -101,7 +101,7 @@ class WordMatches:
 
     candidates: tuple[Candidate, ...]
     total: int
-    """Messages under the filters that hold, or stand in a window with, a word of the query."""
+    """Messages under the filters that hold a word of the query, or else are candidates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

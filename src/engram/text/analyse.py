@@ -36,7 +36,7 @@ _TOKEN = re.compile(
     rf"|[{UNSPACED}]+"
 )
 _UNSPACED_FIRST = re.compile(rf"[{UNSPACED}]")
-_JOINTS = re.compile(r"[-_'.:/@\\,+#]+")
+_JOINTS = re.compile(r"[-'.:/@\\,+#]+")
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+")
 
 
@@ -113,30 +113,37 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _compound(raw: str) -> list[str]:
-    """Return an identifier whole, where it is more than hyphenated words, and its parts."""
-    parts = [part for part in _JOINTS.split(raw) if part]
-    pieces = [piece for part in parts for piece in _split_humps(part)]
-    words = [_normal_form(piece.casefold()) for piece in pieces]
-    whole = _whole(raw, parts)
-    return [whole, *words] if whole and words != [whole] else words or [_bounded(raw)]
+    """Return the words of a token that is more than one plain word."""
+    words = [word for part in _JOINTS.split(raw) if part for word in _words_of_part(part)]
+    whole = _whole(raw)
+    return words if whole is None or whole in words else [whole, *words]
 
 
-def _whole(raw: str, parts: Sequence[str]) -> str | None:
-    if raw.endswith(("++", "#")):
-        return _bounded(raw.casefold())
-    if len(parts) > 1:
-        if raw.replace("-", "").replace("'", "").isalpha():
-            return None
-        joint = "" if "," in raw else "_"
-        return _bounded(joint.join(parts).casefold())
-    return _normal_form(parts[0].casefold()) if parts else None
+def _whole(raw: str) -> str | None:
+    """Return the one word that an identifier is as a whole; hyphenated words are none."""
+    name = raw.rstrip("+#")
+    if name == raw and name.replace("-", "").replace("'", "").isalpha():
+        return None
+    whole = _JOINTS.sub("" if "," in name else "_", name).strip("_").casefold()
+    return _bounded(whole + raw[len(name) :]) if whole else None
 
 
-def _split_humps(part: str) -> list[str]:
-    """Return the words of camelCase, or the part itself where it has no humps."""
-    if len(part) > TOKEN_CHARACTERS_MAX or part.islower() or part.isupper():
-        return [part]
-    humps: list[str] = _HUMPS.findall(part)
+def _words_of_part(part: str) -> list[str]:
+    """Return a part of an identifier as it is, and its pieces if it is snake_case or camelCase."""
+    pieces = [
+        _normal_form(piece.casefold())
+        for name in part.split("_")
+        if name
+        for piece in _split_humps(name)
+    ]
+    whole = _normal_form(part.strip("_").casefold() or part)
+    return pieces if pieces == [whole] else [whole, *pieces]
+
+
+def _split_humps(name: str) -> list[str]:
+    if len(name) > TOKEN_CHARACTERS_MAX or name.islower() or name.isupper():
+        return [name]
+    humps: list[str] = _HUMPS.findall(name)
     return humps
 
 

@@ -102,7 +102,7 @@ def _fold_character(code: int) -> str:
     category = unicodedata.category(character)
     if _is_within(code, _ACCENTS) or category == "Cf":
         return ""
-    if category[0] in "ZP" or category in {"Cc", "Cs"}:
+    if category[0] in "ZPC":
         return " "
     if category[0] == "S":
         return f" {character} " if _is_within(code, _ALONE_RANGES) else " "

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.varints import read_varints
 from engram.storage.sqlite.word_filters import Conditions, Table
 from engram.text import bm25
 from engram.text.analyse import is_prefix
@@ -115,7 +116,7 @@ class WordLeg:
 
     def _row_count(self) -> int:
         row = self._connection.execute(self._statement("statistics")).fetchone()
-        return _varint(row[0]) if row and row[0] else 0
+        return read_varints(row[0])[0] if row and row[0] else 0
 
     def _rows_holding(self, term: str) -> int:
         statement = self._statement("count_matches", conditions="")
@@ -172,13 +173,3 @@ def _quoted(term: str) -> str:
 def _fts5_weight(texts: int, holding: int) -> float:
     """Return the weight that FTS5's own bm25() gives a word."""
     return max(math.log((texts - holding + 0.5) / (holding + 0.5)), _FTS5_WEIGHT_MIN)
-
-
-def _varint(block: bytes) -> int:
-    """Return the first of SQLite's variable-length integers in a block."""
-    value = 0
-    for byte in block[:8]:
-        value = value << 7 | byte & 0x7F
-        if byte < 0x80:
-            return value
-    return value << 8 | block[8]

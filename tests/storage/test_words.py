@@ -1,0 +1,279 @@
+"""The word indexes: exact values, filters before ranking, and any query is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engram.errors import NotFoundError
+from engram.model.conversation import MessageDraft
+from engram.model.ids import ConversationId
+from engram.model.search import SearchFilters, WordMatches
+from engram.storage.sqlite import words
+from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.words import unindex_messages, unindex_windows
+from engram.text.analyse import query_terms
+from tests.storage.word_store import (
+    MORNING,
+    WordStore,
+    expected_candidates,
+    fill,
+    open_file,
+    said,
+    shares_of,
+)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[WordStore]:
+    """Yield an empty organisation file."""
+    connection = open_file(tmp_path / "words.db")
+    yield WordStore(connection)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "query", ["anna", "jade", "anna boat", "jade inlet anna", "anna anna boat", "jade unheard"]
+)
+def test_both_legs_have_their_exact_values(filled: WordStore, query: str) -> None:
+    fill(filled, conversations=6, messages=20)
+
+    found = shares_of(filled.search(query).candidates)
+
+    assert found == expected_candidates(filled, query)
+
+
+@pytest.mark.parametrize("query", ["anna", "jade", "anna word50 jade", "boat word9 word90 word30"])
+def test_choosing_rows_first_changes_no_value_and_keeps_the_best(
+    filled: WordStore, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(filled, conversations=40, messages=30)
+    expected = expected_candidates(filled, query, limit=10)
+    every = expected_candidates(filled, query, limit=10**9)
+    monkeypatch.setattr(words, "_POSTINGS_MAX", 0)
+
+    chosen = shares_of(filled.search(query, limit=10).candidates)
+
+    assert chosen.items() <= every.items()
+    assert chosen.keys() == expected.keys()
+
+
+def test_rows_are_chosen_well_even_where_every_word_is_common(
+    filled: WordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(filled, conversations=40, messages=30)
+    query = "anna boat cedar delta"
+    every = expected_candidates(filled, query, limit=10**9)
+    monkeypatch.setattr(words, "_POSTINGS_MAX", 0)
+
+    chosen = shares_of(filled.search(query, limit=10).candidates)
+
+    assert chosen.items() <= every.items()
+    assert len(chosen.keys() & expected_candidates(filled, query, limit=3).keys()) >= 4
+
+
+def test_a_name_that_every_message_holds_still_counts(filled: WordStore) -> None:
+    filled.add([said("anna"), said("anna")])
+
+    (first, second) = filled.search("anna").candidates
+
+    assert first.share_message == second.share_message > 0
+    assert first.share_window > 0
+
+
+def test_ties_are_broken_by_key(filled: WordStore) -> None:
+    number = filled.add([said("cedar tree") for _ in range(50)])
+
+    found = [item.key for item in filled.search("cedar", limit=5).candidates]
+
+    assert found == [message_key(number, sequence) for sequence in range(1, 6)]
+
+
+def test_a_neighbour_is_found_through_its_window(filled: WordStore) -> None:
+    number = filled.add([said("Where did you go?"), said("To the fjord.")])
+
+    (question, answer) = filled.search("fjord").candidates
+
+    assert (question.key, answer.key) == (message_key(number, 1), message_key(number, 2))
+    assert question.share_message == 0 < answer.share_message
+    assert question.share_window == answer.share_window > 0
+
+
+def test_the_total_counts_messages_that_hold_a_word(filled: WordStore) -> None:
+    filled.add([said("cedar") for _ in range(300)])
+
+    assert filled.search("cedar", limit=10).total == 300
+
+
+def test_what_is_unindexed_is_not_found(filled: WordStore) -> None:
+    filled.add([said("cedar"), said("delta")])
+    for remove, rows in ((unindex_messages, filled.texts), (unindex_windows, filled.windows)):
+        remove(filled.connection, [(key, " ".join(text)) for key, text in rows.items()])
+
+    assert filled.search("cedar delta").candidates == ()
+    for table in ("message_words", "window_words"):
+        check = "INSERT INTO words (words) VALUES ('integrity-check')".replace("words", table)
+        filled.connection.execute(check)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), min_size=1, max_size=7)
+)
+def test_every_word_of_a_stored_message_is_found_by_itself(contents: list[str]) -> None:
+    connection = open_file(":memory:")
+    filled = WordStore(connection)
+    number = filled.add([said(content) for content in contents])
+
+    for sequence, content in enumerate(contents, start=1):
+        for word in content.replace("'", " ").split():
+            assert not query_terms(word) or message_key(number, sequence) in filled.found(word)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        '""" OR "',
+        "*",
+        "cedar*",
+        "NEAR(cedar delta, 2)",
+        "words:cedar",
+        "-cedar",
+        "cedar AND NOT delta",
+        "^cedar",
+        "{words}: cedar",
+        "'; DROP TABLE message; --",
+        "\x00cedar\x00",
+        "!?…",
+        "🦊",
+        "語",
+        "cedar " * 16_000,
+    ],
+)
+def test_no_query_is_syntax(filled: WordStore, query: str) -> None:
+    number = filled.add([said("cedar"), said("delta"), said("🦊 and 日本語")])
+
+    found = filled.found(query)
+
+    assert ("cedar" in query) == (message_key(number, 1) in found)
+    assert ("delta" in query) == (message_key(number, 2) in found)
+
+
+def test_a_query_without_words_finds_nothing(filled: WordStore) -> None:
+    filled.add([said("cedar")])
+
+    assert filled.search("?!") == WordMatches(candidates=(), total=0)
+
+
+def test_one_character_of_a_script_without_spaces_is_found_anywhere(filled: WordStore) -> None:
+    number = filled.add([said("東京へ行く"), said("明日は雨"), said("行")])
+
+    assert filled.found("行") == {message_key(number, 1), message_key(number, 3)}
+    assert filled.found("日") == {message_key(number, 2)}
+    assert filled.found("明日") == {message_key(number, 2)}
+
+
+FILTERED = [
+    SearchFilters(),
+    SearchFilters(agent_id="otter"),
+    SearchFilters(project="river"),
+    SearchFilters(tags=("blue",)),
+    SearchFilters(tags=("blue", "deep")),
+    SearchFilters(role="assistant"),
+    SearchFilters(since=MORNING + timedelta(hours=3)),
+    SearchFilters(before=MORNING + timedelta(hours=3)),
+    SearchFilters(
+        agent_id="otter", tags=("blue",), role="user", before=MORNING + timedelta(hours=9)
+    ),
+]
+
+
+def fill_with_variety(store: WordStore, filters: SearchFilters) -> set[int]:
+    """Add conversations of every kind; return the keys of the messages that meet the filters."""
+    kinds = [
+        (agent, project, tags)
+        for agent in ("otter", None)
+        for project in ("river", "sea")
+        for tags in (("deep", "blue", "old"), ("blue",), ())
+    ]
+    meeting: set[int] = set()
+    for agent, project, tags in kinds:
+        messages = [
+            said(
+                "cedar" if hour % 4 else "delta",
+                role="user" if hour % 3 else "assistant",
+                occurred_at=MORNING + timedelta(hours=hour) if hour else None,
+            )
+            for hour in range(12)
+        ]
+        number = store.add(messages, agent_id=agent, project=project, tags=tags)
+        is_such = (
+            filters.agent_id in {None, agent}
+            and filters.project in {None, project}
+            and set(filters.tags) <= set(tags)
+        )
+        meeting |= {
+            message_key(number, sequence)
+            for sequence, message in enumerate(messages, start=1)
+            if is_such and meets(message, filters)
+        }
+    return meeting
+
+
+def meets(message: MessageDraft, filters: SearchFilters) -> bool:
+    moment = message.occurred_at or MORNING
+    return (
+        filters.role in {None, message.role}
+        and (filters.since is None or moment >= filters.since)
+        and (filters.before is None or moment < filters.before)
+    )
+
+
+@pytest.mark.parametrize("postings_max", [0, 10**9])
+@pytest.mark.parametrize("filters", FILTERED)
+def test_filters_hold_before_ranking(
+    filled: WordStore,
+    filters: SearchFilters,
+    postings_max: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    meeting = fill_with_variety(filled, filters)
+    everything = expected_candidates(filled, "cedar")
+    monkeypatch.setattr(words, "_POSTINGS_MAX", postings_max)
+
+    all_found = shares_of(filled.search("cedar", filters).candidates)
+    few_found = shares_of(filled.search("cedar", filters, limit=3).candidates)
+
+    assert all_found == {key: everything[key] for key in meeting}
+    assert len(few_found) >= 3
+    assert few_found.items() <= all_found.items()
+
+
+def test_a_conversation_is_searched_alone_with_everybodys_statistics(filled: WordStore) -> None:
+    filled.add([said("cedar delta") for _ in range(9)])
+    number = filled.add([said("cedar"), said("ember")])
+    expected = expected_candidates(filled, "cedar ember")
+    filters = SearchFilters(conversation_id=filled.conversation_id(number))
+
+    found = shares_of(filled.search("cedar ember", filters).candidates)
+
+    keys = {message_key(number, 1), message_key(number, 2)}
+    assert found == {key: expected[key] for key in keys}
+
+
+@pytest.mark.parametrize("query", ["cedar", "?!"])
+def test_an_unknown_conversation_is_an_error(filled: WordStore, query: str) -> None:
+    filters = SearchFilters(conversation_id=ConversationId("conv_unknown"))
+
+    with pytest.raises(NotFoundError):
+        filled.search(query, filters)
+
+
+def test_an_empty_file_has_nothing(filled: WordStore) -> None:
+    assert filled.search("cedar") == WordMatches(candidates=(), total=0)

@@ -1,0 +1,199 @@
+"""A temporary organisation file filled row by row, and what its word search should find in it."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engram.clock import to_microseconds
+from engram.model.conversation import MessageDraft
+from engram.model.ids import ConversationId
+from engram.model.search import Candidate, SearchFilters, WordMatches
+from engram.storage.sqlite.keys import message_key, window_key
+from engram.storage.sqlite.migrate import load_migrations, migrate
+from engram.storage.sqlite.words import index_messages, index_windows, search_words
+from engram.text import bm25
+from engram.text.analyse import message_words, query_terms, window_words
+from engram.text.windows import windows_of
+
+ORGANIZATION = 7
+MORNING = datetime(2026, 5, 8, 9, 0, tzinfo=UTC)
+NO_FILTERS = SearchFilters()
+VOCABULARY = [
+    "anna",
+    "boat",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "harbor",
+    "inlet",
+    "jade",
+]
+
+
+def open_file(path: Path | str) -> sqlite3.Connection:
+    """Return a connection to a new organisation file."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, load_migrations("organization"))
+    return connection
+
+
+@dataclass
+class WordStore:
+    """A temporary organisation file, filled row by row."""
+
+    connection: sqlite3.Connection
+    texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    windows: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+
+    def add(self, messages: Sequence[MessageDraft], **fields: Any) -> int:
+        self.connection.execute("BEGIN")
+        number = self._add_conversation(**fields)
+        parts = [message_words(message) for message in messages]
+        for sequence, message in enumerate(messages, start=1):
+            self._add_message(message_key(number, sequence), message)
+        rows = [(message_key(number, at), part) for at, part in enumerate(parts, start=1)]
+        index_messages(self.connection, rows)
+        spans = windows_of(len(messages))
+        in_windows = [
+            (window_key(number, span.number), window_words(parts[span.start - 1 : span.end]))
+            for span in spans
+        ]
+        index_windows(self.connection, in_windows)
+        self.connection.execute("COMMIT")
+        self.texts |= {key: part.split() for key, part in rows}
+        self.windows |= {key: part.split() for key, part in in_windows}
+        return number
+
+    def search(
+        self, query: str, filters: SearchFilters = NO_FILTERS, limit: int = 200
+    ) -> WordMatches:
+        return search_words(
+            self.connection,
+            query_terms(query),
+            organization_id=ORGANIZATION,
+            filters=filters,
+            limit=limit,
+        )
+
+    def found(self, query: str, filters: SearchFilters = NO_FILTERS) -> set[int]:
+        """Return the keys of the messages that hold a word of the query."""
+        matches = self.search(query, filters)
+        return {item.key for item in matches.candidates if item.share_message > 0}
+
+    def _add_conversation(
+        self, *, agent_id: str | None = None, project: str = "default", tags: Sequence[str] = ()
+    ) -> int:
+        row = self.connection.execute(
+            "INSERT INTO conversation (organization_id, id, agent_id, project, metadata,"
+            " created_at, updated_at) VALUES (?, 'conv_' || hex(randomblob(8)), ?, ?, '{}', 0, 0)"
+            " RETURNING number",
+            (ORGANIZATION, agent_id, project),
+        ).fetchone()
+        self.connection.executemany(
+            "INSERT INTO conversation_tag VALUES (?, ?, ?, ?)",
+            [(ORGANIZATION, row[0], at, tag) for at, tag in enumerate(tags)],
+        )
+        return row[0]
+
+    def _add_message(self, key: int, message: MessageDraft) -> None:
+        said = message.occurred_at and to_microseconds(message.occurred_at)
+        self.connection.execute(
+            "INSERT INTO message (key, organization_id, role, characters, occurred_at, created_at,"
+            " sha256, content) VALUES (?, ?, ?, ?, ?, ?, zeroblob(32), ?)",
+            (
+                key,
+                ORGANIZATION,
+                message.role,
+                len(message.content),
+                said,
+                to_microseconds(MORNING),
+                message.content,
+            ),
+        )
+
+    def conversation_id(self, number: int) -> ConversationId:
+        row = self.connection.execute("SELECT id FROM conversation WHERE number = ?", (number,))
+        return ConversationId(row.fetchone()[0])
+
+
+def said(content: str, **fields: Any) -> MessageDraft:
+    return MessageDraft(role=fields.pop("role", "user"), content=content, **fields)
+
+
+def some_text(chance: random.Random) -> str:
+    """Return a few words, as unevenly spread as those of a language."""
+    weights = [1 / (rank + 1) for rank in range(len(VOCABULARY))]
+    return " ".join(chance.choices(VOCABULARY, weights, k=chance.randint(1, 12)))
+
+
+def fill(store: WordStore, *, conversations: int, messages: int, seed: int = 1) -> None:
+    chance = random.Random(seed)  # noqa: S311 - the same texts every time
+    for _ in range(conversations):
+        count = chance.randint(1, messages)
+        store.add([said(some_text(chance)) for _ in range(count)])
+
+
+def expected_shares(texts: Mapping[int, list[str]], terms: Sequence[str]) -> dict[int, float]:
+    """Return the BM25 shares straight from their definition."""
+    average = sum(map(len, texts.values())) / len(texts)
+    holding = {term: sum(term in text for text in texts.values()) for term in terms}
+    weights = {
+        term: bm25.weight(texts=len(texts), holding=count) for term, count in holding.items()
+    }
+    repeats = Counter(terms)
+    bound = bm25.bound((repeats[term], weights[term]) for term in repeats)
+    shares = {
+        key: sum(
+            repeats[term]
+            * weights[term]
+            * bm25.worth(occurrences=text.count(term), length=len(text), length_average=average)
+            for term in repeats
+            if term in text
+        )
+        / bound
+        for key, text in texts.items()
+    }
+    return {key: share for key, share in shares.items() if share > 0}
+
+
+def expected_candidates(
+    store: WordStore, query: str, *, limit: int = 200
+) -> dict[int, tuple[float, ...]]:
+    """Return the united candidates of both legs straight from their definition."""
+    terms = query_terms(query)
+    messages = expected_shares(store.texts, terms)
+    windows = expected_shares(store.windows, terms)
+    around: dict[int, float] = {}
+    for key in store.texts:
+        conversation, sequence = key >> 24, key & 0xFFFFFF
+        held = [
+            share
+            for window, share in windows.items()
+            if window >> 24 == conversation and 0 <= sequence - (window & 0xFFFFFF) * 3 - 1 < 5
+        ]
+        if held:
+            around[key] = max(held)
+    best = {*ranked(messages)[:limit], *ranked(around)[:limit]}
+    return {key: rounded(messages.get(key, 0.0), around.get(key, 0.0)) for key in best}
+
+
+def ranked(shares: Mapping[int, float]) -> list[int]:
+    return sorted(shares, key=lambda key: (-round(shares[key], 12), key))
+
+
+def shares_of(candidates: Sequence[Candidate]) -> dict[int, tuple[float, ...]]:
+    """Return both legs' values of each candidate, without the noise of adding in another order."""
+    return {item.key: rounded(item.share_message, item.share_window) for item in candidates}
+
+
+def rounded(*shares: float) -> tuple[float, ...]:
+    return tuple(round(share, 9) for share in shares)
