@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -18,10 +17,10 @@ from engram.model.conversation import (
     AppendRequest,
     ConversationDraft,
 )
-from engram.model.ids import ConversationId, message_id
-from engram.storage.sqlite import audit, training
+from engram.storage.sqlite import audit, idempotency, training
 from engram.storage.sqlite.creation import create_conversation
 from engram.storage.sqlite.dictionaries import learn_dictionary
+from engram.storage.sqlite.idempotency import receipt_of
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.preparation import PreparedMessages, prepare_messages
 from engram.storage.sqlite.queries import load_queries
@@ -41,8 +40,6 @@ _CONVERSATIONS = load_queries("conversations.sql")
 _MESSAGES = load_queries("messages.sql")
 
 _ATTEMPTS = 3
-_PURGED_AT_ONCE = 20
-_IDEMPOTENCY = timedelta(hours=limits.IDEMPOTENCY_HOURS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +103,8 @@ def _transact(
 ) -> Outcome:
     tenant, request, prepared = append.tenant, append.request, append.prepared
     now = tenant.now()
-    repeated = _find_repeated(connection, append, now)
-    if repeated is not None:
+    key = request.idempotency_key
+    if key is not None and (repeated := idempotency.find(connection, tenant, key, now=now)):
         return Outcome(repeated, None)
     state = _clear_state(connection, tenant, now)
     stretch = _find_stretch(connection, append)
@@ -126,7 +123,11 @@ def _transact(
         also_next=state.is_in_next(stretch.conversation),
     )
     _count(connection, append, stretch, chunks=chunks, now=now)
-    receipt = _receipt(stretch, len(request.messages))
+    receipt = receipt_of(
+        stretch.conversation_id,
+        stretch.last_sequence + 1,
+        stretch.last_sequence + len(request.messages),
+    )
     _remember(connection, append, stretch, receipt, now)
     _see_to_dictionary(connection, append, state, now)
     return Outcome(receipt, tail_after(tail, [message.part for message in prepared.messages]))
@@ -139,21 +140,6 @@ def _clear_state(connection: sqlite3.Connection, tenant: Tenant, now: int) -> St
         return state
     drop_abandoned(connection, tenant=tenant)
     return read_state(connection, tenant)
-
-
-def _find_repeated(
-    connection: sqlite3.Connection, append: Append, now: int
-) -> AppendReceipt | None:
-    key = append.request.idempotency_key
-    if key is None:
-        return None
-    row = append.tenant.execute(
-        connection, _MESSAGES["find_idempotency"], key=key, since=_expiry(now)
-    ).fetchone()
-    if row is None:
-        return None
-    conversation_id, first, last = row
-    return _receipt_of(ConversationId(conversation_id), first, last, repeated=True)
 
 
 def _find_stretch(connection: sqlite3.Connection, append: Append) -> Stretch:
@@ -237,22 +223,8 @@ def _remember(
 ) -> None:
     """Write down the idempotency key and the audit row."""
     tenant, key = append.tenant, append.request.idempotency_key
-    sequences = {
-        "first_sequence": receipt.first_sequence,
-        "last_sequence": receipt.last_sequence,
-    }
     if key is not None:
-        tenant.execute(
-            connection, _MESSAGES["purge_idempotency"], since=_expiry(now), limit=_PURGED_AT_ONCE
-        )
-        tenant.execute(
-            connection,
-            _MESSAGES["put_idempotency"],
-            key=key,
-            conversation=stretch.conversation,
-            now=now,
-            **sequences,
-        )
+        idempotency.remember(connection, tenant, key, stretch.conversation, receipt, now=now)
     audit.record(
         connection,
         tenant,
@@ -279,27 +251,3 @@ def _see_to_dictionary(
         due_bytes=state.dictionary_due_bytes,
         now=now,
     )
-
-
-def _receipt(stretch: Stretch, added: int) -> AppendReceipt:
-    first = stretch.last_sequence + 1
-    return _receipt_of(stretch.conversation_id, first, first + added - 1)
-
-
-def _receipt_of(
-    conversation_id: ConversationId, first: int, last: int, *, repeated: bool = False
-) -> AppendReceipt:
-    return AppendReceipt(
-        conversation_id=conversation_id,
-        message_ids=tuple(
-            message_id(conversation_id, sequence) for sequence in range(first, last + 1)
-        ),
-        first_sequence=first,
-        last_sequence=last,
-        repeated=repeated,
-    )
-
-
-def _expiry(now: int) -> int:
-    """Return the moment up to which an idempotency key has expired."""
-    return now - _IDEMPOTENCY // timedelta(microseconds=1)

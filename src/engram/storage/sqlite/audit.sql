@@ -20,9 +20,12 @@ RETURNING at;
 -- Returns at, actor, action, subject, details of the newest rows older than `before`.
 SELECT at, actor_name.name, action_name.name, subject_name.name, details
 FROM audit
-JOIN audit_name AS actor_name ON actor_name.number = actor
-JOIN audit_name AS action_name ON action_name.number = action
-LEFT JOIN audit_name AS subject_name ON subject_name.number = subject
+JOIN audit_name AS actor_name
+    ON actor_name.organization_id = :organization_id AND actor_name.number = actor
+JOIN audit_name AS action_name
+    ON action_name.organization_id = :organization_id AND action_name.number = action
+LEFT JOIN audit_name AS subject_name
+    ON subject_name.organization_id = :organization_id AND subject_name.number = subject
 WHERE audit.organization_id = :organization_id AND at < :before
 ORDER BY at DESC
 LIMIT :limit;

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
 
 from engram.model.conversation import ConversationPage, ConversationQuery
 from engram.storage.sqlite.counting import read_counters
@@ -41,21 +41,19 @@ def list_conversations(
     connection: sqlite3.Connection, tenant: Tenant, query: ConversationQuery
 ) -> ConversationPage:
     """Return one page of the conversations that meet every filter."""
-    values: dict[str, Any] = {
+    asked = {
         "agent_id": query.agent_id,
         "project": query.project,
         "tags": json.dumps(query.tags) if query.tags else None,
     }
-    values = {name: value for name, value in values.items() if value is not None}
-    conditions = " ".join(_CONDITIONS[name] for name in values)
-    page = (
-        _SQL["list_conversations"]
-        .replace("/*conditions*/", conditions)
-        .replace("/*order*/", _ORDERS[query.sort, query.order])
-    )
+    values = {name: value for name, value in asked.items() if value is not None}
+    page, count = statements(values, sort=query.sort, order=query.order)
     rows = tenant.execute(connection, page, limit=query.limit, offset=query.offset, **values)
     found = read_conversations(connection, tenant, [row[0] for row in rows])
-    total = _total(connection, tenant, conditions, values)
+    if values:
+        total = tenant.execute(connection, count, **values).fetchone()[0]
+    else:
+        total = read_counters(connection, tenant).conversations
     seen = query.offset + len(found)
     return ConversationPage(
         conversations=tuple(found.values()),
@@ -64,10 +62,11 @@ def list_conversations(
     )
 
 
-def _total(
-    connection: sqlite3.Connection, tenant: Tenant, conditions: str, values: dict[str, Any]
-) -> int:
-    if not values:
-        return read_counters(connection, tenant).conversations
-    statement = _SQL["count_conversations"].replace("/*conditions*/", conditions)
-    return tenant.execute(connection, statement, **values).fetchone()[0]
+def statements(filters: Iterable[str], *, sort: str, order: str) -> tuple[str, str]:
+    """Return what reads a page and what counts the whole, put together from fixed pieces."""
+    conditions = " ".join(_CONDITIONS[name] for name in filters)
+    page, count = (
+        _SQL[name].replace("/*conditions*/", conditions)
+        for name in ("list_conversations", "count_conversations")
+    )
+    return page.replace("/*order*/", _ORDERS[sort, order]), count

@@ -49,7 +49,9 @@ WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
 -- find_idempotency --
 -- Returns conversation id, first and last sequence of what a key stored after `since`.
 SELECT conversation.id, first_sequence, last_sequence
-FROM idempotency JOIN conversation ON conversation.number = idempotency.conversation
+FROM idempotency JOIN conversation
+    ON conversation.organization_id = :organization_id
+    AND conversation.number = idempotency.conversation
 WHERE idempotency.organization_id = :organization_id AND key = :key
     AND idempotency.created_at > :since;
 
@@ -77,5 +79,5 @@ WHERE organization_id = :organization_id AND key IN
 SELECT messages, content_bytes, analyser_version, dictionary_due_bytes,
     rebuild_version, rebuild_upto, rebuild_until,
     (SELECT max(id) FROM dictionary WHERE organization_id = :organization_id)
-FROM counters JOIN upkeep ON upkeep.organization_id = counters.organization_id
+FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;

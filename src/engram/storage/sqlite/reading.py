@@ -12,7 +12,12 @@ from engram.model.conversation import Message, MessagePage, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rows import message_rows, read_conversations, read_message
+from engram.storage.sqlite.rows import (
+    message_rows,
+    read_conversation_ids,
+    read_conversations,
+    read_message,
+)
 from engram.storage.sqlite.tenant import Tenant
 
 _CONVERSATIONS = load_queries("conversations.sql")
@@ -60,9 +65,9 @@ def load_range(
     end: int,
 ) -> tuple[Message, ...]:
     """Return the messages `start` to `end` of a conversation, in order."""
+    ids = read_conversation_ids(connection, tenant, [conversation])
     start, end = max(start, 1), min(end, limits.CONVERSATION_MESSAGES_MAX)
-    found = read_conversations(connection, tenant, [conversation])
-    if conversation not in found or start > end:
+    if conversation not in ids or start > end:
         return ()
     rows = message_rows(
         connection,
@@ -70,9 +75,8 @@ def load_range(
         first=message_key(conversation, start),
         last=message_key(conversation, end),
     )
-    conversation_id = found[conversation].id
     return tuple(
-        read_message(connection, tenant, row, conversation_id=conversation_id) for row in rows
+        read_message(connection, tenant, row, conversation_id=ids[conversation]) for row in rows
     )
 
 

@@ -102,17 +102,21 @@ def read_messages(
     cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
     rows = [MessageRow._make(row) for row in cursor]
     numbers = {conversation_of(row.key) for row in rows}
-    ids: dict[int, ConversationId] = dict(
-        tenant.execute(
-            connection, _MESSAGES["conversation_ids"], numbers=json.dumps(sorted(numbers))
-        ).fetchall()
-    )
+    ids = read_conversation_ids(connection, tenant, sorted(numbers))
     return {
         MessageKey(row.key): read_message(
             connection, tenant, row, conversation_id=ids[conversation_of(row.key)]
         )
         for row in rows
     }
+
+
+def read_conversation_ids(
+    connection: sqlite3.Connection, tenant: Tenant, numbers: Sequence[int]
+) -> dict[int, ConversationId]:
+    """Return the public ids of the conversations that exist among `numbers`."""
+    cursor = tenant.execute(connection, _MESSAGES["conversation_ids"], numbers=json.dumps(numbers))
+    return dict(cursor.fetchall())
 
 
 def read_conversations(

@@ -1,0 +1,79 @@
+"""The SQL of organisation files: every statement names its organisation, and lists use indexes."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.resources import files
+
+import pytest
+
+from engram.storage.sqlite.listing import statements
+from engram.storage.sqlite.migrate import load_migrations, migrate
+from engram.storage.sqlite.queries import load_queries
+
+OTHERS = {"control.sql", "owner.sql", "catalog.sql"}
+"""Statements on the control file, and the one that asks whose file it is."""
+
+
+@pytest.fixture
+def empty() -> Iterator[sqlite3.Connection]:
+    """Yield an organisation's file in memory."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, load_migrations("organization"))
+        yield connection
+
+
+def tenant_tables(connection: sqlite3.Connection) -> set[str]:
+    rows = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%organization_id%'"
+    )
+    return {name for (name,) in rows}
+
+
+def all_statements() -> Iterator[tuple[str, str]]:
+    folder = files("engram.storage.sqlite")
+    for entry in folder.iterdir():
+        if entry.name.endswith(".sql") and entry.name not in OTHERS:
+            for name, statement in load_queries(entry.name).items():
+                yield f"{entry.name}: {name}", re.sub(r"--.*", "", statement)
+
+
+def test_every_statement_on_tenants_rows_names_the_organisation(
+    empty: sqlite3.Connection,
+) -> None:
+    tables = "|".join(tenant_tables(empty))
+    mention = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE)\s+({tables})\b")
+
+    careless = [
+        name
+        for name, statement in all_statements()
+        if len(mention.findall(statement)) > statement.count(":organization_id")
+    ]
+
+    assert careless == []
+    assert sum(bool(mention.search(statement)) for _, statement in all_statements()) > 50
+
+
+@pytest.mark.parametrize("sort", ["created_at", "updated_at", "message_count"])
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_lists_are_read_in_the_order_of_an_index(
+    empty: sqlite3.Connection, sort: str, order: str
+) -> None:
+    assert "TEMP B-TREE" not in plan(empty, set(), sort, order)
+
+
+@pytest.mark.parametrize("condition", ["agent_id", "project"])
+def test_filtered_lists_are_read_in_the_order_of_an_index(
+    empty: sqlite3.Connection, condition: str
+) -> None:
+    assert f"{condition}=?" in plan(empty, {condition}, "updated_at", "desc")
+    assert "TEMP B-TREE" not in plan(empty, {condition}, "updated_at", "desc")
+
+
+def plan(connection: sqlite3.Connection, conditions: set[str], sort: str, order: str) -> str:
+    page, _ = statements(conditions, sort=sort, order=order)
+    values = dict.fromkeys(("organization_id", "limit", "offset", *conditions), 1)
+    return str(connection.execute(f"EXPLAIN QUERY PLAN {page}", values).fetchall())
