@@ -1,0 +1,1 @@
+"""Vectors for texts: the port, and later the models behind it."""

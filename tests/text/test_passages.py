@@ -1,0 +1,69 @@
+"""Passages: they join back to the text, fit the model, and end where a reader would pause."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engram.text.passages import count_tokens_roughly, split_passages
+
+TEXTS = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=400),
+    st.text("ab.!?\n 。é語", max_size=400),
+)
+
+
+def passages_of(text: str, tokens_max: int) -> list[str]:
+    passages = split_passages(text, tokens_max=tokens_max, count_tokens=len)
+    return [text[passage.start : passage.end] for passage in passages]
+
+
+@given(text=TEXTS, tokens_max=st.integers(1, 50))
+def test_passages_join_back_to_the_text_and_fit(text: str, tokens_max: int) -> None:
+    passages = split_passages(text, tokens_max=tokens_max)
+
+    texts = [text[passage.start : passage.end] for passage in passages]
+    assert "".join(texts) == text
+    assert passages[0].start == 0
+    assert all(count_tokens_roughly(part) <= tokens_max or len(part) == 1 for part in texts)
+    assert all(texts) or texts == [""]
+
+
+@given(text=TEXTS, tokens_max=st.integers(1, 50))
+def test_a_count_that_does_not_add_up_still_fits(text: str, tokens_max: int) -> None:
+    def count_with_marks(part: str) -> int:
+        return len(part) + 2
+
+    passages = split_passages(text, tokens_max=tokens_max, count_tokens=count_with_marks)
+
+    texts = [text[passage.start : passage.end] for passage in passages]
+    assert "".join(texts) == text
+    assert all(count_with_marks(part) <= tokens_max or len(part) <= 1 for part in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "passages"),
+    [
+        ("", [""]),
+        ("short", ["short"]),
+        ("One one.\n\nTwo two.\n\nThree.", ["One one.\n\n", "Two two.\n\n", "Three."]),
+        ("One one. Two. Three three.", ["One one. ", "Two. ", "Three three."]),
+        ("one two three four", ["one two ", "three four"]),
+        ("abcdefghijklmnopqrst", ["abcdefghijkl", "mnopqrst"]),
+        ("これは本。あれは猫だと思います。", ["これは本。", "あれは猫だと思います。"]),
+    ],
+)
+def test_a_passage_ends_at_the_best_boundary_there_is(text: str, passages: list[str]) -> None:
+    assert passages_of(text, 12) == passages
+
+
+def test_ten_megabytes_without_a_space_are_split_in_seconds() -> None:
+    started = time.process_time()
+
+    passages = split_passages("x" * 10_000_000, tokens_max=480)
+
+    assert max(passage.end - passage.start for passage in passages) == 1440
+    assert time.process_time() - started < 10
