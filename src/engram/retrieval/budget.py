@@ -38,11 +38,11 @@ class Group:
 class Packed:
     """What is delivered as text, and what comes as handles after it."""
 
-    groups: Sequence[Group] = ()
-    handles: Sequence[Scored] = ()
+    groups: Sequence[Group]
+    handles: Sequence[Scored]
     """The best message left in each further conversation, in places that are left."""
-    tokens: int = 0
-    is_truncated: bool = False
+    tokens: int
+    is_truncated: bool
     """Something that was found is not delivered as text."""
 
 

@@ -12,7 +12,12 @@ from engram.storage.ports import OrganizationStore
 from engram.text.analyse import query_terms
 
 SCORE_RELEVANT = 0.3
-"""An answer whose best score is lower says that nothing is relevant."""
+"""An answer whose best score is lower says that nothing is relevant.
+
+With words alone that keeps 94 to 100 of 100 questions that have an answer, and catches more than
+half of those about people and things the store has never heard of. It cannot tell a question about
+a known subject whose answer was never said.
+"""
 
 NOTHING_RELEVANT = "nothing relevant"
 WORDS_ONLY = "words_only"
