@@ -48,6 +48,7 @@ class ContentCodec:
     def __init__(self) -> None:
         self._dictionaries: dict[int, zstandard.ZstdCompressionDict] = {}
         self._newest: int | None = None
+        self._announced: int | None = None
         self._compressors = defaultdict[int | None, list[zstandard.ZstdCompressor]](list)
         self._decompressors = defaultdict[int | None, list[zstandard.ZstdDecompressor]](list)
 
@@ -55,6 +56,15 @@ class ContentCodec:
     def newest_dictionary(self) -> int | None:
         """The dictionary new texts are compressed with."""
         return self._newest
+
+    @property
+    def awaited_dictionary(self) -> int | None:
+        """The dictionary that was announced as the newest and is not known yet."""
+        return self._announced if self._announced not in self._dictionaries else None
+
+    def announce_dictionary(self, number: int) -> None:
+        """Take note of the newest dictionary of all processes; it is to be added when convenient."""
+        self._announced = number
 
     def add_dictionary(self, number: int, content: bytes) -> None:
         """Make a dictionary known; the newest one serves new texts."""

@@ -57,18 +57,23 @@ class Outcome(NamedTuple):
     """What to answer, and what to remember once it is durable."""
 
     receipt: AppendReceipt
-    tail: Tail | None
+    tail: Tail | None = None
+    dictionary: int | None = None
 
 
 async def append_messages(
     tenant: Tenant, request: AppendRequest, *, actor: str, quota: Quota
 ) -> AppendReceipt:
     """Store the messages and all that is derived from them, or nothing."""
+    if (number := tenant.codec.awaited_dictionary) is not None:
+        await tenant.file.read(partial(learn_dictionary, tenant=tenant, number=number))
     prepared = await prepare_messages(request.messages, tenant.codec)
     append = Append(tenant=tenant, request=request, prepared=prepared, actor=actor, quota=quota)
     outcome = await _write(append)
     if outcome.tail is not None:
         tenant.tails.put(outcome.tail)
+    if outcome.dictionary is not None:
+        tenant.codec.announce_dictionary(outcome.dictionary)
     return outcome.receipt
 
 
@@ -105,7 +110,7 @@ def _transact(
     now = tenant.now()
     key = request.idempotency_key
     if key is not None and (repeated := idempotency.find(connection, tenant, key, now=now)):
-        return Outcome(repeated, None)
+        return Outcome(repeated)
     state = _clear_state(connection, tenant, now)
     stretch = _find_stretch(connection, append)
     _check_room(append, state, stretch)
@@ -129,8 +134,9 @@ def _transact(
         stretch.last_sequence + len(request.messages),
     )
     _remember(connection, append, stretch, receipt, now)
-    _see_to_dictionary(connection, append, state, now)
-    return Outcome(receipt, tail_after(tail, [message.part for message in prepared.messages]))
+    _ask_for_dictionary(connection, append, state, now)
+    tail = tail_after(tail, [message.part for message in prepared.messages])
+    return Outcome(receipt, tail, state.dictionary)
 
 
 def _clear_state(connection: sqlite3.Connection, tenant: Tenant, now: int) -> State:
@@ -236,16 +242,12 @@ def _remember(
     )
 
 
-def _see_to_dictionary(
+def _ask_for_dictionary(
     connection: sqlite3.Connection, append: Append, state: State, now: int
 ) -> None:
-    """Learn a dictionary that another process trained, and ask for one that is due."""
-    tenant = append.tenant
-    if state.dictionary is not None and state.dictionary != tenant.codec.newest_dictionary:
-        learn_dictionary(connection, tenant, state.dictionary)
     training.enqueue_when_due(
         connection,
-        tenant,
+        append.tenant,
         messages=state.messages + len(append.request.messages),
         content_bytes=state.content_bytes + append.prepared.content_bytes,
         due_bytes=state.dictionary_due_bytes,
