@@ -113,6 +113,19 @@ async def test_nothing_is_open_without_a_credential(
     assert refusal(answer) == (401, "unauthenticated", None)
 
 
+@pytest.mark.parametrize("path", ["/", "/nowhere", "//api/v1/status", "/API/v1/status", "/mcp/x"])
+async def test_a_path_nobody_knows_needs_a_key_too(anybody: httpx.AsyncClient, path: str) -> None:
+    assert refusal(await anybody.get(path)) == (401, "unauthenticated", None)
+
+
+async def test_a_client_that_looks_for_oauth_learns_that_there_is_none(
+    anybody: httpx.AsyncClient,
+) -> None:
+    answer = await anybody.get("/.well-known/oauth-protected-resource/mcp")
+
+    assert answer.status_code == 404
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/api/v1/openapi.json"])
 async def test_what_watches_and_describes_is_open(anybody: httpx.AsyncClient, path: str) -> None:
     assert (await anybody.get(path)).status_code == 200

@@ -9,14 +9,14 @@ from engram.service.rate import RateState
 from engram.transport.middleware.hosts import is_loopback
 from engram.transport.rest.headers import add_header, bearer_token, has_header, header
 
-KEY_PATHS = frozenset({"api", "mcp", "sse", "messages"})
-"""First segments of the paths that need an organisation's key."""
-
 OPERATOR_PATHS = frozenset({"admin"})
 """First segments of the paths that need the operator's token."""
 
-PUBLIC_PATHS = frozenset({"/api/v1/openapi.json"})
-"""Paths below those that everybody may read."""
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/api/v1/openapi.json"})
+"""Paths that everybody may read; a path that is not named here needs a key, known or not."""
+
+DISCOVERY_PATHS = frozenset({".well-known"})
+"""First segments of what clients look for before they have a key; nothing is there, and 404 says so."""
 
 METRICS_PATH = "/metrics"
 """For this machine's own scraper, or with the operator's token."""
@@ -38,9 +38,13 @@ class Credentials:
         service: Service = scope["state"]["service"]
         if segment in OPERATOR_PATHS or (path == METRICS_PATH and not _is_local(scope)):
             service.access.authenticate_operator(bearer_token(scope))
-        elif segment in KEY_PATHS and path not in PUBLIC_PATHS:
+        elif not _is_public(path, segment):
             await _admit(service, scope)
         await self._app(scope, receive, send)
+
+
+def _is_public(path: str, segment: str) -> bool:
+    return path in PUBLIC_PATHS or path == METRICS_PATH or segment in DISCOVERY_PATHS
 
 
 def _is_local(scope: Scope) -> bool:
