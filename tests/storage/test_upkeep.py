@@ -18,7 +18,7 @@ from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.model.status import BackfillReport, Counters
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite import rebuild, state, training
+from engram.storage.sqlite import backfill, rebuild, state, training
 from engram.storage.sqlite.store import SqliteStore
 from engram.text.analyse import ANALYSER_VERSION, query_terms
 from tests.fakes import FakeClock, SequentialIds
@@ -172,6 +172,18 @@ async def test_the_backfill_runs_beside_appends_and_deletions(
     assert await findings(organization) == []
 
 
+async def test_a_batch_of_long_rows_is_cut_short(
+    organization: OrganizationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await append(organization, *[LONG] * 5)
+    insert_legacy(tmp_path, organization, [(LONG, None)] * 5)
+    monkeypatch.setattr(backfill, "BATCH_CHARACTERS", len(LONG))
+
+    report = await organization.compress_backfill(batch_size=5)
+
+    assert (report.processed, report.remaining) == (2, 3)
+
+
 async def test_the_backfill_refuses_a_damaged_row_aloud(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -228,6 +240,34 @@ async def test_a_dictionary_serves_new_messages_of_every_process(
     query = MessageQuery(conversation_id=conversation_id, around_sequence=601)
     assert (await elsewhere.get_conversation(query)).messages[-1].content == sentence(5_001)
     assert await findings(organization) == []
+
+
+async def test_a_process_learns_of_a_dictionary_by_appending(
+    organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path
+) -> None:
+    await fill(organization, 600)
+    await organization.train_dictionary()
+    conversation_id = await begin(elsewhere)
+
+    for number in range(3):
+        await append(elsewhere, sentence(5_000 + number), to=conversation_id)
+
+    assert encodings(tmp_path, organization)[-3:] == ["zstd", "zstd:1", "zstd:1"]
+
+
+async def test_a_dictionary_is_trained_on_some_of_the_text_and_without_the_damaged(
+    organization: OrganizationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(organization, 800)
+    monkeypatch.setattr(training, "SAMPLE_BYTES_MAX", 150_000)
+    with opened(tmp_path, organization) as connection:
+        connection.execute("UPDATE message SET content = 'x' WHERE key % 50 = 0")
+
+    assert await organization.train_dictionary()
+
+    with opened(tmp_path, organization) as connection:
+        (trained,) = connection.execute("SELECT trained_bytes FROM dictionary").fetchone()
+    assert 150_000 <= trained < 151_000
 
 
 async def test_a_message_of_an_unseen_dictionary_is_read(

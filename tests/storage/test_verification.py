@@ -73,9 +73,11 @@ MENDED = {
         "words",
         "UPDATE message_words_data SET block = zeroblob(60) WHERE id > 100",
     ),
+    "an unreadable word index": ("words", "DELETE FROM message_words_data WHERE id > 100"),
     "a job in no state": ("jobs", "UPDATE job SET attempts = -1"),
     "a job half leased": ("jobs", "UPDATE job SET lease_owner = 'me'"),
     "a job without a kind": ("jobs", "UPDATE job SET kind = ''"),
+    "no state of upkeep": ("jobs", "DELETE FROM upkeep"),
     "a reindex that died": ("jobs", "UPDATE upkeep SET rebuild_id = 'dead', rebuild_until = 1"),
 }
 
@@ -224,6 +226,19 @@ async def test_a_conversation_with_a_damaged_message_can_be_deleted(
     await organization.delete_conversation(conversation_id, actor=ACTOR)
 
     assert await findings(organization) == []
+
+
+@pytest.mark.parametrize("table", ["counters", "upkeep"])
+async def test_without_its_counts_a_store_says_that_it_is_damaged(
+    organization: OrganizationStore, tmp_path: Path, table: str
+) -> None:
+    damage(tmp_path, organization, f"DELETE FROM {table}")  # noqa: S608 - two fixed names
+
+    with pytest.raises(StoreCorruptError):
+        await append(organization, "text")
+    if table == "counters":
+        with pytest.raises(StoreCorruptError):
+            await organization.counters()
 
 
 @pytest.mark.usefixtures("conversation_id")

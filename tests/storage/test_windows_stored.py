@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,9 +124,12 @@ async def test_any_batching_gives_the_same_windows_and_words(
 
 
 async def test_a_tail_too_long_to_analyse_under_the_lock_is_read_before(
-    organization: OrganizationStore, elsewhere: OrganizationStore
+    organization: OrganizationStore,
+    elsewhere: OrganizationStore,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    long = "word " * limits.INLINE_CHARACTERS_MAX
+    monkeypatch.setattr(limits, "INLINE_CHARACTERS_MAX", 50)
+    long = "word " * 20
     conversation_id = await begin(organization, long, "short")
 
     await append(elsewhere, "from another process", to=conversation_id)
@@ -135,10 +139,13 @@ async def test_a_tail_too_long_to_analyse_under_the_lock_is_read_before(
 
 
 async def test_processes_that_append_long_messages_at_once_agree(
-    organization: OrganizationStore, elsewhere: OrganizationStore
+    organization: OrganizationStore,
+    elsewhere: OrganizationStore,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(limits, "INLINE_CHARACTERS_MAX", 50)
     conversation_id = await begin(organization)
-    long = "word " * limits.INLINE_CHARACTERS_MAX
+    long = "word " * 20
 
     await asyncio.gather(
         *[

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import NamedTuple
 
 from engram import limits
@@ -80,14 +79,16 @@ async def append_messages(
 async def _write(append: Append) -> Outcome:
     """Run the transaction, again whenever the conversation's tail had to be read first."""
     tail: Tail | None = None
-    for attempt in count(1):
+    attempts = 0
+    while True:
         # Whoever keeps coming late, because others append long messages, analyses under the lock.
-        work = partial(_transact, append=append, tail=tail, is_patient=attempt > _ATTEMPTS)
+        is_patient = attempts >= _ATTEMPTS
+        work = partial(_transact, append=append, tail=tail, is_patient=is_patient)
         try:
             return await append.tenant.file.write(work)
         except TailUnknownError as unknown:
             tail = await _read_tail(append.tenant, unknown.stretch)
-    raise AssertionError
+            attempts += 1
 
 
 async def _read_tail(tenant: Tenant, stretch: Stretch) -> Tail:

@@ -60,9 +60,9 @@ async def prepare_upkeep(tenant: Tenant) -> None:
     Raises:
         StoreNewerError: a newer program has built the word indexes.
     """
-    versions = await tenant.file.read(partial(_read_versions, tenant=tenant))
+    versions = await tenant.file.read(partial(read_versions, tenant=tenant))
     if versions is None:
-        await tenant.file.write(partial(_add_state, tenant=tenant))
+        await tenant.file.write(partial(add_state, tenant=tenant))
     elif max(versions) > ANALYSER_VERSION:
         raise StoreNewerError
     elif versions[0] < ANALYSER_VERSION:
@@ -109,12 +109,14 @@ async def _build(tenant: Tenant, rebuild_id: str) -> int:
         total += indexed
 
 
-def _read_versions(connection: sqlite3.Connection, *, tenant: Tenant) -> tuple[int, int] | None:
+def read_versions(connection: sqlite3.Connection, *, tenant: Tenant) -> tuple[int, int] | None:
+    """Return the analysers of the word indexes and of those being built; None in a new file."""
     row = tenant.execute(connection, _SQL["get_versions"]).fetchone()
     return None if row is None else (row[0], row[1] or 0)
 
 
-def _add_state(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
+def add_state(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
+    """Add the rows of state that are missing."""
     tenant.execute(connection, _SQL["add_counters"])
     tenant.execute(
         connection, _SQL["add_upkeep"], version=ANALYSER_VERSION, due_bytes=FIRST_DUE_BYTES
@@ -123,7 +125,7 @@ def _add_state(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
 
 def _join(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -> str | None:
     """Return the rebuild to take part in: the one under way, or a new one; None if none is due."""
-    version, next_version = _read_versions(connection, tenant=tenant) or (0, 0)
+    version, next_version = read_versions(connection, tenant=tenant) or (0, 0)
     if version == ANALYSER_VERSION:
         return None
     if next_version == ANALYSER_VERSION:
@@ -133,7 +135,7 @@ def _join(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) ->
 
 
 def _begin(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -> None:
-    versions = _read_versions(connection, tenant=tenant)
+    versions = read_versions(connection, tenant=tenant)
     if versions is not None and max(versions) > ANALYSER_VERSION:
         raise StoreNewerError
     for statement in (

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from engram.storage.sqlite.counting import COUNTER_NAMES
-from engram.storage.sqlite.message_check import Fault, WrongBytes, WrongLength, check_messages
+from engram.storage.sqlite.message_check import WrongBytes, WrongLength, check_messages
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rebuild import drop_abandoned, rebuild_words
+from engram.storage.sqlite.rebuild import add_state, drop_abandoned, rebuild_words
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.verification import count_all, verify
 
@@ -41,6 +41,7 @@ def _rebuild_indexes(connection: sqlite3.Connection) -> None:
 def _release_jobs(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
     tenant.execute(connection, _SQL["delete_nameless_jobs"])
     tenant.execute(connection, _SQL["release_odd_jobs"])
+    add_state(connection, tenant=tenant)
     drop_abandoned(connection, tenant=tenant)
 
 
@@ -49,7 +50,7 @@ async def _mend_sizes(tenant: Tenant) -> None:
     await tenant.file.write(partial(_store_sizes, tenant=tenant, faults=faults))
 
 
-def _wrong_sizes(connection: sqlite3.Connection, tenant: Tenant) -> list[Fault]:
+def _wrong_sizes(connection: sqlite3.Connection, tenant: Tenant) -> list[WrongLength | WrongBytes]:
     return [
         fault
         for fault in check_messages(connection, tenant)
@@ -58,7 +59,7 @@ def _wrong_sizes(connection: sqlite3.Connection, tenant: Tenant) -> list[Fault]:
 
 
 def _store_sizes(
-    connection: sqlite3.Connection, *, tenant: Tenant, faults: Sequence[Fault]
+    connection: sqlite3.Connection, *, tenant: Tenant, faults: Sequence[WrongLength | WrongBytes]
 ) -> None:
     tenant.execute(connection, _SQL["recount_messages"])
     tenant.execute(connection, _SQL["recount_empty"])
@@ -75,8 +76,6 @@ def _store_sizes(
                     conversation=fault.conversation,
                     excess=fault.excess,
                 )
-            case _:
-                continue
 
 
 def _recount(connection: sqlite3.Connection, *, tenant: Tenant) -> None:

@@ -14,7 +14,7 @@ from engram.storage.sqlite.counting import COUNTER_NAMES
 from engram.storage.sqlite.keys import position_of, window_key
 from engram.storage.sqlite.message_check import DamagedMessage, check_messages, describe
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rebuild import is_abandoned
+from engram.storage.sqlite.rebuild import is_abandoned, read_versions
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.word_check import check_words
 from engram.text.windows import windows_of
@@ -131,6 +131,8 @@ def _check_words(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Fin
 def _check_jobs(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
     for (job_id,) in tenant.execute(connection, _SQL["odd_jobs"]):
         yield _finding(tenant, "jobs", f"{job_id} is in an impossible state", repairable=True)
+    if read_versions(connection, tenant=tenant) is None:
+        yield _finding(tenant, "jobs", "the state of upkeep is missing", repairable=True)
     if is_abandoned(connection, tenant=tenant):
         yield _finding(tenant, "jobs", "a reindex was begun and not finished", repairable=True)
 
