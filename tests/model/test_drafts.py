@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -48,6 +48,7 @@ REFUSALS: list[tuple[str, str, Callable[[], object]]] = [
     ("name", "invalid_request", lambda: MessageDraft(role="user", content="x", name="a\u202eb")),
     ("tool_name", "limit_exceeded", lambda: MessageDraft(role="tool", content="", tool_name="t" * 257)),
     ("occurred_at", "invalid_request", lambda: MessageDraft(role="user", content="x", occurred_at=datetime(2026, 1, 1))),  # noqa: DTZ001 - a time without a zone is the case
+    ("occurred_at", "invalid_request", lambda: MessageDraft(role="user", content="x", occurred_at=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))))),
     ("metadata", "limit_exceeded", lambda: MessageDraft(role="user", content="x", metadata=nested(33))),
     ("metadata", "limit_exceeded", lambda: MessageDraft(role="user", content="x", metadata={"a": "x" * 65_536})),
     ("metadata", "invalid_request", lambda: MessageDraft(role="user", content="x", metadata={"a": float("nan")})),

@@ -16,7 +16,7 @@ from engram.model.ids import ConversationId, ConversationKey, MessageKey
 from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
 from tests.fakes import FakeClock
-from tests.storage.drafts import append, begin
+from tests.storage.drafts import ACTOR, append, begin
 
 NOWHERE = ConversationId("conv_nowhere")
 TEN = tuple(f"text {number}" for number in range(1, 11))
@@ -25,6 +25,21 @@ TEN = tuple(f"text {number}" for number in range(1, 11))
 async def test_an_unknown_conversation_is_not_found(organization: OrganizationStore) -> None:
     with pytest.raises(NotFoundError):
         await organization.get_conversation(MessageQuery(conversation_id=NOWHERE))
+
+
+async def test_an_id_that_is_no_text_is_refused(organization: OrganizationStore) -> None:
+    no_text = ConversationId("conv_\ud800")
+
+    for attempt in (
+        organization.get_conversation(MessageQuery(conversation_id=no_text)),
+        append(organization, "text", to=no_text),
+        organization.delete_conversation(no_text, actor=ACTOR),
+        organization.search_words(
+            ["word"], filters=SearchFilters(conversation_id=no_text), limit=5
+        ),
+    ):
+        with pytest.raises(InvalidRequestError):
+            await attempt
 
 
 async def test_pages_follow_each_other(organization: OrganizationStore) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from engram.errors import (
+    InvalidRequestError,
     StorageError,
     StoreBusyError,
     StoreCorruptError,
@@ -53,6 +54,9 @@ def translated_failures() -> Generator[None]:
     except OSError as exc:
         kind = _BY_ERRNO.get(exc.errno, StorageError)
         raise kind from exc
+    except UnicodeEncodeError as exc:
+        # The driver met it in a value; drafts are checked before, but any text may be an id.
+        raise InvalidRequestError("a lone surrogate is part of no text that is stored") from exc
 
 
 def primary_code(error: sqlite3.Error) -> int | None:
