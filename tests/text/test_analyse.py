@@ -22,12 +22,16 @@ TEXTS = st.one_of(
 )
 
 
+TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
 def words_of(content: str) -> list[str]:
     return message_words(MessageDraft(role="user", content=content)).split(" ")
 
 
 def written_words(text: str) -> list[str]:
     """Return the runs of letters, marks and digits of a text, as a person would see them."""
+    text = TERMINAL_SEQUENCE.sub(" ", text)
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf" or c == "\u200b")
     return "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in visible).split()
 
@@ -99,6 +103,10 @@ def test_a_message_is_found_by_its_speaker_its_tool_and_its_day() -> None:
     )
 
     assert message_words(message) == "zoe web_search web search done 8 may 2023"
+
+
+def test_a_word_in_a_terminals_colours_is_found() -> None:
+    assert words_of("build \x1b[1;31mfailed\x1b[0m: exit\x1b[K 1") == ["build", "fail", "exit", "1"]
 
 
 def test_windows_hold_the_words_of_their_messages_without_stop_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _UNSPACED_RANGES = (
@@ -121,8 +122,15 @@ def _is_accent(character: str) -> bool:
 _FOLDING = _Folding()
 
 
+_ESCAPE = "\x1b"
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What colours and moves the text of a terminal: its letters are not part of any word."""
+
+
 def fold(text: str) -> str:
     """Return `text` without accents and invisible characters, spaces between what are no words."""
+    if _ESCAPE in text:
+        text = _ESCAPE_SEQUENCE.sub(" ", text)
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", text).translate(_FOLDING)
