@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,9 @@ import orjson
 from typer.testing import CliRunner
 
 from engram.transport.cli.app import build_app
+
+DEADLINE_S = 60.0
+"""Far longer than any command takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +55,27 @@ class Engram:
             raise result.exception
         return Outcome(result.exit_code, result.stdout, result.stderr)
 
-    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
-        """Start a command as a process."""
-        return subprocess.Popen(
+    @contextmanager
+    def start(self, *arguments: str, **variables: str) -> Generator[subprocess.Popen[bytes]]:
+        """Start a command as a process; one that hangs is killed and fails its test."""
+        with subprocess.Popen(
             [sys.executable, "-m", "engram", *arguments],
             env={**inherited_environment(), **self._environment(variables)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-        )
+        ) as process:
+            watchdog = threading.Timer(DEADLINE_S, process.kill)
+            watchdog.start()
+            try:
+                yield process
+            finally:
+                watchdog.cancel()
 
     def process(self, *arguments: str, stdin: bytes = b"", **variables: str) -> Outcome:
         """Run a command as a process."""
         with self.start(*arguments, **variables) as process:
-            stdout, stderr = process.communicate(stdin, timeout=60)
+            stdout, stderr = process.communicate(stdin)
         return Outcome(process.returncode, stdout.decode(), stderr.decode())
 
     def _environment(self, variables: dict[str, str]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from engram.transport.cli.invocation import Invocation
-from engram.transport.cli.logs import log_to_stderr
 
 if TYPE_CHECKING:
     from engram.settings import Settings
@@ -29,12 +28,16 @@ def run_mcp(invocation: Invocation, *, toolsets: str | None = None, url: str | N
             "waiting for MCP on stdin; `engram mcp --help` says how clients connect",
             file=sys.stderr,
         )
-    settings = invocation.settings(toolsets=toolsets, url=url)
+    from engram.transport.logs import configure_logging
+
+    settings = invocation.settings(
+        toolsets=toolsets, url=url, log="debug" if invocation.debug else None
+    )
+    # Before the SDK is imported, which would set up logging in its own way.
+    configure_logging(settings)
     if settings.url is not None:
         _relay(settings, settings.url)
         return
-    # Before the SDK is imported, which would set up logging in its own way.
-    log_to_stderr(settings.log)
     from engram.transport.mcp.stdio import serve_stdio
 
     invocation.run(lambda service: serve_stdio(service, toolsets=settings.toolsets))
@@ -45,7 +48,6 @@ def _relay(settings: Settings, url: str) -> None:
 
     from engram.transport.mcp.relay import relay_stdio
 
-    log_to_stderr(settings.log)
     # Toolsets that nobody chose here are the server's to choose.
     toolsets = settings.toolsets if "toolsets" in settings.model_fields_set else None
     asyncio.run(relay_stdio(url, api_key=settings.api_key, toolsets=toolsets))
