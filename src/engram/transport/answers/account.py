@@ -1,0 +1,122 @@
+"""What an organisation sees of itself: keys, status, usage and audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from engram.clock import format_time
+from engram.model.access import ApiKey, AuditEntry, NewKey
+from engram.model.status import Counters, Status, Usage
+
+
+class KeyView(TypedDict):
+    id: str
+    name: str
+    prefix: str
+    scopes: list[str]
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+class KeyCreated(KeyView):
+    key: str
+
+
+class KeysListed(TypedDict):
+    keys: list[KeyView]
+
+
+class StatusView(TypedDict):
+    conversations: int
+    messages: int
+    memories: int
+    documents: int
+    content_bytes: int
+    chunks: int
+    vectors: int
+    pending: int
+    embedder: str | None
+    degraded: list[str]
+
+
+class UsageView(TypedDict):
+    messages: int
+    messages_max: int | None
+    content_bytes: int
+    bytes_max: int | None
+
+
+class AuditView(TypedDict):
+    id: str
+    at: str
+    actor: str
+    action: str
+    subject: str | None
+    details: Mapping[str, Any]
+
+
+class AuditListed(TypedDict):
+    entries: list[AuditView]
+
+
+def key_view(key: ApiKey) -> KeyView:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "scopes": list(key.scopes),
+        "created_at": format_time(key.created_at),
+        "expires_at": _optional_time(key.expires_at),
+        "revoked_at": _optional_time(key.revoked_at),
+        "last_used_at": _optional_time(key.last_used_at),
+    }
+
+
+def key_created(new: NewKey) -> KeyCreated:
+    return {**key_view(new.key), "key": new.secret}
+
+
+def status_view(status: Status) -> StatusView:
+    counters: Counters = status.counters
+    return {
+        "conversations": counters.conversations,
+        "messages": counters.messages,
+        "memories": 0,
+        "documents": 0,
+        "content_bytes": counters.content_bytes,
+        "chunks": counters.chunks,
+        "vectors": counters.vectors,
+        "pending": counters.pending,
+        "embedder": status.embedder,
+        "degraded": list(status.degraded),
+    }
+
+
+def usage_view(usage: Usage) -> UsageView:
+    return {
+        "messages": usage.messages,
+        "messages_max": usage.quota.messages_max,
+        "content_bytes": usage.content_bytes,
+        "bytes_max": usage.quota.bytes_max,
+    }
+
+
+def audit_view(entry: AuditEntry) -> AuditView:
+    return {
+        "id": entry.id,
+        "at": format_time(entry.at),
+        "actor": entry.actor,
+        "action": entry.action,
+        "subject": entry.subject,
+        "details": entry.details,
+    }
+
+
+def _optional_time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)
