@@ -73,11 +73,20 @@ class Background:
         return sum([await self.work(organization.id) for organization in organizations])
 
     async def work(self, organization_id: OrganizationId) -> int:
-        """Do the waiting jobs of one organisation; return how many were done."""
+        """Do the waiting jobs of one organisation; return how many were done.
+
+        What is wrong with one organisation's store is logged and harms no other's work.
+        """
         try:
             store = await self._store.organization(organization_id)
+            return await self._work_off(store)
         except NotFoundError:
+            return 0  # deleted meanwhile, and its jobs with it
+        except EngramError:
+            logger.exception("the jobs of organisation %s cannot be done now", organization_id)
             return 0
+
+    async def _work_off(self, store: OrganizationStore) -> int:
         done = 0
         while jobs := await store.claim_jobs(
             JOB_KINDS, owner=self._owner, lease=LEASE, limit=CLAIM_MAX
@@ -105,6 +114,8 @@ class Background:
     async def _perform(self, store: OrganizationStore, job: Job) -> bool:
         try:
             await store.train_dictionary()
+        except NotFoundError:
+            raise
         except EngramError:
             logger.exception("job %s (%s) failed", job.id, job.kind)
             delay = min(RETRY_DELAY * 2 ** min(job.attempts, 10), RETRY_DELAY_MAX)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from engram import limits
+from engram.errors import NotFoundError
 from engram.model.access import (
     KEY_SCOPES,
     OPERATOR,
@@ -83,10 +84,12 @@ class Operator:
 
     async def reindex(self) -> int:
         """Rebuild every organisation's windows and word indexes; return the messages read."""
-        total = 0
-        async for store in self._stores():
-            total += await store.reindex()
-        return total
+        return sum([await store.reindex() async for store in self._stores()])
+
+    async def reindex_organization(self, organization_id: OrganizationId) -> int:
+        """Rebuild one organisation's windows and word indexes; return the messages read."""
+        store = await self._store.organization(organization_id)
+        return await store.reindex()
 
     async def coverage(self) -> tuple[Coverage, ...]:
         """Return how complete each organisation's indexes are."""
@@ -113,4 +116,8 @@ class Operator:
 
     async def _stores(self) -> AsyncIterator[OrganizationStore]:
         for organization in await self.list_organizations():
-            yield await self._store.organization(organization.id)
+            try:
+                store = await self._store.organization(organization.id)
+            except NotFoundError:
+                continue  # deleted meanwhile
+            yield store

@@ -10,6 +10,7 @@ from engram.transport.cli.options import shared_options
 from engram.transport.cli.visible import counted, visible_line
 
 if TYPE_CHECKING:
+    from engram.service import Service
     from engram.transport.answers import StatusView
 
 STATUS_EXAMPLES = """\b
@@ -38,14 +39,25 @@ def status(invocation: Invocation) -> None:
 def reindex(invocation: Invocation) -> None:
     """Rebuild the chunks and word indexes of all messages."""
     from engram.transport.cli.output import say
-    from engram.transport.cli.progress import progress
 
-    with progress("Rebuilding the indexes"):
-        messages = invocation.run(lambda service: service.operator.reindex())
+    messages = invocation.run(_reindex_all)
     invocation.show(
         {"messages": messages},
         lambda: say(f"rebuilt the indexes of {counted(messages, 'message')}"),
     )
+
+
+async def _reindex_all(service: Service) -> int:
+    from engram.transport.cli.progress import progress
+
+    messages, stats = 0, await service.operator.stats()
+    total = sum(each.counters.messages for each in stats)
+    with progress("Rebuilding the indexes", total=total) as advance:
+        for each in stats:
+            read = await service.operator.reindex_organization(each.organization.id)
+            advance(read)
+            messages += read
+    return messages
 
 
 def _print_status(invocation: Invocation, answer: StatusView) -> None:
