@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from http import HTTPStatus
 from typing import Any
 
 from fastapi.openapi.utils import get_openapi
@@ -16,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from engram import __version__
 from engram.transport.answers import to_json
 from engram.transport.rest import account, admin, conversations
-from engram.transport.rest.problems import MEDIA_TYPE, ProblemView
+from engram.transport.rest.problems import MEDIA_TYPE, ProblemView, phrase_of
 
 PATH = "/api/v1/openapi.json"
 
@@ -118,12 +117,12 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(status: int) -> str:
-    return HTTPStatus(status).name.title().replace("_", "")
+    return phrase_of(status).replace(" ", "")
 
 
 def _problem_response(status: int) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
-        "description": HTTPStatus(status).phrase,
+        "description": phrase_of(status),
         "content": {MEDIA_TYPE: {"schema": schema}},
     }

@@ -134,6 +134,12 @@ def routing_problem(exc: HTTPException, scope: Scope) -> Problem:
     return _plain(exc.status_code, "invalid_request", exc.detail)
 
 
+def phrase_of(status: int) -> str:
+    """Return the phrase of a status, the same on every Python."""
+    # Python 3.13 gave it the name of RFC 9110.
+    return "Content Too Large" if status == 413 else HTTPStatus(status).phrase
+
+
 async def send_problem(problem: Problem, send: Send) -> None:
     """Send a problem as the whole answer."""
     body = orjson.dumps(problem.view())
@@ -150,7 +156,7 @@ async def send_problem(problem: Problem, send: Send) -> None:
 def _plain(
     status: int, code: str, detail: str, headers: Mapping[str, str] | None = None
 ) -> Problem:
-    title = HTTPStatus(status).phrase
+    title = phrase_of(status)
     return Problem(status=status, code=code, title=title, detail=detail, headers=headers or {})
 
 
