@@ -1,9 +1,16 @@
-"""Settings every test shares: one event loop backend and the amount of generated examples."""
+"""What every test shares: one event loop, the amount of generated examples, and interrupts."""
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A shell that starts the tests in the background has them ignore interrupts, and every process they
+# start with them; the tests of interrupts need processes that do not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "engram",
