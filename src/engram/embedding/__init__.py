@@ -1,1 +1,1 @@
-"""Vectors for texts: the port, and later the models behind it."""
+"""Texts become vectors: the port, the models Engram knows, and the embedders behind the port."""

@@ -1,0 +1,79 @@
+"""Builds the embedders that the operator chose; nothing is loaded or asked yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from engram.clock import Clock
+from engram.embedding.choice import (
+    EmbedderChoice,
+    Hashed,
+    LocalModel,
+    NoEmbedder,
+    OnnxDirectory,
+    RemoteService,
+)
+from engram.embedding.files import ModelFiles
+from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.onnx import OnnxEmbedder, find_known
+from engram.embedding.onnx_directory import find_directory
+from engram.embedding.port import Embedder
+from engram.embedding.registry import POTION, KnownModel, known_model
+from engram.embedding.remote import RemoteAddress, RemoteEmbedder
+from engram.embedding.static import StaticEmbedder
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The embedder of a write's own transaction, and the better one that follows after it."""
+
+    instant: Embedder | None = None
+    deep: Embedder | None = None
+
+    async def close(self) -> None:
+        """Close what there is."""
+        for embedder in (self.instant, self.deep):
+            if embedder is not None:
+                await embedder.close()
+
+
+def build_tiers(
+    choice: EmbedderChoice, files: ModelFiles, *, threads: int, key: str | None, clock: Clock
+) -> Tiers:
+    """Return the tiers of a choice; models in this process have an instant tier beside them."""
+    match choice:
+        case LocalModel(name):
+            return _local(known_model(name), files, threads=threads, clock=clock)
+        case OnnxDirectory(path):
+            deep = OnnxEmbedder(lambda: find_directory(path), threads=threads, clock=clock)
+            return Tiers(instant=StaticEmbedder(POTION, files, clock=clock), deep=deep)
+        case RemoteService(url, model):
+            return Tiers(deep=RemoteEmbedder(RemoteAddress(url, model, key), clock=clock))
+        case Hashed():
+            return Tiers(deep=HashedEmbedder())
+        case NoEmbedder():
+            return Tiers()
+        case _:
+            assert_never(choice)
+
+
+def models_of(choice: EmbedderChoice) -> tuple[KnownModel, ...]:
+    """Return the models of the registry that a choice needs."""
+    match choice:
+        case LocalModel(name) if name != POTION.name:
+            return known_model(name), POTION
+        case LocalModel() | OnnxDirectory():
+            return (POTION,)
+        case _:
+            return ()
+
+
+def _local(model: KnownModel, files: ModelFiles, *, threads: int, clock: Clock) -> Tiers:
+    instant = StaticEmbedder(POTION, files, clock=clock)
+    if model.kind == "static":
+        return Tiers(instant=instant)
+    deep = OnnxEmbedder(
+        lambda: find_known(model, files), threads=threads, clock=clock, identity=model.identity
+    )
+    return Tiers(instant=instant, deep=deep)

@@ -1,0 +1,103 @@
+"""What `ENGRAM_EMBEDDER` can say, as a closed union."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from engram.embedding.registry import ARCTIC, MODELS
+
+FORMS = "local, local:<name>, onnx:<directory>, openai:<url>#<model>, hash or none"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model of the registry, run in this process."""
+
+    name: str = ARCTIC.name
+
+    def __str__(self) -> str:
+        return "local" if self.name == ARCTIC.name else f"local:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxDirectory:
+    """Any ONNX model with its tokenizer, run in this process."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"onnx:{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteService:
+    """A service that speaks OpenAI's `/v1/embeddings`."""
+
+    url: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"openai:{self.url}#{self.model}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """No model: words hashed to directions, for tests."""
+
+    def __str__(self) -> str:
+        return "hash"
+
+
+@dataclass(frozen=True, slots=True)
+class NoEmbedder:
+    """Search by word alone."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+EmbedderChoice: TypeAlias = LocalModel | OnnxDirectory | RemoteService | Hashed | NoEmbedder
+
+
+def parse_choice(text: str) -> EmbedderChoice:
+    """Return what `text` chooses; `str` of it gives the text again.
+
+    Raises:
+        ValueError: `text` is none of the forms.
+    """
+    kind, colon, rest = text.partition(":")
+    match kind, colon, rest:
+        case "local", "", _:
+            return LocalModel()
+        case "hash", "", _:
+            return Hashed()
+        case "none", "", _:
+            return NoEmbedder()
+        case "local", ":", name:
+            return _local(name)
+        case "onnx", ":", path if path:
+            return OnnxDirectory(Path(path).expanduser())
+        case "openai", ":", place:
+            return _remote(place)
+        case _:
+            raise ValueError(f"must be {FORMS}, not {text!r}")
+
+
+def _local(name: str) -> LocalModel:
+    names = [model.name for model in MODELS]
+    if name in names:
+        return LocalModel(name)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    raise ValueError(f"no model {name!r}; did you mean {near[0]!r}? (`engram models list`)")
+
+
+def _remote(place: str) -> RemoteService:
+    address, _, model = place.rpartition("#")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not model:
+        raise ValueError("a service is written openai:<http or https url>#<model>")
+    return RemoteService(url=address, model=model)

@@ -1,0 +1,93 @@
+"""The directory in which model files are kept, and the proof that a file is what it should be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engram.embedding.registry import KnownModel, ModelFile
+from engram.errors import EmbedderUnavailableError
+
+FileState = Literal["whole", "missing", "damaged"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file of a model where it should be, and whether its bytes are the pinned ones."""
+
+    file: ModelFile
+    path: Path
+    state: FileState
+
+
+class ModelFiles:
+    """Model files below one root, a directory for each model and revision."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def directory(self, model: KnownModel) -> Path:
+        """Return where `model` is or would be."""
+        # The revision keeps two versions of Engram that share a cache out of each other's way.
+        return self.root / model.name / model.identity.revision
+
+    def has(self, model: KnownModel) -> bool:
+        """Return whether every file of `model` is there in its right size, without reading it."""
+        directory = self.directory(model)
+        return all(_has_right_size(directory / file.name, file) for file in model.files)
+
+    def require(self, model: KnownModel) -> Path:
+        """Return the directory of `model` after proving its files.
+
+        Raises:
+            EmbedderUnavailableError: a file is missing or damaged.
+        """
+        directory = self.directory(model)
+        for kept in examine(model, directory):
+            if kept.state != "whole":
+                raise EmbedderUnavailableError(
+                    f"the model {model.name} is not usable, {kept.file.name} is {kept.state}: "
+                    f"run `engram models pull {model.name}`"
+                )
+        return directory
+
+
+def examine(model: KnownModel, directory: Path) -> Iterator[KeptFile]:
+    """Yield the state of each file of `model` in `directory`, having read all of it."""
+    for file in model.files:
+        path = directory / file.name
+        yield KeptFile(file=file, path=path, state=_state(path, file))
+
+
+def matches(path: Path, file: ModelFile) -> bool:
+    """Return whether the bytes at `path` are those of `file`, in any accepted spelling."""
+    return _has_right_size(path, file) and digest(path) in {
+        spelling.sha256 for spelling in file.spellings()
+    }
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _state(path: Path, file: ModelFile) -> FileState:
+    if not path.is_file():
+        return "missing"
+    try:
+        return "whole" if matches(path, file) else "damaged"
+    except OSError:
+        # What cannot be read cannot be used, whatever the reason.
+        return "damaged"
+
+
+def _has_right_size(path: Path, file: ModelFile) -> bool:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return False
+    return any(size == spelling.size_bytes for spelling in file.spellings())

@@ -1,0 +1,75 @@
+"""An embedder without a model: words and their parts hashed to directions.
+
+Equal texts get equal vectors in every process and on every machine; texts that share words or parts
+of words are near, all others almost orthogonal. For tests, and for texts a model knows nothing of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from engram.embedding.check import unit_rows
+from engram.embedding.port import EmbedderIdentity
+
+if TYPE_CHECKING:
+    from engram.embedding.port import Vector, Vectors
+
+DIMENSIONS = 256
+IDENTITY = EmbedderIdentity(
+    name="hash",
+    revision="1",
+    dimensions=DIMENSIONS,
+    max_tokens=1_000_000,
+    query_prefix="",
+    passage_prefix="",
+    pooling="mean",
+)
+
+
+class HashedEmbedder:
+    """The deterministic embedder of tests."""
+
+    async def identify(self) -> EmbedderIdentity:
+        return IDENTITY
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        return hashed_vectors(texts, DIMENSIONS)
+
+    async def embed_query(self, text: str) -> Vector:
+        return hashed_vectors([text], DIMENSIONS)[0]
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def hashed_vectors(texts: Sequence[str], dimensions: int) -> Vectors:
+    """Return a unit vector for each text, the same for the same text everywhere."""
+    import numpy as np
+
+    rows = np.zeros((len(texts), dimensions), dtype=np.float32)
+    for row, text in zip(rows, texts, strict=True):
+        for feature, weight in _features(text):
+            number = _number(feature)
+            row[number % dimensions] += weight if number >> 63 else -weight
+        if not row.any():
+            # Features that cancel each other out are as rare as they are legal.
+            row[0] = 1.0
+    return unit_rows(rows)
+
+
+def _number(feature: str) -> int:
+    spelled = feature.encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(spelled, digest_size=8).digest(), "big")
+
+
+def _features(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the words of a text and, at less weight, their runs of three characters."""
+    for word in text.casefold().split() or [""]:
+        yield f"word {word}", 1.0
+        for start in range(len(word) - 2):
+            yield f"part {word[start : start + 3]}", 0.3

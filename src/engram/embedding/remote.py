@@ -1,0 +1,188 @@
+"""An embedder behind any service that speaks OpenAI's `/v1/embeddings`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+from engram.clock import Clock
+from engram.embedding.breaker import CircuitBreaker, CircuitOpenError
+from engram.embedding.check import check_vectors, unit_rows
+from engram.embedding.port import EmbedderIdentity
+from engram.embedding.registry import prefixes_of
+from engram.embedding.retry import Backoff
+from engram.errors import EmbedderUnavailableError, InvalidRequestError
+from engram.limits import (
+    REMOTE_ATTEMPTS_MAX,
+    REMOTE_BATCH_BYTES_MAX,
+    REMOTE_BATCH_TEXTS_MAX,
+    REMOTE_INDEXING_S,
+    REMOTE_QUERY_S,
+    REMOTE_TOKENS_MAX,
+)
+
+if TYPE_CHECKING:
+    from engram.embedding.port import Vector, Vectors
+    from engram.embedding.remote_call import EmbeddingsClient
+
+PROBE = "How long are your vectors?"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAddress:
+    """Where a service is, which of its models is asked, and with which key."""
+
+    url: str
+    model: str
+    key: str | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Return the URL of the operation; a bare host and a base path are completed."""
+        parts = urlsplit(self.url)
+        path = parts.path.rstrip("/") or "/v1"
+        path = path if path.endswith("/embeddings") else f"{path}/embeddings"
+        return urlunsplit(parts._replace(path=path))
+
+
+class RemoteEmbedder:
+    """Embeds by asking a service, with time limits, retries and a circuit breaker.
+
+    The dimensions are those of the first answer; an answer with others is an error from then on.
+    """
+
+    def __init__(
+        self,
+        address: RemoteAddress,
+        *,
+        clock: Clock,
+        backoff: Backoff | None = None,
+        query_s: float = REMOTE_QUERY_S,
+        indexing_s: float = REMOTE_INDEXING_S,
+    ) -> None:
+        self._address = address
+        self._clock = clock
+        self._breaker = CircuitBreaker(clock)
+        self._backoff = backoff or Backoff()
+        self._query_s = query_s
+        self._indexing_s = indexing_s
+        self._query_prefix, self._passage_prefix = prefixes_of(address.model)
+        self._identity: EmbedderIdentity | None = None
+        self._client: EmbeddingsClient | None = None
+
+    async def identify(self) -> EmbedderIdentity:
+        if self._identity is not None:
+            return self._identity
+        vectors = await self._embed([PROBE], limit_s=self._query_s)
+        return self._discovered(vectors.shape[1])
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        import numpy as np
+
+        identity = await self.identify()
+        prefixed = [self._passage_prefix + text for text in texts]
+        rows = [await self._embed_patiently(batch) for batch in _batches(prefixed)]
+        return np.concatenate([np.zeros((0, identity.dimensions), dtype=np.float32), *rows])
+
+    async def embed_query(self, text: str) -> Vector:
+        # A search does not wait for retries: it has words to go on with.
+        start = _readable_start(self._query_prefix + text)
+        return (await self._embed([start], limit_s=self._query_s))[0]
+
+    def count_tokens(self, text: str) -> int:
+        return _tokens_at_most(self._passage_prefix + text)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _embed_patiently(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of a batch; a batch that is refused is asked for in halves."""
+        import numpy as np
+
+        try:
+            return await self._embed_retrying(texts)
+        except InvalidRequestError:
+            if len(texts) == 1:
+                raise
+        middle = len(texts) // 2
+        halves = [await self._embed_patiently(half) for half in (texts[:middle], texts[middle:])]
+        return np.concatenate(halves)
+
+    async def _embed_retrying(self, texts: Sequence[str]) -> Vectors:
+        for attempt in range(REMOTE_ATTEMPTS_MAX - 1):
+            try:
+                return await self._embed(texts, limit_s=self._indexing_s)
+            except CircuitOpenError:
+                raise
+            except EmbedderUnavailableError as exc:
+                await self._backoff.wait(attempt, asked_s=exc.retry_after_s)
+        return await self._embed(texts, limit_s=self._indexing_s)
+
+    async def _embed(self, texts: Sequence[str], *, limit_s: float) -> Vectors:
+        with self._breaker.attempt():
+            try:
+                async with asyncio.timeout(limit_s):
+                    raw = await self._connected().embed(texts)
+            except TimeoutError as exc:
+                raise EmbedderUnavailableError(
+                    f"the embedding service gave no answer within {limit_s:g} s"
+                ) from exc
+        vectors = unit_rows(raw)
+        self._identity = self._identity or self._discovered(vectors.shape[1])
+        check_vectors(vectors, self._identity, count=len(texts))
+        return vectors
+
+    def _connected(self) -> EmbeddingsClient:
+        if self._client is None:
+            from engram.embedding.remote_call import EmbeddingsClient
+
+            self._client = EmbeddingsClient(
+                endpoint=self._address.endpoint,
+                model=self._address.model,
+                key=self._address.key,
+                clock=self._clock,
+            )
+        return self._client
+
+    def _discovered(self, dimensions: int) -> EmbedderIdentity:
+        return EmbedderIdentity(
+            name=self._address.model,
+            revision="remote",
+            dimensions=dimensions,
+            max_tokens=REMOTE_TOKENS_MAX,
+            query_prefix=self._query_prefix,
+            passage_prefix=self._passage_prefix,
+            pooling="remote",
+        )
+
+
+def _tokens_at_most(text: str) -> int:
+    """Return more tokens than any common tokenizer makes of a text."""
+    return (len(text.encode(errors="surrogatepass")) + 1) // 2
+
+
+def _readable_start(text: str) -> str:
+    """Return as much of a text as `_tokens_at_most` grants a service's limit."""
+    start = text.encode(errors="surrogatepass")[: 2 * REMOTE_TOKENS_MAX]
+    return start.decode(errors="ignore")
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the texts in runs that respect the bounds of one request."""
+    batch = list[str]()
+    size = 0
+    for text in texts:
+        length = len(text.encode(errors="surrogatepass"))
+        if batch and (
+            len(batch) == REMOTE_BATCH_TEXTS_MAX or size + length > REMOTE_BATCH_BYTES_MAX
+        ):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += length
+    if batch:
+        yield batch

@@ -1,0 +1,78 @@
+"""A static model at work: the mean of the vectors of a text's tokens.
+
+Imports NumPy and tokenizers, so it is itself imported when a text is first embedded.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from engram.embedding.check import unit_rows
+from engram.embedding.hashed import hashed_vectors
+
+if TYPE_CHECKING:
+    from engram.embedding.port import Vectors
+
+TENSOR = "embeddings"
+UNKNOWN = "[UNK]"
+
+
+class StaticModel:
+    """Token vectors, and the tokenizer whose ids are their rows."""
+
+    def __init__(self, directory: Path) -> None:
+        self._rows = _map_tensor(directory / "model.safetensors")
+        self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._unknown = self._tokenizer.token_to_id(UNKNOWN)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return a unit vector for each text."""
+        sums = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
+        for row, text in zip(sums, texts, strict=True):
+            # The sum and the mean point the same way, and only the direction is kept.
+            np.add.reduce(self._rows[self._known_tokens(text)], axis=0, out=row)
+        self._fill_unknown(sums, texts)
+        return unit_rows(sums)
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens a text has, known or not."""
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _known_tokens(self, text: str) -> list[int]:
+        ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return [token for token in ids if token != self._unknown]
+
+    def _fill_unknown(self, sums: Vectors, texts: Sequence[str]) -> None:
+        """Give texts without any known token, such as a lone emoji, a direction of their own.
+
+        It is almost orthogonal to everything but its like, where a zero row would be no vector.
+        """
+        empty = [index for index, row in enumerate(sums) if not row.any()]
+        if empty:
+            sums[empty] = hashed_vectors([texts[index] for index in empty], sums.shape[1])
+
+
+def _map_tensor(path: Path) -> Vectors:
+    """Return the token vectors as a view of the file, which processes then share in memory."""
+    with path.open("rb") as content:
+        (length,) = struct.unpack("<Q", content.read(8))
+        header: dict[str, dict[str, Any]] = json.loads(content.read(length))
+    tensor = header[TENSOR]
+    rows = np.memmap(
+        path,
+        dtype=np.dtype("<f4"),
+        mode="r",
+        offset=8 + length + tensor["data_offsets"][0],
+        shape=tuple(tensor["shape"]),
+    )
+    # As a plain array: indexing a memmap makes memmaps, at twice the cost.
+    return rows.view(np.ndarray)

@@ -1,0 +1,190 @@
+"""The deep embedder: prefixes, bounds, damaged files, and models from any directory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engram.clock import SystemClock
+from engram.embedding.files import ModelFiles
+from engram.embedding.onnx import OnnxEmbedder, find_known
+from engram.embedding.onnx_directory import find_directory
+from engram.embedding.port import Embedder
+from engram.embedding.registry import ARCTIC
+from engram.errors import EmbedderUnavailableError, LimitExceededError
+from engram.limits import MODEL_RETRY_S
+from tests.fakes import FakeClock
+
+DOCUMENTATION = b"\x32\x05hello"
+"""A field of the ONNX format that changes a file's digest and nothing else."""
+
+
+@asynccontextmanager
+async def opened(directory: Path) -> AsyncIterator[Embedder]:
+    embedder = OnnxEmbedder(lambda: find_directory(directory), threads=1, clock=SystemClock())
+    yield embedder
+    await embedder.close()
+
+
+@pytest.fixture
+def unknown_model(files: ModelFiles, tmp_path: Path) -> Path:
+    """Return a directory with a model whose bytes the registry does not know."""
+    known = files.directory(ARCTIC)
+    directory = tmp_path / "my-model"
+    (directory / "onnx").mkdir(parents=True)
+    model = (known / "model.onnx").read_bytes() + DOCUMENTATION
+    (directory / "onnx" / "model.onnx").write_bytes(model)
+    shutil.copy(known / "tokenizer.json", directory)
+    return directory
+
+
+def write_json(path: Path, **content: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+async def test_a_query_is_embedded_with_its_prefix(arctic: Embedder) -> None:
+    text = "where the spare key is hidden"
+
+    query = await arctic.embed_query(text)
+
+    bare, prefixed = await arctic.embed_passages([text, ARCTIC.identity.query_prefix + text])
+    assert query @ prefixed > 0.99999
+    assert query @ bare < 0.95
+
+
+async def test_a_passage_of_exactly_the_bound_is_embedded_and_a_longer_one_refused(
+    arctic: Embedder,
+) -> None:
+    longest = "word " * (ARCTIC.identity.max_tokens - 2)
+
+    assert arctic.count_tokens(longest) == ARCTIC.identity.max_tokens
+    assert len(await arctic.embed_passages([longest])) == 1
+    with pytest.raises(LimitExceededError) as caught:
+        await arctic.embed_passages(["fits", longest + "word"])
+    assert caught.value.actual == ARCTIC.identity.max_tokens + 1
+
+
+async def test_of_a_query_that_is_too_long_the_start_is_read(arctic: Embedder) -> None:
+    start = "where is the spare key? " * 200
+
+    with_rest = await arctic.embed_query(start + "and what is the weather like? " * 500)
+
+    assert with_rest @ await arctic.embed_query(start) > 0.99999
+
+
+async def test_a_damaged_file_is_refused_and_mending_it_is_noticed(
+    files: ModelFiles, tmp_path: Path
+) -> None:
+    copies = ModelFiles(tmp_path)
+    shutil.copytree(files.directory(ARCTIC), copies.directory(ARCTIC))
+    model = copies.directory(ARCTIC) / "model.onnx"
+    whole = model.read_bytes()
+    model.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    clock = FakeClock()
+    embedder = OnnxEmbedder(lambda: find_known(ARCTIC, copies), threads=1, clock=clock)
+
+    with pytest.raises(EmbedderUnavailableError, match="damaged"):
+        await embedder.embed_query("x")
+    model.write_bytes(whole)
+    with pytest.raises(EmbedderUnavailableError):
+        await embedder.embed_query("too soon to look again")
+    clock.advance(timedelta(seconds=MODEL_RETRY_S))
+
+    assert len(await embedder.embed_query("x")) == ARCTIC.identity.dimensions
+    await embedder.close()
+
+
+async def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
+    nowhere = ModelFiles(tmp_path)
+    embedder = OnnxEmbedder(lambda: find_known(ARCTIC, nowhere), threads=1, clock=FakeClock())
+
+    with pytest.raises(EmbedderUnavailableError, match=f"engram models pull {ARCTIC.name}"):
+        await embedder.embed_passages(["x"])
+    await embedder.close()
+
+
+async def test_a_directory_with_a_known_model_has_its_identity(files: ModelFiles) -> None:
+    async with opened(files.directory(ARCTIC)) as embedder:
+        assert await embedder.identify() == ARCTIC.identity
+
+
+async def test_a_directory_says_in_its_own_file_how_its_model_is_used(
+    unknown_model: Path, arctic: Embedder
+) -> None:
+    write_json(unknown_model / "engram.json", pooling="cls", query_prefix="search: ")
+
+    async with opened(unknown_model) as embedder:
+        identity = await embedder.identify()
+        (passage,) = await embedder.embed_passages(["a note"])
+        query = await embedder.embed_query("a note")
+
+    assert (identity.name, identity.dimensions) == ("my-model", 384)
+    assert (identity.max_tokens, identity.query_prefix) == (512, "search: ")
+    assert identity.revision != ARCTIC.identity.revision
+    assert passage @ (await arctic.embed_passages(["a note"]))[0] > 0.99999
+    assert query @ (await arctic.embed_passages(["search: a note"]))[0] > 0.99999
+
+
+async def test_a_directory_is_read_as_sentence_transformers_left_it(unknown_model: Path) -> None:
+    write_json(unknown_model / "1_Pooling" / "config.json", pooling_mode_mean_tokens=True)
+    write_json(
+        unknown_model / "config_sentence_transformers.json",
+        prompts={"query": "query: ", "passage": "passage: "},
+    )
+    write_json(unknown_model / "sentence_bert_config.json", max_seq_length=128)
+
+    async with opened(unknown_model) as embedder:
+        identity = await embedder.identify()
+        vectors = await embedder.embed_passages(["a note"])
+
+    assert (identity.pooling, identity.max_tokens) == ("mean", 128)
+    assert (identity.query_prefix, identity.passage_prefix) == ("query: ", "passage: ")
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"engram.json": {"pooling": "max"}},
+        {"engram.json": {"prefix": "query: "}},
+        {"engram.json": {"max_tokens": "512"}},
+        {"engram.json": {"max_tokens": 0}},
+    ],
+)
+async def test_how_a_model_is_used_is_never_guessed(
+    unknown_model: Path, own: dict[str, dict[str, Any]]
+) -> None:
+    for name, content in own.items():
+        write_json(unknown_model / name, **content)
+
+    async with opened(unknown_model) as embedder:
+        with pytest.raises(EmbedderUnavailableError, match="pooling"):
+            await embedder.identify()
+
+
+@pytest.mark.parametrize("name", ["onnx/model.onnx", "tokenizer.json", "engram.json"])
+async def test_a_file_that_is_none_makes_the_embedder_unavailable(
+    unknown_model: Path, name: str
+) -> None:
+    write_json(unknown_model / "engram.json", pooling="cls")
+    (unknown_model / name).write_text("not what it should be")
+
+    async with opened(unknown_model) as embedder:
+        with pytest.raises(EmbedderUnavailableError):
+            await embedder.embed_query("x")
+
+
+async def test_an_empty_directory_says_what_is_missing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as embedder:
+        with pytest.raises(EmbedderUnavailableError, match=r"model\.onnx"):
+            await embedder.identify()
