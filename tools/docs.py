@@ -22,7 +22,10 @@ from engram.transport.mcp.tools import TOOLS, Tool
 from engram.transport.rest.openapi import openapi_document, rest_routes
 from engram.transport.rest.problems import STATUS
 
-HOME_DEFAULT = "`$XDG_DATA_HOME/engram`, else `~/.local/share/engram`"
+COMPUTED_DEFAULTS = {
+    "home": "`$XDG_DATA_HOME/engram`, else `~/.local/share/engram`",
+    "model_dir": "`$XDG_CACHE_HOME/engram/models`, else `~/.cache/engram/models`",
+}
 HELP_COLUMNS = "90"
 
 Schema = Mapping[str, Any]
@@ -170,7 +173,7 @@ def _default(schema: Schema) -> str:
 def _shown_default(name: str, default: object) -> str:
     match default:
         case _ if default is PydanticUndefined:
-            return HOME_DEFAULT if name == "home" else "required"
+            return COMPUTED_DEFAULTS[name]
         case None | ():
             return ""
         case tuple():

@@ -12,8 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
 from engram.errors import ConfigurationError
 
 PREFIX = "ENGRAM_"
@@ -23,6 +32,15 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["plain", "json"]
 Toolset = Literal["conversations"]
 TOOLSETS: tuple[Toolset, ...] = ("conversations",)
+
+
+def _parse_embedder(value: object) -> EmbedderChoice:
+    if not isinstance(value, str):
+        return cast("EmbedderChoice", value)
+    try:
+        return parse_choice(value)
+    except ValueError as exc:
+        raise PydanticCustomError("embedder", "{reason}", {"reason": str(exc)}) from exc
 
 
 class Settings(BaseModel):
@@ -49,6 +67,24 @@ class Settings(BaseModel):
     toolsets: Annotated[
         tuple[Toolset, ...], Field(min_length=1, description="MCP toolsets shown to clients.")
     ] = TOOLSETS
+    embedder: Annotated[
+        EmbedderChoice,
+        PlainValidator(_parse_embedder),
+        Field(
+            description="What makes vectors: `local`, `local:<name>`, `onnx:<directory>`, "
+            "`openai:<url>#<model>`, `hash` or `none`."
+        ),
+    ] = LocalModel()
+    embedder_key: Annotated[str | None, Field(description="Key for the service of `openai:`.")] = (
+        None
+    )
+    embedder_threads: Annotated[
+        int, Field(ge=1, le=64, description="Texts a model of this process indexes at once.")
+    ] = 1
+    model_dir: Annotated[Path, Field(description="Directory of model files.")]
+    model_hub: Annotated[
+        str, Field(pattern="^https?://", description="Where `engram models pull` asks first.")
+    ] = "https://huggingface.co"
     log: Annotated[LogLevel, Field(description="Least severe level that is logged.")] = "info"
     log_format: Annotated[
         LogFormat, Field(description="Lines for people, or JSON for programs.")
@@ -76,12 +112,14 @@ def load_settings(
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     from_environment = _from_environment(source)
     home = given.get("home") or from_environment.get("home") or _default_home(source)
-    merged = {
+    merged: dict[str, Any] = {
+        "model_dir": _default_model_dir(source),
         **_from_file(Path(home)),
         **from_environment,
         **given,
         "home": Path(home).expanduser(),
     }
+    merged["model_dir"] = Path(merged["model_dir"]).expanduser()
     try:
         return Settings.model_validate(merged)
     except ValidationError as exc:
@@ -149,6 +187,11 @@ def _check_known(name: str, *, shown: str) -> None:
 
 def _shown(name: str) -> str:
     return PREFIX + name.upper()
+
+
+def _default_model_dir(source: Mapping[str, str]) -> Path:
+    base = source.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "engram" / "models"
 
 
 def _default_home(source: Mapping[str, str]) -> Path:

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
+from engram.embedding.build import Tiers, build_tiers
+from engram.embedding.files import ModelFiles
 from engram.service import Service
 from engram.service.access import Access
 from engram.service.account import Account
@@ -50,4 +52,15 @@ def build_service(store: Store, settings: Settings, *, clock: Clock, ids: IdSour
         doctor=Doctor(store),
         operator=Operator(store),
         recall=Recall(store, activity),
+    )
+
+
+def build_embedders(settings: Settings, *, clock: Clock) -> Tiers:
+    """Return the embedders that the settings choose; nothing is loaded or asked yet."""
+    return build_tiers(
+        settings.embedder,
+        ModelFiles(settings.model_dir),
+        threads=settings.embedder_threads,
+        key=settings.embedder_key,
+        clock=clock,
     )

@@ -14,6 +14,7 @@ from engram.transport.cli import (
     facts,
     keys,
     mcp,
+    models,
     organizations,
     search,
     serve,
@@ -43,6 +44,7 @@ def build_app() -> typer.Typer:
     app.add_typer(_conversations(), name="conversations")
     app.add_typer(_organizations(), name="orgs")
     app.add_typer(_keys(), name="keys")
+    app.add_typer(_models(), name="models")
     app.command("status", epilog=upkeep.STATUS_EXAMPLES)(upkeep.status)
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
     app.command("reindex", epilog=upkeep.REINDEX_EXAMPLES)(upkeep.reindex)
@@ -80,6 +82,15 @@ def _keys() -> typer.Typer:
     group.command("list", epilog=keys.LIST_EXAMPLES)(keys.list_keys)
     group.command("create", epilog=keys.CREATE_EXAMPLES)(keys.create_key)
     group.command("revoke", epilog=keys.REVOKE_EXAMPLES)(keys.revoke_key)
+    return group
+
+
+def _models() -> typer.Typer:
+    group = _group("Get and prove the model files that search by meaning needs.")
+    group.command("list", epilog=models.LIST_EXAMPLES)(models.list_models)
+    group.command("pull", epilog=models.PULL_EXAMPLES)(models.pull_models)
+    group.command("verify", epilog=models.VERIFY_EXAMPLES)(models.verify_models)
+    group.command("path", epilog=models.PATH_EXAMPLES)(models.show_path)
     return group
 
 

@@ -37,6 +37,7 @@ _LISTINGS = {
     "conversation": "engram conversations list",
     "organization": "engram orgs list",
     "key": "engram keys list",
+    "model": "engram models list",
 }
 
 

@@ -10,15 +10,23 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def progress(label: str, *, total: int | None = None) -> Generator[Advance]:
+def progress(label: str, *, total: int | None = None, in_bytes: bool = False) -> Generator[Advance]:
     """Show `label` while the block runs; yield what moves the bar on."""
     if not sys.stderr.isatty():
         yield _advance_nothing
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count)
     console = Console(stderr=True)
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(label, total=total)
