@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint fix bench eval conformance coverage lock clean
+.PHONY: help models serve test lint fix bench eval conformance coverage lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,12 +35,17 @@ help:  ## list the targets
 	@$(BIN)/python -m pip install -qq --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
+# Quick when the files are there; nothing is fetched after this.
+models: .venv/installed  ## get the model files that search by meaning needs, once
+	@$(BIN)/engram models pull > /dev/null
+
 # --- use ----------------------------------------------------------------------------------------
 
 serve: .venv/installed  ## set up and run the server (ENGRAM_* variables apply)
+	@$(BIN)/engram models pull > /dev/null || echo "Going on without a model: search finds words only." >&2
 	@exec $(BIN)/engram serve $(ARGS)
 
-test: .venv/installed-dev  ## set up and pass the tests
+test: .venv/installed-dev models  ## set up and pass the tests
 	$(BIN)/python -m pytest -n auto --inline-snapshot=disable $(ARGS)
 
 # --- checks -------------------------------------------------------------------------------------
@@ -57,7 +62,7 @@ fix: .venv/installed-dev  ## format, apply safe fixes, regenerate the documentat
 	$(BIN)/ruff format $(SOURCES)
 	$(COG) -r $(GENERATED)
 
-coverage: .venv/installed-dev  ## the tests with branch coverage
+coverage: .venv/installed-dev models  ## the tests with branch coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n auto --inline-snapshot=disable $(ARGS)
 	$(BIN)/coverage combine --quiet
@@ -66,10 +71,10 @@ coverage: .venv/installed-dev  ## the tests with branch coverage
 conformance: .venv/installed-dev  ## the MCP conformance suite against a fresh server
 	$(BIN)/python -m tools.conformance $(ARGS)
 
-bench: .venv/installed-dev  ## the benchmarks, each beside its floor
+bench: .venv/installed-dev models  ## the benchmarks, each beside its floor
 	$(BIN)/python -m bench $(ARGS)
 
-eval: .venv/installed-dev  ## retrieval quality: make eval SETS="locomo realtalk"
+eval: .venv/installed-dev models  ## retrieval quality: make eval SETS="locomo realtalk"
 	$(BIN)/python -m bench.eval $(SETS) $(ARGS)
 
 # --- upkeep -------------------------------------------------------------------------------------
