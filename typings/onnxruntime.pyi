@@ -13,7 +13,6 @@ class NodeArg:
 class SessionOptions:
     intra_op_num_threads: int
     inter_op_num_threads: int
-    enable_cpu_mem_arena: bool
     enable_mem_pattern: bool
 
 class InferenceSession:

@@ -81,7 +81,9 @@ class Settings(BaseModel):
     embedder_threads: Annotated[
         int, Field(ge=1, le=64, description="Texts a model of this process indexes at once.")
     ] = 1
-    model_dir: Annotated[Path, Field(description="Directory of model files.")]
+    model_dir: Annotated[Path, Field(description="Directory of model files.")] = Field(
+        default_factory=lambda: _default_model_dir(os.environ)
+    )
     model_hub: Annotated[
         str, Field(pattern="^https?://", description="Where `engram models pull` asks first.")
     ] = "https://huggingface.co"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ DOCUMENTATION = b"\x32\x05hello"
 
 
 @asynccontextmanager
-async def opened(directory: Path) -> AsyncIterator[Embedder]:
+async def opened(directory: Path) -> AsyncGenerator[Embedder]:
     embedder = OnnxEmbedder(lambda: find_directory(directory), threads=1, clock=SystemClock())
     yield embedder
     await embedder.close()

@@ -60,7 +60,7 @@ def test_the_relay_needs_neither_the_sdk_nor_the_store() -> None:
     loaded = loaded_by("engram.transport.mcp.relay")
 
     assert "httpx" in loaded
-    assert not loaded & {"mcp", "mcp_types", "pydantic", "starlette", "sqlite3", "fastapi"}
+    assert not loaded & {"mcp", "mcp_types", "pydantic", "starlette", "sqlite3", "fastapi", "numpy"}
 
 
 @pytest.mark.parametrize("module", ["engram.transport.mcp", "engram.transport.mcp.lines"])

@@ -96,7 +96,6 @@ def _options() -> SessionOptions:
     options = SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # Every text has another length: plans and pools of memory are never reused, only kept.
-    options.enable_cpu_mem_arena = False
+    # Every text has another length, so that a plan of memory is never used twice, only kept.
     options.enable_mem_pattern = False
     return options

@@ -1,0 +1,83 @@
+"""The memory of queries: bounded, and apart for each organisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from engram.embedding.cache import QueryVectors
+from engram.embedding.hashed import HashedEmbedder
+from engram.limits import QUERY_CHARACTERS_KEPT, QUERY_VECTORS_KEPT
+
+if TYPE_CHECKING:
+    from engram.embedding.port import Vector
+
+
+class CountingEmbedder(HashedEmbedder):
+    """An embedder that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = list[str]()
+
+    async def embed_query(self, text: str) -> Vector:
+        self.asked.append(text)
+        return await super().embed_query(text)
+
+
+async def ask(vectors: QueryVectors, texts: Sequence[str], *, organization_id: str = "a") -> None:
+    for text in texts:
+        await vectors.embed(text, organization_id=organization_id)
+
+
+async def test_a_query_is_embedded_once() -> None:
+    embedder = CountingEmbedder()
+    vectors = QueryVectors(embedder)
+
+    first = await vectors.embed("where?", organization_id="a")
+    second = await vectors.embed("where?", organization_id="a")
+
+    assert np.array_equal(first, second)
+    assert embedder.asked == ["where?"]
+
+
+async def test_what_one_organisation_asked_is_not_quicker_for_another() -> None:
+    embedder = CountingEmbedder()
+    vectors = QueryVectors(embedder)
+
+    await ask(vectors, ["where?"], organization_id="a")
+    await ask(vectors, ["where?"], organization_id="b")
+
+    assert embedder.asked == ["where?", "where?"]
+
+
+async def test_the_query_asked_longest_ago_is_forgotten_first() -> None:
+    embedder = CountingEmbedder()
+    vectors = QueryVectors(embedder)
+    await ask(vectors, [str(number) for number in range(QUERY_VECTORS_KEPT)])
+
+    await ask(vectors, ["0", "one more"])
+    embedder.asked.clear()
+    await ask(vectors, ["0", "1"])
+
+    assert embedder.asked == ["1"]
+
+
+async def test_a_long_query_is_not_kept() -> None:
+    embedder = CountingEmbedder()
+
+    await ask(QueryVectors(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
+
+    assert len(embedder.asked) == 2
+
+
+async def test_a_kept_vector_cannot_be_changed() -> None:
+    vectors = QueryVectors(HashedEmbedder())
+    await ask(vectors, ["where?"])
+
+    kept = await vectors.embed("where?", organization_id="a")
+
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0] = 1

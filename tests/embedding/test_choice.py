@@ -1,0 +1,157 @@
+"""What the settings can choose, and what is built of it without loading anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engram.embedding.build import models_of
+from engram.embedding.choice import (
+    EmbedderChoice,
+    Hashed,
+    LocalModel,
+    NoEmbedder,
+    OnnxDirectory,
+    RemoteService,
+    parse_choice,
+)
+from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.onnx import OnnxEmbedder
+from engram.embedding.registry import ARCTIC, BGE_SMALL, POTION
+from engram.embedding.remote import RemoteAddress, RemoteEmbedder
+from engram.embedding.static import StaticEmbedder
+from engram.errors import ConfigurationError
+from engram.settings import load_settings, to_environment
+from engram.wiring import build_embedders
+from tests.fakes import FakeClock
+
+CHOICES: dict[str, EmbedderChoice] = {
+    "local": LocalModel(),
+    "local:bge-small-en-v1.5": LocalModel("bge-small-en-v1.5"),
+    "onnx:/srv/models/mine": OnnxDirectory(Path("/srv/models/mine")),
+    "openai:http://localhost:11434/v1#nomic-embed-text": RemoteService(
+        "http://localhost:11434/v1", "nomic-embed-text"
+    ),
+    "openai:https://example.org/e?a=1#Owner/Model:tag": RemoteService(
+        "https://example.org/e?a=1", "Owner/Model:tag"
+    ),
+    "hash": Hashed(),
+    "none": NoEmbedder(),
+}
+
+
+@pytest.mark.parametrize("text", CHOICES)
+def test_a_choice_is_written_as_it_is_read(text: str) -> None:
+    choice = parse_choice(text)
+
+    assert choice == CHOICES[text]
+    assert str(choice) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Local",
+        "local:",
+        "local:bge",
+        "onnx",
+        "onnx:",
+        "openai",
+        "openai:http://localhost",
+        "openai:http://localhost#",
+        "openai:localhost:8080#model",
+        "openai:ftp://host#model",
+        "hash:1",
+        "none:",
+    ],
+)
+def test_anything_else_is_refused_and_names_the_setting(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=r"must be|did you mean|is written"):
+        parse_choice(text)
+    if text:
+        with pytest.raises(ConfigurationError) as caught:
+            load_settings({"home": tmp_path}, environment={"ENGRAM_EMBEDDER": text})
+        assert caught.value.setting == "ENGRAM_EMBEDDER"
+
+
+def test_settings_hand_the_choice_on_to_other_processes(tmp_path: Path) -> None:
+    chosen = {"ENGRAM_EMBEDDER": "local:bge-small-en-v1.5", "ENGRAM_MODEL_DIR": "~/models"}
+    settings = load_settings({"home": tmp_path}, environment=chosen)
+
+    assert settings.embedder == LocalModel("bge-small-en-v1.5")
+    assert settings.model_dir == Path("~/models").expanduser()
+    assert load_settings(environment=to_environment(settings)) == settings
+
+
+def test_models_are_kept_in_the_cache_unless_told_otherwise(tmp_path: Path) -> None:
+    settings = load_settings({"home": tmp_path}, environment={"XDG_CACHE_HOME": "/var/cache"})
+
+    assert settings.model_dir == Path("/var/cache/engram/models")
+    assert settings.embedder == LocalModel(ARCTIC.name)
+
+
+@pytest.mark.parametrize(
+    ("text", "instant", "deep"),
+    [
+        ("local", StaticEmbedder, OnnxEmbedder),
+        ("local:potion-base-8M", StaticEmbedder, type(None)),
+        ("onnx:/srv/models/mine", StaticEmbedder, OnnxEmbedder),
+        ("openai:http://localhost#m", type(None), RemoteEmbedder),
+        ("hash", type(None), HashedEmbedder),
+        ("none", type(None), type(None)),
+    ],
+)
+async def test_each_choice_has_its_tiers(
+    tmp_path: Path, text: str, instant: type, deep: type
+) -> None:
+    settings = load_settings({"home": tmp_path}, environment={"ENGRAM_EMBEDDER": text})
+
+    tiers = build_embedders(settings, clock=FakeClock())
+
+    assert (type(tiers.instant), type(tiers.deep)) == (instant, deep)
+    await tiers.close()
+
+
+def test_only_models_of_this_process_are_needed() -> None:
+    assert models_of(LocalModel()) == (ARCTIC, POTION)
+    assert models_of(LocalModel(BGE_SMALL.name)) == (BGE_SMALL, POTION)
+    assert models_of(LocalModel(POTION.name)) == (POTION,)
+    assert models_of(OnnxDirectory(Path("mine"))) == (POTION,)
+    assert models_of(NoEmbedder()) == models_of(Hashed()) == ()
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("http://localhost:8080", "http://localhost:8080/v1/embeddings"),
+        ("http://localhost:8080/", "http://localhost:8080/v1/embeddings"),
+        ("http://localhost/openai/v1/", "http://localhost/openai/v1/embeddings"),
+        ("http://localhost/v1/embeddings", "http://localhost/v1/embeddings"),
+        ("http://localhost/v1?version=2", "http://localhost/v1/embeddings?version=2"),
+    ],
+)
+def test_the_address_of_a_service_may_be_short(url: str, endpoint: str) -> None:
+    assert RemoteAddress(url, "m").endpoint == endpoint
+
+
+def test_building_embedders_imports_no_library_of_models() -> None:
+    script = (
+        "import sys\n"
+        "from engram.clock import SystemClock\n"
+        "from engram.settings import load_settings\n"
+        "from engram.wiring import build_embedders\n"
+        "for choice in ('local', 'onnx:x', 'openai:http://localhost#m', 'hash'):\n"
+        "    build_embedders(load_settings({'embedder': choice}), clock=SystemClock())\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
+    )
+
+    heavy = {"numpy", "onnxruntime", "tokenizers", "httpx", "filelock"}
+    assert not heavy & set(ended.stdout.split())
