@@ -20,7 +20,6 @@ from pydantic import (
     ValidationError,
     field_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
 from engram.errors import ConfigurationError
@@ -35,12 +34,7 @@ TOOLSETS: tuple[Toolset, ...] = ("conversations",)
 
 
 def _parse_embedder(value: object) -> EmbedderChoice:
-    if not isinstance(value, str):
-        return cast("EmbedderChoice", value)
-    try:
-        return parse_choice(value)
-    except ValueError as exc:
-        raise PydanticCustomError("embedder", "{reason}", {"reason": str(exc)}) from exc
+    return parse_choice(value) if isinstance(value, str) else cast("EmbedderChoice", value)
 
 
 class Settings(BaseModel):
@@ -126,7 +120,9 @@ def load_settings(
         return Settings.model_validate(merged)
     except ValidationError as exc:
         error = exc.errors()[0]
-        raise ConfigurationError(_shown(str(error["loc"][0])), error["msg"]) from exc
+        # A validator of our own has the better words; pydantic puts its own before them.
+        reason = error.get("ctx", {}).get("error") or error["msg"]
+        raise ConfigurationError(_shown(str(error["loc"][0])), str(reason)) from exc
 
 
 def to_environment(settings: Settings) -> dict[str, str]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from engram.embedding.breaker import CircuitBreaker, CircuitOpenError
+from engram.embedding.breaker import CircuitBreaker
 from engram.errors import EmbedderUnavailableError, InvalidVectorError
 from engram.limits import BREAKER_FAILURES_MAX, BREAKER_OPEN_S, BREAKER_OPEN_S_MAX
 from tests.fakes import FakeClock
@@ -27,7 +27,7 @@ def fail(breaker: CircuitBreaker, *, times: int) -> None:
 def is_open(breaker: CircuitBreaker) -> bool:
     try:
         call(breaker)
-    except CircuitOpenError:
+    except EmbedderUnavailableError:
         return True
     return False
 
@@ -53,10 +53,20 @@ def test_it_opens_after_enough_failures_in_a_row(breaker: CircuitBreaker) -> Non
     assert is_open(breaker)
 
 
+def test_it_is_open_until_it_may_be_probed(breaker: CircuitBreaker, clock: FakeClock) -> None:
+    assert not breaker.is_open
+    fail(breaker, times=BREAKER_FAILURES_MAX)
+    assert breaker.is_open
+
+    clock.advance(timedelta(seconds=BREAKER_OPEN_S))
+
+    assert not breaker.is_open
+
+
 def test_it_says_when_to_come_back(breaker: CircuitBreaker) -> None:
     fail(breaker, times=BREAKER_FAILURES_MAX)
 
-    with pytest.raises(CircuitOpenError) as caught:
+    with pytest.raises(EmbedderUnavailableError) as caught:
         call(breaker)
     assert caught.value.retry_after_s == BREAKER_OPEN_S
 

@@ -28,6 +28,7 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.ConflictError(), 409),
     (errors.RateLimitedError(retry_after_s=0.1, limit=2), 429),
     (errors.UnavailableError(), 503),
+    (errors.EmbedderUnavailableError(), 503),
     (errors.StoreBusyError(), 503),
     (errors.StoreFullError(), 507),
     (errors.StorageError(), 500),
@@ -35,6 +36,7 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.StoreCorruptError(), 500),
     (errors.StoreNewerError(), 500),
     (errors.EmbedderMismatchError(), 500),
+    (errors.InvalidVectorError(), 500),
     (errors.ConfigurationError("ENGRAM_PORT", "x"), 500),
     (errors.EngramError(), 500),
 ]

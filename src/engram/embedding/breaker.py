@@ -11,10 +11,6 @@ from engram.errors import EmbedderUnavailableError
 from engram.limits import BREAKER_FAILURES_MAX, BREAKER_OPEN_S, BREAKER_OPEN_S_MAX
 
 
-class CircuitOpenError(EmbedderUnavailableError):
-    """The embedding service keeps failing and is left alone for a while."""
-
-
 class CircuitBreaker:
     """Lets calls through until several in a row have failed, then one probe at a time.
 
@@ -29,12 +25,17 @@ class CircuitBreaker:
         self._open_until: datetime | None = None
         self._probing = False
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether the service is being left alone."""
+        return self._open_until is not None and self._clock.now() < self._open_until
+
     @contextmanager
     def attempt(self) -> Generator[None]:
         """Run the block as one call: it fails by raising EmbedderUnavailableError.
 
         Raises:
-            CircuitOpenError: the service is being left alone.
+            EmbedderUnavailableError: the service is being left alone.
         """
         self._enter()
         try:
@@ -52,7 +53,10 @@ class CircuitBreaker:
             return
         wait_s = (self._open_until - self._clock.now()).total_seconds()
         if wait_s > 0 or self._probing:
-            raise CircuitOpenError(retry_after_s=max(wait_s, 1.0))
+            raise EmbedderUnavailableError(
+                "the embedding service keeps failing and is left alone for a while",
+                retry_after_s=max(wait_s, 1.0),
+            )
         self._probing = True
 
     def _record_success(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from engram.clock import Clock
-from engram.embedding.breaker import CircuitBreaker, CircuitOpenError
+from engram.embedding.breaker import CircuitBreaker
 from engram.embedding.check import check_vectors, unit_rows
 from engram.embedding.port import EmbedderIdentity
 from engram.embedding.registry import prefixes_of
@@ -116,9 +116,10 @@ class RemoteEmbedder:
         for attempt in range(REMOTE_ATTEMPTS_MAX - 1):
             try:
                 return await self._embed(texts, limit_s=self._indexing_s)
-            except CircuitOpenError:
-                raise
             except EmbedderUnavailableError as exc:
+                if self._breaker.is_open:
+                    # Others will probe; what waits here goes back to the queue meanwhile.
+                    raise
                 await self._backoff.wait(attempt, asked_s=exc.retry_after_s)
         return await self._embed(texts, limit_s=self._indexing_s)
 
