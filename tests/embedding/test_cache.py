@@ -22,9 +22,9 @@ class CountingEmbedder(HashedEmbedder):
     def __init__(self) -> None:
         self.asked = list[str]()
 
-    async def embed_query(self, text: str) -> Vector:
-        self.asked.append(text)
-        return await super().embed_query(text)
+    async def embed_query(self, query: str) -> Vector:
+        self.asked.append(query)
+        return await super().embed_query(query)
 
 
 async def ask(vectors: QueryVectors, texts: Sequence[str], *, organization_id: str = "a") -> None:

@@ -19,8 +19,10 @@ from engram.embedding.onnx import OnnxEmbedder, find_known
 from engram.embedding.onnx_directory import find_directory
 from engram.embedding.port import Embedder
 from engram.embedding.registry import ARCTIC
+from engram.embedding.tokens import SLICE_CHARACTERS, count_tokens, load_tokenizer
 from engram.errors import EmbedderUnavailableError, LimitExceededError
 from engram.limits import MODEL_RETRY_S
+from engram.text.passages import split_passages
 from tests.fakes import FakeClock
 
 DOCUMENTATION = b"\x32\x05hello"
@@ -64,13 +66,45 @@ async def test_a_query_is_embedded_with_its_prefix(arctic: Embedder) -> None:
 async def test_a_passage_of_exactly_the_bound_is_embedded_and_a_longer_one_refused(
     arctic: Embedder,
 ) -> None:
-    longest = "word " * (ARCTIC.identity.max_tokens - 2)
+    longest = "word " * ARCTIC.identity.max_tokens
 
     assert arctic.count_tokens(longest) == ARCTIC.identity.max_tokens
     assert len(await arctic.embed_passages([longest])) == 1
     with pytest.raises(LimitExceededError) as caught:
         await arctic.embed_passages(["fits", longest + "word"])
-    assert caught.value.actual == ARCTIC.identity.max_tokens + 1
+    assert caught.value.actual == caught.value.limit + 1
+
+
+LONG_TEXTS = {
+    "prose": "The ferry was late again, so we missed the train.\n\nWe walked. " * 300,
+    "chinese": "今天我们去公园散步。" * 400,
+    "base64": "QmFzZTY0/+" * 3_000,
+    "code": "def f(x): return {x: [y for y in x if y != None]}\n" * 200,
+    "emoji": "🎉" * 5_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
+async def test_passages_of_a_long_text_all_fit(arctic: Embedder, text: str) -> None:
+    limit = ARCTIC.identity.max_tokens
+
+    ranges = split_passages(text, tokens_max=limit, count_tokens=arctic.count_tokens)
+    passages = [text[passage.start : passage.end] for passage in ranges]
+
+    assert "".join(passages) == text
+    assert max(map(arctic.count_tokens, passages)) <= limit
+    assert len(await arctic.embed_passages(passages[:3])) == len(passages[:3])
+
+
+def test_a_very_long_text_is_counted_in_parts_without_a_difference(files: ModelFiles) -> None:
+    tokenizer = load_tokenizer(files.directory(ARCTIC) / "tokenizer.json")
+    text = "Some words, and (others) beside them. " * 10_000
+
+    counted = count_tokens(tokenizer, text)
+
+    assert len(text) > 5 * SLICE_CHARACTERS
+    assert counted == len(tokenizer.encode(text, add_special_tokens=False).ids)
+    assert count_tokens(tokenizer, "x" * 3 * SLICE_CHARACTERS) <= 3
 
 
 async def test_of_a_query_that_is_too_long_the_start_is_read(arctic: Embedder) -> None:
@@ -128,7 +162,7 @@ async def test_a_directory_says_in_its_own_file_how_its_model_is_used(
         query = await embedder.embed_query("a note")
 
     assert (identity.name, identity.dimensions) == ("my-model", 384)
-    assert (identity.max_tokens, identity.query_prefix) == (512, "search: ")
+    assert (identity.max_tokens, identity.query_prefix) == (510, "search: ")
     assert identity.revision != ARCTIC.identity.revision
     assert passage @ (await arctic.embed_passages(["a note"]))[0] > 0.99999
     assert query @ (await arctic.embed_passages(["search: a note"]))[0] > 0.99999
@@ -146,7 +180,8 @@ async def test_a_directory_is_read_as_sentence_transformers_left_it(unknown_mode
         identity = await embedder.identify()
         vectors = await embedder.embed_passages(["a note"])
 
-    assert (identity.pooling, identity.max_tokens) == ("mean", 128)
+    tokens_beside = ["[CLS]", "passage", ":", "[SEP]"]
+    assert (identity.pooling, identity.max_tokens) == ("mean", 128 - len(tokens_beside))
     assert (identity.query_prefix, identity.passage_prefix) == ("query: ", "passage: ")
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 

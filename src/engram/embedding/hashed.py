@@ -34,11 +34,11 @@ class HashedEmbedder:
     async def identify(self) -> EmbedderIdentity:
         return IDENTITY
 
-    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        return hashed_vectors(texts, DIMENSIONS)
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
+        return hashed_vectors(passages, DIMENSIONS)
 
-    async def embed_query(self, text: str) -> Vector:
-        return hashed_vectors([text], DIMENSIONS)[0]
+    async def embed_query(self, query: str) -> Vector:
+        return hashed_vectors([query], DIMENSIONS)[0]
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())

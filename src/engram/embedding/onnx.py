@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+BERT_WINDOW = 512
+"""What every ONNX model of the registry reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class OnnxSource:
     """The files of an ONNX model and what is known of it before it is loaded."""
 
     identity: EmbedderIdentity
+    """Its dimensions and tokens are those of the loaded model, whatever is said here."""
+    window: int
+    """Tokens the model reads, prefix and special ones included."""
     model: Path
     tokenizer: Path
 
@@ -64,20 +70,19 @@ class OnnxEmbedder:
             return self._identity
         return (await self._on(self._queries, self._loaded.get)).identity
 
-    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         import numpy as np
 
-        if not texts:
+        if not passages:
             return np.zeros((0, (await self.identify()).dimensions), dtype=np.float32)
-        work = (self._on(self._passages, self._embed_passage, text) for text in texts)
+        work = (self._on(self._passages, self._embed_passage, text) for text in passages)
         return np.stack(await asyncio.gather(*work))
 
-    async def embed_query(self, text: str) -> Vector:
-        return await self._on(self._queries, self._embed_query, text)
+    async def embed_query(self, query: str) -> Vector:
+        return await self._on(self._queries, self._embed_query, query)
 
     def count_tokens(self, text: str) -> int:
-        loaded = self._loaded.get()
-        return loaded.model.count_tokens(loaded.identity.passage_prefix + text)
+        return self._loaded.get().model.count_tokens(text)
 
     async def close(self) -> None:
         for pool in (self._passages, self._queries):
@@ -100,9 +105,9 @@ class OnnxEmbedder:
                 model=source.model,
                 tokenizer=source.tokenizer,
                 pooling=source.identity.pooling,
-                max_tokens=source.identity.max_tokens,
+                window=source.window,
             )
-            return _Loaded(replace(source.identity, dimensions=model.dimensions), model)
+            return _Loaded(_seen(source.identity, model), model)
         except EmbedderUnavailableError:
             raise
         except Exception as exc:
@@ -114,6 +119,11 @@ class OnnxEmbedder:
         return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
 
 
+def _seen(identity: EmbedderIdentity, model: OnnxModel) -> EmbedderIdentity:
+    room = model.room_beside(identity.passage_prefix)
+    return replace(identity, dimensions=model.dimensions, max_tokens=room)
+
+
 def find_known(model: KnownModel, files: ModelFiles) -> OnnxSource:
     """Return the proven files of a model of the registry.
 
@@ -123,6 +133,7 @@ def find_known(model: KnownModel, files: ModelFiles) -> OnnxSource:
     directory = files.require(model)
     return OnnxSource(
         identity=model.identity,
+        window=BERT_WINDOW,
         model=directory / "model.onnx",
         tokenizer=directory / "tokenizer.json",
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from engram.embedding.files import digest
-from engram.embedding.onnx import OnnxSource
+from engram.embedding.onnx import BERT_WINDOW, OnnxSource
 from engram.embedding.port import EmbedderIdentity, Pooling
 from engram.embedding.registry import MODELS
 from engram.errors import EmbedderUnavailableError
@@ -42,8 +42,11 @@ def find_directory(directory: Path) -> OnnxSource:
     model = _first_file(directory, MODEL_PATHS)
     tokenizer = _first_file(directory, ("tokenizer.json",))
     sha256 = digest(model)
-    identity = _registered(sha256) or _described(directory, revision=sha256[:REVISION_DIGITS])
-    return OnnxSource(identity=identity, model=model, tokenizer=tokenizer)
+    known = _registered(sha256)
+    if known is not None:
+        return OnnxSource(known, window=BERT_WINDOW, model=model, tokenizer=tokenizer)
+    identity = _described(directory, revision=sha256[:REVISION_DIGITS])
+    return OnnxSource(identity, window=identity.max_tokens, model=model, tokenizer=tokenizer)
 
 
 def _registered(sha256: str) -> EmbedderIdentity | None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from onnxruntime import InferenceSession, SessionOptions
-from tokenizers import Tokenizer
 
 from engram.embedding.check import unit_rows
+from engram.embedding.tokens import count_tokens, load_tokenizer
 from engram.errors import LimitExceededError
 
 if TYPE_CHECKING:
@@ -28,15 +28,13 @@ SENTENCE_OUTPUT = "sentence_embedding"
 class OnnxModel:
     """A session and its tokenizer; safe to use from several threads at once."""
 
-    def __init__(self, *, model: Path, tokenizer: Path, pooling: Pooling, max_tokens: int) -> None:
+    def __init__(self, *, model: Path, tokenizer: Path, pooling: Pooling, window: int) -> None:
         self._session = InferenceSession(str(model), _options(), providers=["CPUExecutionProvider"])
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._output = _output_name(self._session)
         self._pooling = pooling
-        self._max_tokens = max_tokens
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self._window = window
+        self._tokenizer = load_tokenizer(tokenizer)
 
     def embed_passage(self, text: str) -> Vector:
         """Return the vector of a text that fits.
@@ -45,23 +43,27 @@ class OnnxModel:
             LimitExceededError: it has more tokens than the model reads.
         """
         tokens = self._tokenizer.encode(text).ids
-        if len(tokens) > self._max_tokens:
+        if len(tokens) > self._window:
             raise LimitExceededError(
-                "text", limit=self._max_tokens, actual=len(tokens), unit="tokens"
+                "passage", limit=self._window, actual=len(tokens), unit="tokens"
             )
         return self._run(tokens)
 
     def embed_start(self, text: str) -> Vector:
         """Return the vector of as much of a text as the model reads."""
         tokens = self._tokenizer.encode(text).ids
-        if len(tokens) > self._max_tokens:
-            # The last token is the mark that ends every text.
-            tokens = [*tokens[: self._max_tokens - 1], tokens[-1]]
+        if len(tokens) > self._window:
+            # The last token is the special one that ends every text.
+            tokens = [*tokens[: self._window - 1], tokens[-1]]
         return self._run(tokens)
 
     def count_tokens(self, text: str) -> int:
-        """Return how many tokens the model would read of a text, its marks included."""
-        return len(self._tokenizer.encode(text).ids)
+        """Return how many tokens a text has, without special ones."""
+        return count_tokens(self._tokenizer, text)
+
+    def room_beside(self, prefix: str) -> int:
+        """Return how many tokens of a text the model reads beside `prefix`."""
+        return self._window - len(self._tokenizer.encode(prefix).ids)
 
     @property
     def dimensions(self) -> int:

@@ -1,4 +1,8 @@
-"""The embedder as the rest of Engram sees it: texts in, unit vectors of one identity out."""
+"""What Engram asks of an embedder: texts in, vectors of length 1 and of one identity out.
+
+Vectors of two embedders are never compared. So every embedder has an identity, every stored vector
+carries it, and whatever could make the same text another vector is part of it.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,16 @@ if TYPE_CHECKING:
 Pooling = Literal["cls", "mean", "remote"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderIdentity:
-    """Everything that decides which vector a text gets; vectors of two identities never meet."""
+    """What makes two vectors comparable: equal identities, and nothing else."""
 
     name: str
     revision: str
+    """The exact files or version behind the name, such as a hash."""
     dimensions: int
     max_tokens: int
+    """A passage of more, by `Embedder.count_tokens`, must be split; see `engram.text.passages`."""
     query_prefix: str
     passage_prefix: str
     pooling: Pooling
@@ -59,43 +65,50 @@ class Calibration:
 
 
 class Embedder(Protocol):
-    """Something that embeds, shared by all tasks of one event loop.
+    """A model that turns texts into vectors of length 1, shared by all tasks of one event loop.
 
     Constructing one is free: files are read, libraries imported and services asked at first use.
-    Each method raises EmbedderUnavailableError while the model or the service cannot be used; a
-    later call may succeed. Vectors are finite, of unit length and of `identity.dimensions`.
     """
 
     async def identify(self) -> EmbedderIdentity:
-        """Return the identity of every vector this embedder gives; it never changes.
+        """Return what this embedder's vectors carry; it never changes while the embedder lives.
+
+        Models of this process know it at once; a service must have answered once.
 
         Raises:
             EmbedderUnavailableError: it must be asked for and there is no answer.
         """
         ...
 
-    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return the vector of each text as something to be found.
-
-        A text's vector does not depend on the texts beside it.
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the model reads of `text`, without prefix and special tokens.
 
         Raises:
-            LimitExceededError: a text takes more than `identity.max_tokens`; split it first.
-            InvalidRequestError: the service refuses a text.
+            EmbedderUnavailableError: the tokenizer's files are missing or damaged.
+        """
+        ...
+
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
+        """Return a vector for each passage, in order.
+
+        The embedder adds its passage prefix. A passage's vector does not depend on the others.
+        Every vector is finite and has the identity's dimensions, or the call fails: all of it.
+
+        Raises:
+            LimitExceededError: a passage is longer than the model can read.
+            InvalidRequestError: a service refuses one of the passages.
             InvalidVectorError: what came back is no vector.
-            EmbedderMismatchError: what came back has other dimensions than before.
+            EmbedderMismatchError: what came back has other dimensions than the identity.
+            EmbedderUnavailableError: the model cannot be asked now; a retry may succeed.
         """
         ...
 
-    async def embed_query(self, text: str) -> Vector:
-        """Return the vector of a text as something to search for.
+    async def embed_query(self, query: str) -> Vector:
+        """Return the vector to search with; the embedder adds its query prefix.
 
-        Only the first `identity.max_tokens` tokens are read. Errors as of `embed_passages`.
+        A query longer than the model can read is cut at its end: it is asked for, not kept.
+        Errors are those of `embed_passages`.
         """
-        ...
-
-    def count_tokens(self, text: str) -> int:
-        """Return how many of `identity.max_tokens` a passage takes, prefix and marks included."""
         ...
 
     async def close(self) -> None:

@@ -14,6 +14,8 @@ from engram.embedding.port import Calibration, CosineScale, EmbedderIdentity
 from engram.errors import NotFoundError
 
 SEARCH_PREFIX = "Represent this sentence for searching relevant passages: "
+BERT_TOKENS_MAX = 510
+"""The window of 512 holds two special tokens beside a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ ARCTIC = KnownModel(
         name="snowflake-arctic-embed-s",
         revision="f93ff225320628d2",
         dimensions=384,
-        max_tokens=512,
+        max_tokens=BERT_TOKENS_MAX,
         query_prefix=SEARCH_PREFIX,
         passage_prefix="",
         pooling="cls",
@@ -207,7 +209,7 @@ BGE_SMALL = KnownModel(
         name="bge-small-en-v1.5",
         revision="828e1496d7fabb79",
         dimensions=384,
-        max_tokens=512,
+        max_tokens=BERT_TOKENS_MAX,
         query_prefix=SEARCH_PREFIX,
         passage_prefix="",
         pooling="cls",
@@ -235,7 +237,7 @@ BGE_BASE = KnownModel(
         name="bge-base-en-v1.5",
         revision="9bc579acdba21c25",
         dimensions=768,
-        max_tokens=512,
+        max_tokens=BERT_TOKENS_MAX,
         query_prefix=SEARCH_PREFIX,
         passage_prefix="",
         pooling="cls",

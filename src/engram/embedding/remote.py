@@ -79,21 +79,21 @@ class RemoteEmbedder:
         vectors = await self._embed([PROBE], limit_s=self._query_s)
         return self._discovered(vectors.shape[1])
 
-    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         import numpy as np
 
         identity = await self.identify()
-        prefixed = [self._passage_prefix + text for text in texts]
+        prefixed = [self._passage_prefix + text for text in passages]
         rows = [await self._embed_patiently(batch) for batch in _batches(prefixed)]
         return np.concatenate([np.zeros((0, identity.dimensions), dtype=np.float32), *rows])
 
-    async def embed_query(self, text: str) -> Vector:
+    async def embed_query(self, query: str) -> Vector:
         # A search does not wait for retries: it has words to go on with.
-        start = _readable_start(self._query_prefix + text)
+        start = _readable_start(self._query_prefix + query)
         return (await self._embed([start], limit_s=self._query_s))[0]
 
     def count_tokens(self, text: str) -> int:
-        return _tokens_at_most(self._passage_prefix + text)
+        return _tokens_at_most(text)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -6,7 +6,6 @@ Imports httpx and NumPy, so it is itself imported when a service is first asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
@@ -26,11 +25,7 @@ from engram.limits import (
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
 
-REFUSED = {
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-}
+REFUSED = {400, 413, 422}
 """What services answer to a text they will not embed, however often it is sent."""
 
 

@@ -29,14 +29,14 @@ class StaticEmbedder:
     async def identify(self) -> EmbedderIdentity:
         return self._known.identity
 
-    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        if self._model.value and sum(map(len, texts)) <= INLINE_CHARACTERS_MAX:
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
+        if self._model.value and sum(map(len, passages)) <= INLINE_CHARACTERS_MAX:
             # A thread would cost more than the work.
-            return self._model.value.embed(texts)
-        return await asyncio.to_thread(lambda: self._model.get().embed(texts))
+            return self._model.value.embed(passages)
+        return await asyncio.to_thread(lambda: self._model.get().embed(passages))
 
-    async def embed_query(self, text: str) -> Vector:
-        return (await self.embed_passages([text]))[0]
+    async def embed_query(self, query: str) -> Vector:
+        return (await self.embed_passages([query]))[0]
 
     def count_tokens(self, text: str) -> int:
         return self._model.get().count_tokens(text)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from engram.embedding.check import unit_rows
 from engram.embedding.hashed import hashed_vectors
+from engram.embedding.tokens import count_tokens, load_tokenizer
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
@@ -29,9 +29,7 @@ class StaticModel:
 
     def __init__(self, directory: Path) -> None:
         self._rows = _map_tensor(directory / "model.safetensors")
-        self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = load_tokenizer(directory / "tokenizer.json")
         self._unknown = self._tokenizer.token_to_id(UNKNOWN)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -45,7 +43,7 @@ class StaticModel:
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a text has, known or not."""
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return count_tokens(self._tokenizer, text)
 
     def _known_tokens(self, text: str) -> list[int]:
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
