@@ -68,14 +68,14 @@ def test_an_unknown_model_is_not_found() -> None:
         known_model("bert")
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_row_that_is_not_finite_is_refused(bad: float) -> None:
     rows = np.ones((2, 4), dtype=np.float32)
     rows[1, 2] = bad
 
-    with np.errstate(over="ignore"), pytest.raises(InvalidVectorError):
+    with pytest.raises(InvalidVectorError):
         unit_rows(rows)
-    with np.errstate(over="ignore"), pytest.raises(InvalidVectorError):
+    with pytest.raises(InvalidVectorError):
         check_vectors(rows, replace(IDENTITY, dimensions=4), count=2)
 
 
@@ -104,7 +104,7 @@ def test_a_missing_or_further_row_is_refused(count: int) -> None:
 
 
 def test_unit_rows_pass() -> None:
-    rows = unit_rows(np.array([[3, 4], [0, 1e-9]], dtype=np.float32))
+    rows = unit_rows(np.array([[3, 4], [0, 1e-30], [3e30, 4e30]], dtype=np.float32))
 
-    check_vectors(rows, replace(IDENTITY, dimensions=2), count=2)
-    assert np.allclose(rows, [[0.6, 0.8], [0, 1]])
+    check_vectors(rows, replace(IDENTITY, dimensions=2), count=3)
+    assert np.allclose(rows, [[0.6, 0.8], [0, 1], [0.6, 0.8]])

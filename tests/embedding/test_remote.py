@@ -220,6 +220,7 @@ async def test_one_refused_text_does_not_keep_the_others_from_being_embedded(sta
 ANSWERS = {
     "a number that is not finite": '{"data": [{"embedding": [1.0, NaN, 1.0]}]}',
     "a number too large": '{"data": [{"embedding": [1.0, 1e999, 1.0]}]}',
+    "a length too large": '{"data": [{"embedding": [1.0, 1e300, 1.0]}]}',
     "only zeros": '{"data": [{"embedding": [0, 0, 0]}]}',
     "no number": '{"data": [{"embedding": [1.0, null, 1.0]}]}',
     "text": '{"data": [{"embedding": "AACAPwAAgD8="}]}',

@@ -11,6 +11,9 @@ from engram.embedding.port import EmbedderIdentity
 from engram.errors import EmbedderMismatchError, InvalidVectorError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engram.embedding.port import Vectors
 
 UNIT_TOLERANCE = 1e-3
@@ -23,11 +26,11 @@ def unit_rows(raw: Vectors) -> Vectors:
     Raises:
         InvalidVectorError: a row is not finite, or is zero and so points nowhere.
     """
-    squares = (raw * raw).sum(axis=1, keepdims=True)
+    squares = _squared_lengths(raw)
     # Not `squares <= 0`: a row that is not a number compares false with everything.
     if not bool(((squares > 0) & (squares < float("inf"))).all()):
         raise InvalidVectorError("a vector is zero or not finite")
-    return raw / squares**0.5
+    return (raw / squares[:, None] ** 0.5).astype("float32")
 
 
 def check_vectors(vectors: Vectors, identity: EmbedderIdentity, *, count: int) -> None:
@@ -44,6 +47,11 @@ def check_vectors(vectors: Vectors, identity: EmbedderIdentity, *, count: int) -
             f"{identity.name} gives {identity.dimensions} dimensions, got {vectors.shape[1]}: "
             "another model answers; run `engram reembed` to use it"
         )
-    squares = (vectors * vectors).sum(axis=1)
-    if not bool((abs(squares - 1) < UNIT_TOLERANCE).all()):
+    if not bool((abs(_squared_lengths(vectors) - 1) < UNIT_TOLERANCE).all()):
         raise InvalidVectorError("a vector is not finite or not of unit length")
+
+
+def _squared_lengths(rows: Vectors) -> NDArray[np.float64]:
+    # Wide enough that no finite row overflows.
+    wide: NDArray[np.float64] = rows.astype("float64")
+    return (wide * wide).sum(axis=1)

@@ -17,6 +17,8 @@ from engram.embedding.registry import KnownModel
 from engram.errors import EmbedderUnavailableError
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from engram.embedding.onnx_model import OnnxModel
     from engram.embedding.port import Vector, Vectors
 
@@ -59,9 +61,11 @@ class OnnxEmbedder:
         clock: Clock,
         identity: EmbedderIdentity | None = None,
     ) -> None:
-        self._find = find
         self._identity = identity
-        self._loaded = Lazy(self._load, clock)
+        # Each apart: counting the tokens of a long message must not load the model.
+        self._source = Lazy(lambda: _usable(find), clock)
+        self._tokenizer = Lazy(lambda: _usable(self._load_tokenizer), clock)
+        self._loaded = Lazy(lambda: _usable(self._load), clock)
         self._passages = ThreadPoolExecutor(threads, thread_name_prefix="embed-passages")
         self._queries = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
 
@@ -82,7 +86,9 @@ class OnnxEmbedder:
         return await self._on(self._queries, self._embed_query, query)
 
     def count_tokens(self, text: str) -> int:
-        return self._loaded.get().model.count_tokens(text)
+        from engram.embedding.tokens import count_tokens
+
+        return count_tokens(self._tokenizer.get(), text)
 
     async def close(self) -> None:
         for pool in (self._passages, self._queries):
@@ -96,27 +102,37 @@ class OnnxEmbedder:
         loaded = self._loaded.get()
         return loaded.model.embed_start(loaded.identity.query_prefix + text)
 
+    def _load_tokenizer(self) -> Tokenizer:
+        from engram.embedding.tokens import load_tokenizer
+
+        return load_tokenizer(self._source.get().tokenizer)
+
     def _load(self) -> _Loaded:
         from engram.embedding.onnx_model import OnnxModel
 
-        try:
-            source = self._find()
-            model = OnnxModel(
-                model=source.model,
-                tokenizer=source.tokenizer,
-                pooling=source.identity.pooling,
-                window=source.window,
-            )
-            return _Loaded(_seen(source.identity, model), model)
-        except EmbedderUnavailableError:
-            raise
-        except Exception as exc:
-            # Both libraries raise classes of their own making, some of them Exception itself.
-            raise EmbedderUnavailableError(f"the model cannot be loaded: {exc}") from exc
+        source = self._source.get()
+        model = OnnxModel(
+            model=source.model,
+            tokenizer=self._tokenizer.get(),
+            pooling=source.identity.pooling,
+            window=source.window,
+        )
+        return _Loaded(_seen(source.identity, model), model)
 
     @staticmethod
     async def _on(pool: ThreadPoolExecutor, work: Callable[..., T], *arguments: str) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+
+
+def _usable(load: Callable[[], T]) -> T:
+    """Return what `load` loads, or say that it cannot be used."""
+    try:
+        return load()
+    except EmbedderUnavailableError:
+        raise
+    except Exception as exc:
+        # The libraries raise classes of their own making, some of them Exception itself.
+        raise EmbedderUnavailableError(f"the model cannot be loaded: {exc}") from exc
 
 
 def _seen(identity: EmbedderIdentity, model: OnnxModel) -> EmbedderIdentity:

@@ -1,6 +1,6 @@
 """An ONNX model at work: one text at a time, pooled, of unit length.
 
-Imports NumPy, ONNX Runtime and tokenizers, so it is itself imported when a text is first embedded.
+Imports NumPy and ONNX Runtime, so it is itself imported when a text is first embedded.
 
 Texts are not run in batches: a quantised model scales its activations by the whole batch, so that a
 text's vector would depend on its company (cosine 0.992 to itself), and batches bring little here.
@@ -15,10 +15,11 @@ import numpy as np
 from onnxruntime import InferenceSession, SessionOptions
 
 from engram.embedding.check import unit_rows
-from engram.embedding.tokens import count_tokens, load_tokenizer
 from engram.errors import LimitExceededError
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from engram.embedding.port import Pooling, Vector
 
 SENTENCE_OUTPUT = "sentence_embedding"
@@ -28,13 +29,13 @@ SENTENCE_OUTPUT = "sentence_embedding"
 class OnnxModel:
     """A session and its tokenizer; safe to use from several threads at once."""
 
-    def __init__(self, *, model: Path, tokenizer: Path, pooling: Pooling, window: int) -> None:
+    def __init__(self, *, model: Path, tokenizer: Tokenizer, pooling: Pooling, window: int) -> None:
         self._session = InferenceSession(str(model), _options(), providers=["CPUExecutionProvider"])
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._output = _output_name(self._session)
         self._pooling = pooling
         self._window = window
-        self._tokenizer = load_tokenizer(tokenizer)
+        self._tokenizer = tokenizer
 
     def embed_passage(self, text: str) -> Vector:
         """Return the vector of a text that fits.
@@ -56,10 +57,6 @@ class OnnxModel:
             # The last token is the special one that ends every text.
             tokens = [*tokens[: self._window - 1], tokens[-1]]
         return self._run(tokens)
-
-    def count_tokens(self, text: str) -> int:
-        """Return how many tokens a text has, without special ones."""
-        return count_tokens(self._tokenizer, text)
 
     def room_beside(self, prefix: str) -> int:
         """Return how many tokens of a text the model reads beside `prefix`."""

@@ -117,7 +117,9 @@ def _index(item: dict[str, Any]) -> int:
 
 def _row(item: dict[str, Any]) -> Vectors:
     try:
-        row = np.array(item["embedding"], dtype=np.float32)
+        with np.errstate(over="ignore"):
+            # What is too large becomes infinite, and that is refused.
+            row = np.array(item["embedding"], dtype=np.float32)
     except (KeyError, TypeError, ValueError) as exc:
         raise InvalidVectorError("the embedding service gave a vector that is none") from exc
     if row.ndim != 1:
