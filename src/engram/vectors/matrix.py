@@ -1,0 +1,131 @@
+"""Keeps the vectors of one organisation and one model in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Lock
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engram.errors import InvalidVectorError
+from engram.vectors.arrays import Cosines, Flags, Keys, Query
+from engram.vectors.blocks import Blocks
+from engram.vectors.kernels import Kernels, best_kernels
+from engram.vectors.owners import Owners
+from engram.vectors.quantise import QuantisedRows
+from engram.vectors.snapshot import Allowed, VectorSnapshot
+
+COMPACTED_SHARE = 4
+"""One dead row in so many, and the rest moves together: scanning the dead costs as much."""
+
+COMPACTED_MIN = 1_024
+"""Fewer dead rows are not worth moving the others."""
+
+
+class VectorMatrix:
+    """Vectors that come and go, each with the key of its owner.
+
+    Every question is answered from a snapshot, so it sees all of an addition or nothing. For several
+    questions about one moment take `snapshot` once.
+    """
+
+    def __init__(self, dimensions: int, *, kernels: Kernels | None = None) -> None:
+        self._writing = Lock()
+        self._snapshot = VectorSnapshot(Blocks(dimensions), kernels or best_kernels())
+
+    @property
+    def dimensions(self) -> int:
+        """Return how long a vector is."""
+        return self._snapshot.blocks.dimensions
+
+    @property
+    def snapshot(self) -> VectorSnapshot:
+        """Return the vectors of this moment."""
+        return self._snapshot
+
+    @property
+    def bytes(self) -> int:
+        """Return the memory that the vectors take."""
+        return self._snapshot.bytes
+
+    def __len__(self) -> int:
+        return self._snapshot.rows_live
+
+    def add(self, keys: ArrayLike, rows: QuantisedRows) -> None:
+        """Add a row for each key; a key may have several."""
+        self.change(removed=(), keys=keys, rows=rows)
+
+    def remove(self, keys: ArrayLike) -> None:
+        """Remove all rows of some keys; a key without rows is no error."""
+        empty = np.empty((0, self.dimensions), dtype=np.int8)
+        rows = QuantisedRows(codes=empty, scales=np.empty(0, dtype=np.float32))
+        self.change(removed=keys, keys=(), rows=rows)
+
+    def change(self, *, removed: ArrayLike, keys: ArrayLike, rows: QuantisedRows) -> None:
+        """Remove what some keys have, then add rows, as one step for every reader.
+
+        Raises:
+            InvalidVectorError: the rows have other dimensions, or are not as many as their keys.
+        """
+        owners = np.asarray(keys, dtype=np.int64).reshape(-1)
+        if rows.codes.shape != (len(owners), self.dimensions):
+            raise InvalidVectorError(f"{len(owners)} keys do not fit rows of {rows.codes.shape}")
+        with self._writing:
+            kept = _without(self._snapshot, np.asarray(removed, dtype=np.int64).reshape(-1))
+            self._snapshot = _compacted(_with(kept, owners, rows))
+
+    def search(
+        self, query: Query, k: int, *, allowed: Allowed | None = None
+    ) -> tuple[Keys, Cosines]:
+        """Return the `k` best keys with their cosines; see `VectorSnapshot.search`."""
+        return self._snapshot.search(query, k, allowed=allowed)
+
+    def cosines(self, query: Query, keys: Keys) -> Cosines:
+        """Return the best cosine of each key; see `VectorSnapshot.cosines`."""
+        return self._snapshot.cosines(query, keys)
+
+    def neighbourhood(self, query: Query, keys: Keys) -> Cosines:
+        """Return each key's cosine in company; see `VectorSnapshot.neighbourhood`."""
+        return self._snapshot.neighbourhood(query, keys)
+
+
+def _without(snapshot: VectorSnapshot, keys: Keys) -> VectorSnapshot:
+    rows, _ = snapshot.rows_of(np.unique(keys))
+    if not len(rows):
+        return snapshot
+    dead = _flags(snapshot).copy()
+    dead[rows] = True
+    return replace(snapshot, dead=dead)
+
+
+def _with(snapshot: VectorSnapshot, keys: Keys, rows: QuantisedRows) -> VectorSnapshot:
+    if not len(keys):
+        return snapshot
+    blocks = snapshot.blocks.with_rows(keys, rows)
+    dead = snapshot.dead
+    if dead is not None:
+        dead = np.concatenate((dead, np.zeros(len(keys), dtype=np.bool_)))
+    owners = snapshot.owners.with_rows(keys, first=snapshot.blocks.count)
+    return replace(snapshot, blocks=blocks, owners=owners, dead=dead)
+
+
+def _compacted(snapshot: VectorSnapshot) -> VectorSnapshot:
+    """Return the snapshot, rebuilt from its living rows when too many are dead."""
+    dead = snapshot.rows_dead
+    if dead < COMPACTED_MIN or dead * COMPACTED_SHARE < snapshot.blocks.count:
+        return snapshot
+    fresh = VectorSnapshot(Blocks(snapshot.blocks.dimensions), snapshot.kernels)
+    live = ~_flags(snapshot)
+    blocks, owners = fresh.blocks, Owners()
+    for places, block, _ in snapshot.blocks.filled():
+        keys, rows = block.rows(np.flatnonzero(live[places]))
+        owners = owners.with_rows(keys, first=blocks.count)
+        blocks = blocks.with_rows(keys, rows)
+    return replace(fresh, blocks=blocks, owners=owners)
+
+
+def _flags(snapshot: VectorSnapshot) -> Flags:
+    if snapshot.dead is None:
+        return np.zeros(snapshot.blocks.count, dtype=np.bool_)
+    return snapshot.dead

@@ -1,0 +1,109 @@
+"""Turns vectors into the whole numbers that are stored and compared.
+
+A vector becomes one signed byte for each dimension and the scale that makes those bytes a vector of
+unit length. Products of bytes are exact, so a cosine has the same bits on every machine, whatever
+the kernel and in whatever order it adds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engram.errors import InvalidVectorError, StoreCorruptError
+from engram.vectors.arrays import Bits, Codes, Floats, Scales
+
+CODE_MAX = 127
+"""Not -128 either: codes are symmetric, so that the opposite vector has the opposite codes."""
+
+BLOB_VERSION = 1
+_SCALE_END = 5
+"""A BLOB is its version, four bytes of scale, and a byte for each dimension."""
+
+_WORD_BITS = 64
+"""Rows of bits are whole machine words, which every kernel counts fastest."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedRows:
+    """Vectors as bytes; a row times its scale has unit length."""
+
+    codes: Codes
+    scales: Scales
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def quantise(vectors: ArrayLike, *, dimensions: int) -> QuantisedRows:
+    """Return the bytes of vectors, of which only the direction is kept.
+
+    Raises:
+        InvalidVectorError: a vector is not finite, is zero, or has other dimensions.
+    """
+    rows = _checked(vectors, dimensions=dimensions)
+    peaks = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+    if not (np.isfinite(peaks) & (peaks > 0)).all():
+        raise InvalidVectorError("a vector is zero or not finite")
+    codes = np.rint(rows / peaks * CODE_MAX).astype(np.int8)
+    return QuantisedRows(codes=codes, scales=_unit_scales(codes))
+
+
+def restore(rows: QuantisedRows) -> Floats:
+    """Return rows as vectors of unit length."""
+    return rows.codes * rows.scales[:, np.newaxis]
+
+
+def pack_blobs(rows: QuantisedRows) -> list[bytes]:
+    """Return each row as the bytes to store."""
+    content = np.empty((len(rows), _SCALE_END + rows.codes.shape[1]), dtype=np.uint8)
+    content[:, 0] = BLOB_VERSION
+    content[:, 1:_SCALE_END] = rows.scales.astype("<f4").view(np.uint8).reshape(-1, 4)
+    content[:, _SCALE_END:] = rows.codes.view(np.uint8)
+    return [row.tobytes() for row in content]
+
+
+def unpack_blobs(blobs: Sequence[bytes], *, dimensions: int) -> QuantisedRows:
+    """Return the rows that `pack_blobs` packed.
+
+    Raises:
+        StoreCorruptError: a blob has another size or version, or no scale.
+    """
+    size = _SCALE_END + dimensions
+    if any(len(blob) != size for blob in blobs):
+        raise StoreCorruptError(f"a stored vector is not of {dimensions} dimensions")
+    content = np.frombuffer(b"".join(blobs), dtype=np.uint8).reshape(-1, size)
+    scales = content[:, 1:_SCALE_END].copy().view("<f4").reshape(-1).astype(np.float32)
+    if (content[:, 0] != BLOB_VERSION).any() or not (np.isfinite(scales) & (scales > 0)).all():
+        raise StoreCorruptError("a stored vector cannot be read")
+    return QuantisedRows(codes=content[:, _SCALE_END:].view(np.int8), scales=scales)
+
+
+def sign_bits(codes: Codes) -> Bits:
+    """Return one bit for each dimension, whether it is positive, in whole words."""
+    packed = np.packbits(codes > 0, axis=1)
+    bits = np.zeros((len(codes), bit_bytes(codes.shape[1])), dtype=np.uint8)
+    bits[:, : packed.shape[1]] = packed
+    return bits
+
+
+def bit_bytes(dimensions: int) -> int:
+    """Return how many bytes a row of bits takes."""
+    return math.ceil(dimensions / _WORD_BITS) * (_WORD_BITS // 8)
+
+
+def _checked(vectors: ArrayLike, *, dimensions: int) -> Floats:
+    with np.errstate(over="ignore"):  # What does not fit is infinite then, and refused.
+        rows = np.asarray(vectors, dtype=np.float32)
+    if rows.ndim != 2 or rows.shape[1] != dimensions:
+        raise InvalidVectorError(f"rows of {dimensions} dimensions are needed, got {rows.shape}")
+    return rows
+
+
+def _unit_scales(codes: Codes) -> Scales:
+    squares = np.einsum("ij,ij->i", codes, codes, dtype=np.int64)
+    return (1 / np.sqrt(squares)).astype(np.float32)

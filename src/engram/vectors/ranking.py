@@ -1,0 +1,53 @@
+"""Chooses the best of many without sorting them all.
+
+A choice is made by value alone, ties included, so it does not depend on the order of the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engram.vectors.arrays import Cosines, Distances, Keys, Rows
+
+_ROWS_PER_KEY = 2
+"""First guess of how many rows hold `k` keys; messages with several passages are rare."""
+
+_GROWTH = 4
+"""How much wider to look when those rows held too few keys."""
+
+
+def best_keys(keys: Keys, cosines: Cosines, k: int) -> tuple[Keys, Cosines]:
+    """Return the `k` best keys by their best row, then by key."""
+    wanted = _ROWS_PER_KEY * k
+    while True:
+        rows = _highest(cosines, wanted)
+        owners, best = _best_of_each(keys[rows], cosines[rows])
+        if len(owners) >= k or len(rows) == len(keys):
+            order = np.lexsort((owners, -best))[:k]
+            return owners[order], best[order]
+        wanted *= _GROWTH
+
+
+def nearest(distances: Distances, wanted: int, *, furthest: int) -> Rows:
+    """Return the `wanted` nearest rows, and all that are as near as the last of them.
+
+    Rows further than `furthest` are never chosen.
+    """
+    counts = np.bincount(distances, minlength=furthest + 1)[: furthest + 1]
+    limit = np.searchsorted(np.cumsum(counts), wanted)
+    return np.flatnonzero(distances <= min(int(limit), furthest))
+
+
+def _highest(cosines: Cosines, wanted: int) -> Rows:
+    if wanted >= len(cosines):
+        return np.arange(len(cosines))
+    place = len(cosines) - wanted
+    return np.flatnonzero(cosines >= np.partition(cosines, place)[place])
+
+
+def _best_of_each(keys: Keys, cosines: Cosines) -> tuple[Keys, Cosines]:
+    order = np.lexsort((-cosines, keys))
+    ordered = keys[order]
+    first = np.ones(len(ordered), dtype=np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first], cosines[order][first]
