@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from engram.errors import (
 )
 from engram.transport.cli.failures import describe, exit_status
 from tests.cli.commands import Engram, Outcome
+from tests.permissions import unprivileged
 
 
 def assert_one_line(outcome: Outcome, *, status: int, code: str) -> None:
@@ -29,19 +28,6 @@ def assert_one_line(outcome: Outcome, *, status: int, code: str) -> None:
     assert outcome.stderr.startswith(f"error: {code}: ")
     assert outcome.stderr.count("\n") == 1
     assert outcome.status == status
-
-
-@contextmanager
-def unprivileged() -> Generator[None]:
-    """Give up the right to write everywhere, if this process has it."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def test_unknown_setting_names_the_nearest(engram: Engram) -> None:

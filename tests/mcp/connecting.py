@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,21 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import anyio
 import httpx2
-import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
-from starlette.types import ASGIApp
 
 from engram.model.access import KeyDraft, KeyScope, OrganizationDraft
 from engram.service import Service
 from engram.settings import Settings
 from engram.transport.asgi import create_app
 from engram.wiring import open_service
+from tests.serving import serving
 
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
 
@@ -64,34 +60,6 @@ class RunningServer:
         principal = await self.service.access.authenticate(self.key)
         made = await self.service.access.create_key(principal, KeyDraft(name="k", scopes=scopes))
         return made.secret
-
-
-class _Server(uvicorn.Server):
-    """A server that says when it has started."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.is_started = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.is_started.set()
-
-
-@asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncGenerator[str]:
-    """Serve `app` on a free port of this machine and yield its URL."""
-    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
-    server = _Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            with anyio.fail_after(10):
-                await server.is_started.wait()
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await running
 
 
 @asynccontextmanager

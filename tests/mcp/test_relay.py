@@ -19,7 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from engram.transport.mcp.relay import header_value, routing_headers
-from tests.mcp.connecting import HANDSHAKE, MODERN, RunningServer, engram_environment, serving
+from tests.mcp.connecting import HANDSHAKE, MODERN, RunningServer, engram_environment
+from tests.serving import serving
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 

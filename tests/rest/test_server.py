@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import signal
-import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,7 +15,6 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-import uvicorn
 
 from engram import limits
 from engram.errors import ConfigurationError
@@ -24,39 +22,13 @@ from engram.settings import Settings
 from engram.transport.asgi import create_app
 from engram.transport.server import listen
 from tests.rest.calls import ADMIN_TOKEN, append, new_conversation, new_key, refusal, stored
-
-
-class _Server(uvicorn.Server):
-    """A server that says when it has started."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.is_started = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.is_started.set()
-
-
-@asynccontextmanager
-async def serving(settings: Settings) -> AsyncGenerator[str]:
-    """Yield the address of a server in this process."""
-    with listen(settings.model_copy(update={"port": 0})) as listener:
-        server = _Server(uvicorn.Config(create_app(settings), log_config=None, ws="none"))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        with anyio.fail_after(10):
-            await server.is_started.wait()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await task
+from tests.serving import serving
 
 
 @pytest.fixture
 async def client(settings: Settings) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of an organisation, over TCP."""
-    async with serving(settings) as url:
+    async with serving(create_app(settings)) as url:
         operator = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
         async with httpx.AsyncClient(base_url=url, headers=operator) as opened:
             opened.headers["Authorization"] = f"Bearer {await new_key(opened)}"

@@ -15,6 +15,7 @@ import pytest
 
 from engram.settings import Settings
 from engram.transport.asgi import create_app
+from tests.permissions import unprivileged
 from tests.rest.calls import (
     ADMIN_TOKEN,
     append,
@@ -24,8 +25,6 @@ from tests.rest.calls import (
     refusal,
     stored,
 )
-
-NOBODY = 65534
 
 
 @asynccontextmanager
@@ -130,16 +129,3 @@ def no_file_above(size: int) -> Generator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@contextmanager
-def unprivileged() -> Generator[None]:
-    """Be nobody for a while, since permissions do not bind root."""
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)

@@ -6,8 +6,7 @@ import os
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -23,10 +22,9 @@ from engram.errors import (
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.threads import WorkerThreads
+from tests.permissions import unprivileged
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import add, texts
-
-NOBODY = 65534
 
 
 async def test_a_file_that_is_no_database_is_corrupt(
@@ -194,16 +192,3 @@ async def test_a_file_held_for_too_long_is_busy(
 
 def control_file(path: Path, threads: WorkerThreads) -> SqliteFile:
     return SqliteFile(path, kind="control", threads=threads)
-
-
-@contextmanager
-def unprivileged() -> Generator[None]:
-    """Be nobody for a while, since permissions do not bind root."""
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)
