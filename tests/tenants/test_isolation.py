@@ -1,13 +1,14 @@
-"""Several tenants, keys and services on one store: no answer ever holds another tenant's row."""
+"""Several tenants, keys and processes on one store: no answer ever holds another tenant's row."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from engram.clock import RandomIds
 from engram.errors import AccessDeniedError, NotFoundError, UnauthenticatedError
 from engram.model.access import KeyDraft, KeyScope, OrganizationDraft, Principal
 from engram.model.conversation import (
@@ -37,7 +39,8 @@ from engram.model.search import SearchFilters, SearchRequest
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
-from tests.fakes import FakeClock, SequentialIds
+from tests.fakes import FakeClock
+from tests.tenants.other_process import OtherProcess
 
 T = TypeVar("T")
 TENANTS = 3
@@ -85,8 +88,20 @@ class Credential:
     scopes: tuple[KeyScope, ...]
 
 
+@cache
+def other_process() -> OtherProcess:
+    """Return the second process; one serves every history."""
+    return OtherProcess()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _end_of_the_other_process() -> Generator[None]:
+    yield
+    other_process().end()
+
+
 class Tenants(RuleBasedStateMachine):
-    """Random histories of several tenants over two services on one store."""
+    """Random histories of several tenants over the services of two processes on one store."""
 
     conversations = Bundle[Held]("conversations")
     keys = Bundle[Credential]("keys")
@@ -108,10 +123,10 @@ class Tenants(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         home = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        ids = SequentialIds()
-        for _ in range(SERVICES):
-            service = open_service(Settings(home=home), clock=self.clock, ids=ids)
-            self.services.append(self.run(self.stack.enter_async_context(service)))
+        here = open_service(Settings(home=home), clock=self.clock, ids=RandomIds())
+        self.services.append(self.run(self.stack.enter_async_context(here)))
+        self.services.append(other_process().open(home))
+        self.stack.callback(other_process().close_store)
         for number in range(TENANTS):
             draft = OrganizationDraft(name=f"tenant {number}")
             _, key = self.run(self.services[0].operator.create_organization(draft))
@@ -258,6 +273,7 @@ class Tenants(RuleBasedStateMachine):
         owner = self.principal(credential.tenant, service)
         self.run(self.services[service].access.revoke_key(owner, credential.id))
         self.clock.advance(timedelta(seconds=1))
+        other_process().advance(timedelta(seconds=1))
         for each in self.services:
             with pytest.raises(UnauthenticatedError):
                 self.run(each.access.authenticate(credential.secret))
