@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -86,3 +87,35 @@ def opened(folder: Path, organization: OrganizationStore) -> Generator[sqlite3.C
         connection.execute("COMMIT")
     finally:
         connection.close()
+
+
+WORDS = [
+    "memory",
+    "agents",
+    "keep",
+    "what",
+    "was",
+    "said",
+    "and",
+    "find",
+    "it",
+    "again",
+    "by",
+    "meaning",
+    "or",
+    "by",
+    "the",
+    "very",
+    "word",
+]
+
+
+def sentence(number: int) -> str:
+    chance = random.Random(number)  # noqa: S311 - no secrets
+    return " ".join(chance.choice(WORDS) for _ in range(40))
+
+
+def encodings(folder: Path, organization: OrganizationStore) -> list[str | None]:
+    with opened(folder, organization) as connection:
+        rows = connection.execute("SELECT content_encoding FROM message ORDER BY key")
+        return [encoding for (encoding,) in rows]
