@@ -251,6 +251,7 @@ async def test_findings_of_one_check_are_bounded(
     found = [one for one in await findings(organization) if one.check == "hashes"]
 
     assert len(found) == 4
+    assert "more" in found[-1].message
 
 
 async def test_a_text_without_words_is_whole_too(organization: OrganizationStore) -> None:

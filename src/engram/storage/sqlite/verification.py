@@ -32,7 +32,7 @@ async def verify(tenant: Tenant) -> AsyncIterator[Finding]:
     """Yield everything that is wrong with the organisation's store."""
     for name, check in _CHECKS.items():
         try:
-            findings = await tenant.file.read(partial(_run, tenant=tenant, check=check))
+            findings = await tenant.file.read(partial(_run, tenant=tenant, name=name, check=check))
         except StoreCorruptError as exc:
             # SQLite itself stumbled: over an index that can be built anew, or over the file.
             yield _finding(tenant, name, exc.message, repairable=name == "words")
@@ -41,8 +41,15 @@ async def verify(tenant: Tenant) -> AsyncIterator[Finding]:
                 yield finding
 
 
-def _run(connection: sqlite3.Connection, *, tenant: Tenant, check: Check) -> list[Finding]:
-    return list(islice(check(connection, tenant), FINDINGS_MAX))
+def _run(
+    connection: sqlite3.Connection, *, tenant: Tenant, name: CheckName, check: Check
+) -> list[Finding]:
+    found = list(islice(check(connection, tenant), FINDINGS_MAX + 1))
+    if len(found) <= FINDINGS_MAX:
+        return found
+    told = found[: FINDINGS_MAX - 1]
+    message = f"there is more of this kind; the first {len(told)} are told"
+    return [*told, _finding(tenant, name, message, repairable=found[-1].repairable)]
 
 
 def _finding(tenant: Tenant, check: CheckName, message: str, *, repairable: bool) -> Finding:
