@@ -44,10 +44,6 @@ class SearchFilters:
         if self.since and self.before and self.since >= self.before:
             raise InvalidRequestError("must be earlier than before", field="since")
 
-    @property
-    def is_empty(self) -> bool:
-        return self == SearchFilters()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
