@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help models serve test lint fix bench eval conformance coverage lock clean
+.PHONY: help models serve test lint fix bench eval score conformance coverage lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -73,8 +73,15 @@ conformance: .venv/installed-dev  ## the MCP conformance suite against a fresh s
 bench: .venv/installed-dev models  ## the benchmarks, each beside its floor
 	$(BIN)/python -m bench $(ARGS)
 
+# The sets lie beside this repository: their licences do not let them be part of it.
+DATA ?= ../shared/eval
+SETS ?= locomo realtalk longmemeval_pool beam_100k realmem longmemeval_s
+
 eval: .venv/installed-dev models  ## retrieval quality: make eval SETS="locomo realtalk"
-	$(BIN)/python -m bench.eval $(SETS) $(ARGS)
+	$(BIN)/engram eval $(SETS) --data $(DATA) --baseline bench/baseline.json $(ARGS)
+
+score: .venv/installed-dev models  ## the same through a running server, by the data's score.py
+	$(BIN)/python -m bench.score $(SETS) --data $(DATA) $(ARGS)
 
 # --- upkeep -------------------------------------------------------------------------------------
 

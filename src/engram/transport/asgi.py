@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,6 +13,7 @@ from engram import limits
 from engram.clock import Clock, IdSource
 from engram.service import Service
 from engram.settings import Settings, load_settings
+from engram.transport.background import background_work
 from engram.transport.mcp.http import McpHttp, build_mcp_http
 from engram.transport.middleware.answers import AnswerHeaders
 from engram.transport.middleware.bodies import BodyLimit
@@ -68,7 +68,7 @@ class Application:
                 toolsets=self._settings.toolsets,
                 body_bytes_max=limits.BODY_BYTES_MAX,
             )
-            async with mcp.run(), _background(service):
+            async with mcp.run(), background_work(service):
                 self._serving = (service, build_app(service, mcp, self._settings))
                 logger.info("serving the store in %s", self._settings.home)
                 yield
@@ -105,15 +105,3 @@ def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
     # A name can be pointed anywhere; the address somebody bound on purpose is what it says.
     bound = () if settings.host in WILDCARDS else (settings.host,)
     return (*settings.allowed_hosts, *bound)
-
-
-@asynccontextmanager
-async def _background(service: Service) -> AsyncGenerator[None]:
-    worker = asyncio.create_task(service.background.run(service.access.record_use))
-    try:
-        yield
-    finally:
-        worker.cancel()
-        with suppress(asyncio.CancelledError):
-            await worker
-        await service.access.record_use()

@@ -11,6 +11,7 @@ from engram.transport.cli import (
     append,
     conversations,
     doctor,
+    evaluate,
     facts,
     keys,
     mcp,
@@ -48,6 +49,7 @@ def build_app() -> typer.Typer:
     app.command("status", epilog=upkeep.STATUS_EXAMPLES)(upkeep.status)
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
     app.command("reindex", epilog=upkeep.REINDEX_EXAMPLES)(upkeep.reindex)
+    app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
     app.command("limits", epilog=facts.LIMITS_EXAMPLES)(facts.limits)
     app.command("version", epilog=facts.VERSION_EXAMPLES)(facts.version)
     return app

@@ -37,18 +37,20 @@ class Invocation:
         self.debug = self.debug or settings.log == "debug"
         return settings
 
-    def run(self, work: Callable[[Service], Awaitable[T]]) -> T:
-        """Return what `work` does with the service on the local store."""
+    def run(
+        self, work: Callable[[Service], Awaitable[T]], *, settings: Settings | None = None
+    ) -> T:
+        """Return what `work` does with the service on the local store, or on that of `settings`."""
         import asyncio
 
         from engram.transport.cli.logs import log_to_stderr
         from engram.wiring import open_service
 
-        settings = self._settings or self.settings()
+        chosen = settings or self._settings or self.settings()
         log_to_stderr("debug" if self.debug else "warning")
 
         async def opened() -> T:
-            async with open_service(settings) as service:
+            async with open_service(chosen) as service:
                 return await work(service)
 
         return asyncio.run(opened())

@@ -1,0 +1,1 @@
+"""Retrieval quality: evaluation sets, what is found of their evidence, and the baseline."""

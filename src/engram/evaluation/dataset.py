@@ -1,0 +1,82 @@
+"""What an evaluation set holds: haystacks of conversations, and questions about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from engram.model.conversation import ConversationDraft, MessageDraft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationMessage:
+    """A message as it will be stored, with the name evidence knows it by."""
+
+    id: str
+    draft: MessageDraft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationConversation:
+    """A conversation of a haystack."""
+
+    id: str
+    draft: ConversationDraft
+    messages: tuple[EvaluationMessage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question, and the messages and conversations that hold its answer."""
+
+    id: str
+    text: str
+    category: str
+    evidence: frozenset[str]
+    evidence_conversations: frozenset[str]
+    until: str | None = None
+    """The conversation before which it is asked; without one it is asked at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Haystack:
+    """What one organisation stores, in order, and is asked."""
+
+    id: str
+    conversations: tuple[EvaluationConversation, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def message_count(self) -> int:
+        return sum(len(conversation.messages) for conversation in self.conversations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSet:
+    """The haystacks about which there is a question with evidence."""
+
+    name: str
+    haystacks: tuple[Haystack, ...]
+
+    @property
+    def question_count(self) -> int:
+        return sum(len(haystack.questions) for haystack in self.haystacks)
+
+    @property
+    def message_count(self) -> int:
+        return sum(haystack.message_count for haystack in self.haystacks)
+
+
+def limit_questions(whole: EvaluationSet, *, questions_max: int | None) -> EvaluationSet:
+    """Return the set with its first questions only, and only the haystacks they are about."""
+    if questions_max is None:
+        return whole
+    return replace(whole, haystacks=tuple(_first(whole, questions_max)))
+
+
+def _first(whole: EvaluationSet, left: int) -> Iterator[Haystack]:
+    for haystack in whole.haystacks:
+        if left <= 0:
+            return
+        yield replace(haystack, questions=haystack.questions[:left])
+        left -= len(haystack.questions)
