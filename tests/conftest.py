@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import HealthCheck, settings
 # start with them; the tests of interrupts need processes that do not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Loading models takes longer than most tests; those about meaning choose their own embedder.
+os.environ["ENGRAM_EMBEDDER"] = "none"
 
 settings.register_profile(
     "engram",

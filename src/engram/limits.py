@@ -184,3 +184,24 @@ MODEL_PACKAGE_S = 900
 
 MODEL_LOCK_S = 1_800
 """How long to wait for another process that is getting the same model."""
+
+VECTOR_BYTES_MAX = 1_000_000_000
+"""Memory for vectors in each process: a million messages in two, or many small organisations."""
+
+INSTANT_PASSAGE_TOKENS = 512
+"""A static model reads texts of any length, but the mean of a whole book means nothing."""
+
+INSTANT_PASSAGES_MAX = 64
+"""Passages of a message that get instant vectors; deep ones cover the rest of a longer one."""
+
+INDEX_BATCH_MESSAGES = 64
+"""Messages leased for deep vectors at once: few, so that other processes find work too."""
+
+INDEX_BATCH_CHARACTERS = 200_000
+"""Text held in memory for one such batch, unless one message is longer."""
+
+INDEX_DRAIN_S = 1.0
+"""How long a search waits for the vectors of new messages where there are no instant ones."""
+
+PASSAGE_TOKENS_MAX = 480
+"""Below the window of common models, which also holds a prefix and special tokens."""

@@ -21,6 +21,7 @@ from pydantic import (
     field_validator,
 )
 
+from engram import limits
 from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
 from engram.errors import ConfigurationError
 
@@ -81,6 +82,9 @@ class Settings(BaseModel):
     model_hub: Annotated[
         str, Field(pattern="^https?://", description="Where `engram models pull` asks first.")
     ] = "https://huggingface.co"
+    vector_memory_mb: Annotated[
+        int, Field(ge=16, le=1_000_000, description="Memory for vectors in each process.")
+    ] = limits.VECTOR_BYTES_MAX // 1_000_000
     log: Annotated[LogLevel, Field(description="Least severe level that is logged.")] = "info"
     log_format: Annotated[
         LogFormat, Field(description="Lines for people, or JSON for programs.")

@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
-from engram.embedding.build import Tiers, build_tiers
+from engram.embedding.build import build_tiers
 from engram.embedding.files import ModelFiles
+from engram.embedding.tiers import Tiers
+from engram.retrieval.question import Questions
 from engram.service import Service
 from engram.service.access import Access
 from engram.service.account import Account
@@ -15,6 +17,8 @@ from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
+from engram.service.indexing import Indexer
+from engram.service.meaning import Meaning
 from engram.service.operator import Operator
 from engram.service.rate import RateLimiter
 from engram.service.recall import Recall
@@ -30,28 +34,43 @@ async def open_service(
     """Open the store and yield the service on it; close the store afterwards."""
     clock = clock or SystemClock()
     ids = ids or RandomIds()
-    store = SqliteStore(settings.home, clock=clock, ids=ids)
+    store = SqliteStore(
+        settings.home,
+        clock=clock,
+        ids=ids,
+        vector_bytes_max=settings.vector_memory_mb * 1_000_000,
+    )
     await store.open()
+    tiers = build_embedders(settings, clock=clock)
     try:
-        yield build_service(store, settings, clock=clock, ids=ids)
+        yield build_service(store, tiers, settings, clock=clock, ids=ids)
     finally:
+        await tiers.close()
         await store.close()
 
 
-def build_service(store: Store, settings: Settings, *, clock: Clock, ids: IdSource) -> Service:
+def build_service(
+    store: Store, tiers: Tiers, settings: Settings, *, clock: Clock, ids: IdSource
+) -> Service:
     """Return the service on an open store."""
     activity = Activity()
-    background = Background(store, owner=ids.new("job_"))
+    meaning = Meaning(tiers)
+    indexer = Indexer(store, tiers, owner=ids.new("job_"))
+    background = Background(store, indexer=indexer, owner=ids.new("job_"))
     limiter = RateLimiter(settings.rate_limit, clock)
     return Service(
         access=Access(store, clock, limiter, admin_token=settings.admin_token),
-        account=Account(store),
+        account=Account(store, meaning),
         activity=activity,
         background=background,
-        conversations=Conversations(store, background, activity),
+        conversations=Conversations(
+            store, indexer=indexer, background=background, activity=activity
+        ),
         doctor=Doctor(store),
-        operator=Operator(store),
-        recall=Recall(store, activity),
+        operator=Operator(store, meaning),
+        recall=Recall(
+            store, questions=Questions(tiers), indexer=indexer, activity=activity, clock=clock
+        ),
     )
 
 

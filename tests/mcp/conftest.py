@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
+from engram.embedding.choice import NoEmbedder
 from engram.settings import Settings
 from tests.mcp.connecting import (
     TRANSPORTS,
@@ -21,7 +22,7 @@ from tests.mcp.connecting import (
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
     """A server with one organisation."""
-    settings = Settings(home=tmp_path / "server", rate_limit=0)
+    settings = Settings(home=tmp_path / "server", embedder=NoEmbedder(), rate_limit=0)
     async with running_server(settings) as running:
         yield running
 

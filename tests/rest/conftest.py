@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from engram.embedding.choice import NoEmbedder
 from engram.settings import Settings
 from engram.transport.asgi import Application, create_app
 from tests.fakes import FakeClock
@@ -21,7 +22,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "store", admin_token=ADMIN_TOKEN, rate_limit=0)
+    return Settings(home=tmp_path / "store", embedder=NoEmbedder(), admin_token=ADMIN_TOKEN, rate_limit=0)
 
 
 @pytest.fixture

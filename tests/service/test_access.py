@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engram.embedding.choice import NoEmbedder
 from engram.errors import (
     AccessDeniedError,
     ConflictError,
@@ -45,7 +46,7 @@ class House:
 async def house(tmp_path: Path) -> AsyncIterator[House]:
     clock = FakeClock()
     ids = SequentialIds()
-    settings = Settings(home=tmp_path, admin_token=ADMIN_TOKEN)
+    settings = Settings(home=tmp_path, embedder=NoEmbedder(), admin_token=ADMIN_TOKEN)
     async with AsyncExitStack() as stack:
         services = [
             await stack.enter_async_context(open_service(settings, clock=clock, ids=ids))

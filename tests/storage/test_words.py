@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engram.errors import NotFoundError
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
-from engram.model.search import SearchFilters, WordMatches
+from engram.model.search import SearchFilters
 from engram.storage.sqlite import words
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.words import unindex_messages, unindex_windows
@@ -43,7 +43,7 @@ def filled(tmp_path: Path) -> Iterator[WordStore]:
 def test_both_legs_have_their_exact_values(filled: WordStore, query: str) -> None:
     fill(filled, conversations=6, messages=20)
 
-    found = shares_of(filled.search(query).candidates)
+    found = shares_of(filled.search(query))
 
     assert found == expected_candidates(filled, query)
 
@@ -57,7 +57,7 @@ def test_choosing_rows_first_changes_no_value_and_keeps_the_best(
     every = expected_candidates(filled, query, limit=10**9)
     monkeypatch.setattr(words, "_POSTINGS_MAX", 0)
 
-    chosen = shares_of(filled.search(query, limit=10).candidates)
+    chosen = shares_of(filled.search(query, limit=10))
 
     assert chosen.items() <= every.items()
     assert chosen.keys() == expected.keys()
@@ -71,7 +71,7 @@ def test_rows_are_chosen_well_even_where_every_word_is_common(
     every = expected_candidates(filled, query, limit=10**9)
     monkeypatch.setattr(words, "_POSTINGS_MAX", 0)
 
-    chosen = shares_of(filled.search(query, limit=10).candidates)
+    chosen = shares_of(filled.search(query, limit=10))
 
     assert chosen.items() <= every.items()
     assert len(chosen.keys() & expected_candidates(filled, query, limit=3).keys()) >= 4
@@ -247,8 +247,8 @@ def test_filters_hold_before_ranking(
     everything = expected_candidates(filled, "cedar")
     monkeypatch.setattr(words, "_POSTINGS_MAX", postings_max)
 
-    all_found = shares_of(filled.search("cedar", filters).candidates)
-    few_found = shares_of(filled.search("cedar", filters, limit=3).candidates)
+    all_found = shares_of(filled.search("cedar", filters))
+    few_found = shares_of(filled.search("cedar", filters, limit=3))
 
     assert all_found == {key: everything[key] for key in meeting}
     assert len(few_found) >= 3
@@ -261,7 +261,7 @@ def test_a_conversation_is_searched_alone_with_everybodys_statistics(filled: Wor
     expected = expected_candidates(filled, "cedar ember")
     filters = SearchFilters(conversation_id=filled.conversation_id(number))
 
-    found = shares_of(filled.search("cedar ember", filters).candidates)
+    found = shares_of(filled.search("cedar ember", filters))
 
     keys = {message_key(number, 1), message_key(number, 2)}
     assert found == {key: expected[key] for key in keys}

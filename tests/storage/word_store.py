@@ -14,10 +14,16 @@ from typing import Any
 from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
-from engram.model.search import Candidate, SearchFilters, WordMatches
+from engram.model.search import SearchFilters
 from engram.storage.sqlite.keys import message_key, window_key
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.sqlite.words import index_messages, index_windows, search_words
+from engram.storage.sqlite.word_filters import conditions_of
+from engram.storage.sqlite.words import (
+    WordMatches,
+    index_messages,
+    index_windows,
+    search_words,
+)
 from engram.text import bm25
 from engram.text.analyse import message_words, query_terms, window_words
 from engram.text.windows import windows_of
@@ -76,18 +82,15 @@ class WordStore:
     def search(
         self, query: str, filters: SearchFilters = NO_FILTERS, limit: int = 200
     ) -> WordMatches:
+        conditions = conditions_of(self.connection, filters, organization_id=ORGANIZATION)
         return search_words(
-            self.connection,
-            query_terms(query),
-            organization_id=ORGANIZATION,
-            filters=filters,
-            limit=limit,
+            self.connection, query_terms(query), conditions=conditions, limit=limit
         )
 
     def found(self, query: str, filters: SearchFilters = NO_FILTERS) -> set[int]:
         """Return the keys of the messages that hold a word of the query."""
         matches = self.search(query, filters)
-        return {item.key for item in matches.candidates if item.share_message > 0}
+        return {key for key in matches.found if matches.messages.get(key, 0) > 0}
 
     def _add_conversation(
         self, *, agent_id: str | None = None, project: str = "default", tags: Sequence[str] = ()
@@ -190,9 +193,12 @@ def ranked(shares: Mapping[int, float]) -> list[int]:
     return sorted(shares, key=lambda key: (-round(shares[key], 12), key))
 
 
-def shares_of(candidates: Sequence[Candidate]) -> dict[int, tuple[float, ...]]:
-    """Return both legs' values of each candidate, without the noise of adding in another order."""
-    return {item.key: rounded(item.share_message, item.share_window) for item in candidates}
+def shares_of(matches: WordMatches) -> dict[int, tuple[float, ...]]:
+    """Return both legs' values of each message, without the noise of adding in another order."""
+    return {
+        key: rounded(matches.messages.get(key, 0.0), matches.windows.get(key, 0.0))
+        for key in matches.found
+    }
 
 
 def rounded(*shares: float) -> tuple[float, ...]:

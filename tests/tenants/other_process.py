@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
+from engram.embedding.choice import Hashed
 from engram.clock import RandomIds
 from engram.errors import EngramError
 from engram.service import Service
@@ -99,7 +100,7 @@ class _House:
     async def open(self, home: Path) -> None:
         self.clock = FakeClock()
         self.stack = AsyncExitStack()
-        settings = Settings(home=home)
+        settings = Settings(home=home, embedder=Hashed())
         service = open_service(settings, clock=self.clock, ids=RandomIds())
         self.service = await self.stack.enter_async_context(service)
 

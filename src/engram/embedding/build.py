@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from engram.clock import Clock
@@ -18,24 +17,10 @@ from engram.embedding.files import ModelFiles
 from engram.embedding.hashed import HashedEmbedder
 from engram.embedding.onnx import OnnxEmbedder, find_known
 from engram.embedding.onnx_directory import find_directory
-from engram.embedding.port import Embedder
 from engram.embedding.registry import POTION, KnownModel, known_model
 from engram.embedding.remote import RemoteAddress, RemoteEmbedder
 from engram.embedding.static import StaticEmbedder
-
-
-@dataclass(frozen=True, slots=True)
-class Tiers:
-    """The embedder of a write's own transaction, and the better one that follows after it."""
-
-    instant: Embedder | None = None
-    deep: Embedder | None = None
-
-    async def close(self) -> None:
-        """Close what there is."""
-        for embedder in (self.instant, self.deep):
-            if embedder is not None:
-                await embedder.close()
+from engram.embedding.tiers import Tiers
 
 
 def build_tiers(
@@ -47,11 +32,11 @@ def build_tiers(
             return _local(known_model(name), files, threads=threads, clock=clock)
         case OnnxDirectory(path):
             deep = OnnxEmbedder(lambda: find_directory(path), threads=threads, clock=clock)
-            return Tiers(instant=StaticEmbedder(POTION, files, clock=clock), deep=deep)
+            return Tiers.of(instant=StaticEmbedder(POTION, files, clock=clock), deep=deep)
         case RemoteService(url, model):
-            return Tiers(deep=RemoteEmbedder(RemoteAddress(url, model, key), clock=clock))
+            return Tiers.of(deep=RemoteEmbedder(RemoteAddress(url, model, key), clock=clock))
         case Hashed():
-            return Tiers(deep=HashedEmbedder())
+            return Tiers.of(deep=HashedEmbedder())
         case NoEmbedder():
             return Tiers()
         case _:
@@ -72,8 +57,12 @@ def models_of(choice: EmbedderChoice) -> tuple[KnownModel, ...]:
 def _local(model: KnownModel, files: ModelFiles, *, threads: int, clock: Clock) -> Tiers:
     instant = StaticEmbedder(POTION, files, clock=clock)
     if model.kind == "static":
-        return Tiers(instant=instant)
+        return Tiers.of(instant=instant)
     deep = OnnxEmbedder(
-        lambda: find_known(model, files), threads=threads, clock=clock, identity=model.identity
+        lambda: find_known(model, files),
+        threads=threads,
+        clock=clock,
+        identity=model.identity,
+        probe=lambda: files.probe(model),
     )
-    return Tiers(instant=instant, deep=deep)
+    return Tiers.of(instant=instant, deep=deep)

@@ -39,6 +39,17 @@ class ModelFiles:
         directory = self.directory(model)
         return all(_has_right_size(directory / file.name, file) for file in model.files)
 
+    def probe(self, model: KnownModel) -> None:
+        """Return if `model` seems to be there, without reading its files.
+
+        Raises:
+            EmbedderUnavailableError: a file is missing or has another size.
+        """
+        if not self.has(model):
+            raise EmbedderUnavailableError(
+                f"the model {model.name} is not here: run `engram models pull {model.name}`"
+            )
+
     def require(self, model: KnownModel) -> Path:
         """Return the directory of `model` after proving its files.
 

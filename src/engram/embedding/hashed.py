@@ -34,6 +34,9 @@ class HashedEmbedder:
     async def identify(self) -> EmbedderIdentity:
         return IDENTITY
 
+    async def probe(self) -> None:
+        """It can always be asked."""
+
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         return hashed_vectors(passages, DIMENSIONS)
 

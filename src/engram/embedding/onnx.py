@@ -60,8 +60,10 @@ class OnnxEmbedder:
         threads: int,
         clock: Clock,
         identity: EmbedderIdentity | None = None,
+        probe: Callable[[], object] | None = None,
     ) -> None:
         self._identity = identity
+        self._probe = probe or find
         # Each apart: counting the tokens of a long message must not load the model.
         self._source = Lazy(lambda: _usable(find), clock)
         self._tokenizer = Lazy(lambda: _usable(self._load_tokenizer), clock)
@@ -73,6 +75,10 @@ class OnnxEmbedder:
         if self._identity is not None:
             return self._identity
         return (await self._on(self._queries, self._loaded.get)).identity
+
+    async def probe(self) -> None:
+        if self._loaded.value is None:
+            await self._on(self._queries, lambda: _usable(self._probe))
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         import numpy as np

@@ -11,6 +11,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from engram.errors import (
+    EmbedderMismatchError,
+    EmbedderUnavailableError,
+    InvalidRequestError,
+    InvalidVectorError,
+)
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -22,6 +29,14 @@ if TYPE_CHECKING:
     """One row of unit length for each text, in the order of the texts."""
 
 Pooling = Literal["cls", "mean", "remote"]
+
+EMBEDDING_FAILURES = (
+    EmbedderUnavailableError,
+    EmbedderMismatchError,
+    InvalidVectorError,
+    InvalidRequestError,
+)
+"""What an embedder may raise for texts that nobody has to mend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +92,14 @@ class Embedder(Protocol):
 
         Raises:
             EmbedderUnavailableError: it must be asked for and there is no answer.
+        """
+        ...
+
+    async def probe(self) -> None:
+        """Return if it seems that this embedder can be asked, as cheaply as that can be told.
+
+        Raises:
+            EmbedderUnavailableError: it cannot, and why.
         """
         ...
 

@@ -79,6 +79,9 @@ class RemoteEmbedder:
         vectors = await self._embed([PROBE], limit_s=self._query_s)
         return self._discovered(vectors.shape[1])
 
+    async def probe(self) -> None:
+        await self.identify()
+
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         import numpy as np
 

@@ -29,6 +29,10 @@ class StaticEmbedder:
     async def identify(self) -> EmbedderIdentity:
         return self._known.identity
 
+    async def probe(self) -> None:
+        if self._model.value is None:
+            self._files.probe(self._known)
+
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         if self._model.value and sum(map(len, passages)) <= INLINE_CHARACTERS_MAX:
             # A thread would cost more than the work.

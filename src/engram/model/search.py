@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from engram import limits
 from engram.errors import InvalidRequestError
 from engram.model.checks import check_label, check_moment, check_range, check_tags, check_text
 from engram.model.conversation import ROLES, Conversation, Message, Role
 from engram.model.ids import ChunkId, ConversationId, ConversationKey, MessageKey
+from engram.model.vectors import Tier
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Kind = Literal["conversation", "note", "document"]
 Detail = Literal["messages", "window", "handle"]
+ProfileName = Literal["default", "composite", "words", "vectors"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DETAILS: tuple[str, ...] = get_args(Detail)
+PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +63,7 @@ class SearchRequest:
     min_score: float = 0.0
     token_budget: int = 2000
     detail: Detail = "messages"
+    profile: ProfileName = "default"
     explain: bool = False
 
     def __post_init__(self) -> None:
@@ -75,38 +83,61 @@ class SearchRequest:
             raise InvalidRequestError(f"must be some of {', '.join(KINDS)}", field="kinds")
         if self.detail not in DETAILS:
             raise InvalidRequestError(f"must be one of {', '.join(DETAILS)}", field="detail")
+        if self.profile not in PROFILES:
+            raise InvalidRequestError(f"must be one of {', '.join(PROFILES)}", field="profile")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A message some leg of the search proposed, with the raw value of every leg."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidates:
+    """Messages some leg of the search proposed, each with the raw value of every leg.
 
-    key: MessageKey
-    conversation: ConversationKey
-    sequence: int
-    characters: int
-    share_message: float
+    One column for each fact, all of one length, ordered by key.
+    """
+
+    keys: NDArray[np.int64]
+    conversations: NDArray[np.int64]
+    sequences: NDArray[np.int64]
+    characters: NDArray[np.int64]
+    said_at: NDArray[np.int64]
+    """Microseconds since 1970: when the message was said, else when it was stored."""
+    share_message: NDArray[np.float64]
     """BM25 of the message divided by the most any message could reach for this query."""
-    share_window: float
+    share_window: NDArray[np.float64]
     """The same for the best window that holds the message."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordMatches:
-    """The united candidates of the two lexical legs."""
-
-    candidates: tuple[Candidate, ...]
+    cosine: NDArray[np.float64]
+    """Of the query and the message's nearest passage; NaN where it has no vector."""
+    cosine_around: NDArray[np.float64]
+    """Of the query and the message among its neighbours; NaN where it has no vector."""
+    is_deep: NDArray[np.bool_]
+    """Whether the cosines are of the deep tier; else they are of the instant one."""
     total: int
     """Messages under the filters that hold a word of the query, or else are candidates."""
+    mismatched: tuple[Tier, ...] = ()
+    """Tiers whose stored vectors are of another embedder than the query's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What of the messages and conversations asked for still exists."""
+
+    messages: Mapping[MessageKey, Message]
+    conversations: Mapping[ConversationKey, Conversation]
+    pending: int
+    """Messages that wait for deep vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreBreakdown:
     """How a message's score came about: each leg's raw value, and the steps after it."""
 
+    raw: Mapping[str, float]
+    """What each leg measured: shares of BM25, cosines, hours."""
     legs: Mapping[str, float]
-    """Each leg's absolute value, clipped to 0..1.5."""
+    """The same as absolute values, clipped; a leg that has none for this message is missing."""
     weights: Mapping[str, float]
+    """The share of each leg that is there in the fused value."""
+    vector_tier: Tier | None
+    """Of the cosines, if there are any."""
     fused: float
     length_charge: float
     order: float

@@ -31,7 +31,7 @@ class Group:
 
     @property
     def conversation(self) -> ConversationKey:
-        return self.items[0].candidate.conversation
+        return self.items[0].conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def best_of_each(ranked: Iterable[Scored], limit: int) -> list[Scored]:
     for item in ranked:
         if len(best) == limit:
             break
-        best.setdefault(item.candidate.conversation, item)
+        best.setdefault(item.conversation, item)
     return list(best.values())
 
 
@@ -87,7 +87,7 @@ class _Packing:
         added: list[Group] = []
         waiting: list[Scored] = []
         for index, item in enumerate(self.waiting):
-            group = tier.get(item.candidate.conversation)
+            group = tier.get(item.conversation)
             has_place = group is not None or len(added) < places
             if self.tokens >= tokens_max or (is_strict and not has_place):
                 waiting += self.waiting[index:]
@@ -101,6 +101,6 @@ class _Packing:
                 continue
             if is_strict:
                 tier.clear()  # only neighbours in the ranking share a result
-            added.append(tier.setdefault(item.candidate.conversation, Group([item])))
+            added.append(tier.setdefault(item.conversation, Group([item])))
         self.waiting = waiting
         self.groups += added

@@ -8,9 +8,9 @@ from typing import assert_never
 
 from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey, chunk_id
-from engram.model.search import FoundMessage, SearchRequest, SearchResult
+from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
 from engram.retrieval.budget import Group, best_of_each, pack
-from engram.retrieval.fuse import Leg, Scored, explain, tokens_of
+from engram.retrieval.fuse import Scored, Scoring, tokens_of
 from engram.retrieval.windows import ChosenWindow, choose_windows
 from engram.storage.ports import OrganizationStore
 from engram.text.windows import window_text
@@ -25,6 +25,8 @@ class Delivered:
     results: tuple[SearchResult, ...]
     tokens: int
     is_truncated: bool
+    pending: int
+    """Messages that wait for deep vectors, as the store said when it was read."""
 
 
 async def deliver(
@@ -32,10 +34,10 @@ async def deliver(
     *,
     request: SearchRequest,
     store: OrganizationStore,
-    legs: Sequence[Leg],
+    scoring: Scoring,
 ) -> Delivered:
     """Turn ranked messages into results; what was deleted meanwhile is left out."""
-    explained = legs if request.explain else ()
+    explained = scoring if request.explain else None
     match request.detail:
         case "messages":
             return await _deliver_messages(ranked, request, store, explained)
@@ -51,22 +53,22 @@ async def _deliver_messages(
     ranked: Sequence[Scored],
     request: SearchRequest,
     store: OrganizationStore,
-    explained: Sequence[Leg],
+    explained: Scoring | None,
 ) -> Delivered:
     packed = pack(ranked, limit=request.limit, token_budget=request.token_budget)
     chosen = [item for group in packed.groups for item in group.items]
-    messages = await store.load_messages([item.candidate.key for item in chosen])
-    conversations = await _load_conversations([*chosen, *packed.handles], store)
+    loaded = await _load([*chosen, *packed.handles], store, messages=chosen)
     results = [
-        _result_of(group, messages, conversations[group.conversation], explained)
+        _result_of(group, loaded.messages, loaded.conversations[group.conversation], explained)
         for group in packed.groups
-        if group.conversation in conversations
+        if group.conversation in loaded.conversations
     ]
     results = [result for result in results if result.messages]
     return Delivered(
-        results=(*results, *_handles(packed.handles, conversations)),
+        results=(*results, *_handles(packed.handles, loaded.conversations)),
         tokens=sum(map(_tokens, results)),
         is_truncated=packed.is_truncated,
+        pending=loaded.pending,
     )
 
 
@@ -74,15 +76,16 @@ async def _deliver_windows(
     ranked: Sequence[Scored],
     request: SearchRequest,
     store: OrganizationStore,
-    explained: Sequence[Leg],
+    explained: Scoring | None,
 ) -> Delivered:
-    conversations = await _load_conversations(ranked, store)
+    loaded = await _load(ranked, store)
+    conversations = loaded.conversations
     chosen = choose_windows(ranked, last_sequences=_lengths(conversations))
     scored = {_place(item): item for item in ranked}
     results: list[SearchResult] = []
     tokens = 0
     for shown in chosen[: request.limit]:
-        key = shown.item.candidate.conversation
+        key = shown.item.conversation
         messages = await store.load_range(key, start=shown.window.start, end=shown.window.end)
         found = [
             _found(message, scored.get((key, message.sequence)), explained) for message in messages
@@ -93,7 +96,9 @@ async def _deliver_windows(
         tokens += _tokens(result)
         results.append(result)
     is_truncated = len(chosen) > len(results) or any(result.is_handle for result in results)
-    return Delivered(results=tuple(results), tokens=tokens, is_truncated=is_truncated)
+    return Delivered(
+        results=tuple(results), tokens=tokens, is_truncated=is_truncated, pending=loaded.pending
+    )
 
 
 async def _deliver_handles(
@@ -101,27 +106,33 @@ async def _deliver_handles(
 ) -> Delivered:
     best = best_of_each(ranked, request.limit + 1)
     shown = best[: request.limit]
-    results = _handles(shown, await _load_conversations(shown, store))
-    return Delivered(results=tuple(results), tokens=0, is_truncated=len(best) > len(shown))
+    loaded = await _load(shown, store)
+    return Delivered(
+        results=tuple(_handles(shown, loaded.conversations)),
+        tokens=0,
+        is_truncated=len(best) > len(shown),
+        pending=loaded.pending,
+    )
 
 
-async def _load_conversations(items: Iterable[Scored], store: OrganizationStore) -> Conversations:
-    keys = dict.fromkeys(item.candidate.conversation for item in items)
-    return await store.load_conversations(list(keys))
+async def _load(
+    items: Iterable[Scored], store: OrganizationStore, *, messages: Iterable[Scored] = ()
+) -> Loaded:
+    """Read the conversations of some items, and the messages of some."""
+    conversations = dict.fromkeys(item.conversation for item in items)
+    return await store.load_found([item.key for item in messages], list(conversations))
 
 
 def _result_of(
     group: Group,
     messages: Mapping[MessageKey, Message],
     conversation: Conversation,
-    explained: Sequence[Leg],
+    explained: Scoring | None,
 ) -> SearchResult:
     found = tuple(
-        _found(messages[item.candidate.key], item, explained)
-        for item in group.items
-        if item.candidate.key in messages
+        _found(messages[item.key], item, explained) for item in group.items if item.key in messages
     )
-    sequences = [item.candidate.sequence for item in group.items]
+    sequences = [item.sequence for item in group.items]
     start, end = min(sequences), max(sequences)
     return SearchResult(
         kind="conversation",
@@ -147,7 +158,7 @@ def _whole_window(
 
 def _handles(items: Sequence[Scored], conversations: Conversations) -> list[SearchResult]:
     chosen = choose_windows(items, last_sequences=_lengths(conversations))
-    return [_handle(shown, conversations[shown.item.candidate.conversation]) for shown in chosen]
+    return [_handle(shown, conversations[shown.item.conversation]) for shown in chosen]
 
 
 def _handle(shown: ChosenWindow, conversation: Conversation) -> SearchResult:
@@ -164,11 +175,11 @@ def _handle(shown: ChosenWindow, conversation: Conversation) -> SearchResult:
     )
 
 
-def _found(message: Message, item: Scored | None, explained: Sequence[Leg]) -> FoundMessage:
+def _found(message: Message, item: Scored | None, explained: Scoring | None) -> FoundMessage:
     """Return a message with its score; a neighbour that was not found itself has none."""
     if item is None:
         return FoundMessage(message=message, score=0.0)
-    breakdown = explain(item, explained) if explained else None
+    breakdown = None if explained is None else explained.explain(item)
     return FoundMessage(message=message, score=item.score, breakdown=breakdown)
 
 
@@ -179,7 +190,7 @@ def _tokens(result: SearchResult) -> int:
 
 
 def _place(item: Scored) -> tuple[ConversationKey, int]:
-    return item.candidate.conversation, item.candidate.sequence
+    return item.conversation, item.sequence
 
 
 def _lengths(conversations: Conversations) -> dict[ConversationKey, int]:

@@ -1,21 +1,22 @@
 """Fuse the values of a message's legs to one score, and charge for its length.
 
-A leg's value is absolute: it depends on the query and the message, not on what else was found. So
-scores can be compared between queries, and a missing leg only gives its weight to the others.
+A leg that knows nothing of a message gives its weight to the others in proportion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from engram.model.search import Candidate, ScoreBreakdown
+import numpy as np
+from numpy.typing import NDArray
 
-LEG_VALUE_MAX = 1.5
-"""A leg may be better than good, but no leg decides alone."""
-
-FUSED_GOOD = 1.3
-"""The fused value that is shown as the score 1: very few messages reach it."""
+from engram.model.ids import ConversationKey, MessageKey
+from engram.model.search import Candidates, ScoreBreakdown
+from engram.model.vectors import Tier
+from engram.retrieval.legs import Calibrations, LegName, Values, leg_values, raw_values
+from engram.retrieval.profiles import Profile
 
 CHARGE_FREE_TOKENS = 80
 """Messages up to this length are ordered by their fused value alone."""
@@ -24,106 +25,115 @@ CHARGE_EXPONENT = 0.4
 """How much better a longer message must be to go first: it uses up the budget of others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leg:
-    """One way to judge a message: raw values from `floor` to `floor + span` become 0 to 1."""
-
-    name: str
-    weight: float
-    floor: float
-    span: float
-    raw: Callable[[Candidate], float]
-
-    def value(self, candidate: Candidate) -> float:
-        """Return the leg's absolute value, clipped to 0..LEG_VALUE_MAX."""
-        value = (self.raw(candidate) - self.floor) / self.span
-        if value <= 0.0:
-            return 0.0
-        return min(value, LEG_VALUE_MAX)
-
-
-WORD_LEGS = (
-    Leg(
-        name="message_words",
-        weight=0.3,
-        floor=0.0,
-        span=0.30,
-        raw=lambda candidate: candidate.share_message,
-    ),
-    Leg(
-        name="window_words",
-        weight=0.3,
-        floor=0.0,
-        span=0.40,
-        raw=lambda candidate: candidate.share_window,
-    ),
-)
-"""The legs that need no embedder."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A candidate with its place in the answer's order."""
 
-    candidate: Candidate
-    fused: float
+    row: int
+    """Its place among the candidates."""
+    key: MessageKey
+    conversation: ConversationKey
+    sequence: int
+    tokens: int
+    """What the message costs of a token budget."""
+    score: float
+    """The fused value as it is shown, in 0..1."""
     order: float
     """What messages are ordered by: the fused value after the charge for length."""
 
-    @property
-    def score(self) -> float:
-        """The fused value as it is shown, in 0..1."""
-        return min(1.0, self.fused / FUSED_GOOD)
 
-    @property
-    def tokens(self) -> int:
-        """What the message costs of a token budget."""
-        return tokens_of(self.candidate.characters)
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """The candidates of one search, and every value that their scores were made of."""
+
+    candidates: Candidates
+    profile: Profile
+    raw: Mapping[LegName, Values]
+    legs: Mapping[LegName, Values]
+    fused: Values
+    charge: Values
+
+    def rank(self, *, score_min: float = 0.0) -> list[Scored]:
+        """Return the candidates that reach `score_min`, best first, ties by key."""
+        scores = np.minimum(1.0, self.fused / self.profile.good)
+        order = self.fused * self.charge
+        kept = np.flatnonzero((self.fused > 0) & (scores >= score_min))
+        ranked = kept[np.lexsort((self.candidates.keys[kept], -order[kept]))]
+        return self._scored(ranked, scores, order)
+
+    def explain(self, item: Scored) -> ScoreBreakdown:
+        """Return every component of a message's score."""
+        row = item.row
+        present: dict[LegName, float] = {
+            name: float(values[row])
+            for name, values in self.legs.items()
+            if name in self.profile.weights and not np.isnan(values[row])
+        }
+        total = sum(self.profile.weights[name] for name in present)
+        has_vector = not np.isnan(self.candidates.cosine[row])
+        return ScoreBreakdown(
+            raw={name: float(self.raw[name][row]) for name in present},
+            legs={**present},
+            weights={name: self.profile.weights[name] / total for name in present},
+            vector_tier=self._tier(row) if has_vector else None,
+            fused=float(self.fused[row]),
+            length_charge=float(self.charge[row]),
+            order=item.order,
+        )
+
+    def _tier(self, row: int) -> Tier:
+        return "deep" if self.candidates.is_deep[row] else "instant"
+
+    def _scored(self, rows: NDArray[np.int64], scores: Values, order: Values) -> list[Scored]:
+        """Return rows as values; plain lists, since picking from arrays one by one is slow."""
+        candidates = self.candidates
+        columns: Sequence[list[float]] = [
+            rows.tolist(),
+            candidates.keys[rows].tolist(),
+            candidates.conversations[rows].tolist(),
+            candidates.sequences[rows].tolist(),
+            tokens_in(candidates.characters[rows]).tolist(),
+            scores[rows].tolist(),
+            order[rows].tolist(),
+        ]
+        return list(map(Scored._make, zip(*columns, strict=True)))
 
 
-def tokens_of(characters: int) -> int:
-    """Return the tokens a text of that length is counted as: four characters each."""
-    return -(-characters // 4)
-
-
-def fuse(candidate: Candidate, legs: Sequence[Leg]) -> float:
-    """Return the mean of the legs' values by their weights."""
-    fused = total = 0.0
-    for leg in legs:
-        fused += leg.weight * leg.value(candidate)
-        total += leg.weight
-    return fused / total
-
-
-def length_charge(characters: int) -> float:
-    """Return the factor in 0..1 by which a message of that length is put back."""
-    tokens = tokens_of(characters)
-    if tokens <= CHARGE_FREE_TOKENS:
-        return 1.0
-    return (CHARGE_FREE_TOKENS / tokens) ** CHARGE_EXPONENT
-
-
-def rank(
-    candidates: Iterable[Candidate], *, legs: Sequence[Leg], score_min: float = 0.0
-) -> list[Scored]:
-    """Return the candidates that reach `score_min`, best first, ties by key."""
-    scored = [_scored(candidate, legs) for candidate in candidates]
-    kept = [item for item in scored if item.fused > 0 and item.score >= score_min]
-    return sorted(kept, key=lambda item: (-item.order, item.candidate.key))
-
-
-def explain(item: Scored, legs: Sequence[Leg]) -> ScoreBreakdown:
-    """Return every component of a message's score."""
-    total = sum(leg.weight for leg in legs)
-    return ScoreBreakdown(
-        legs={leg.name: leg.value(item.candidate) for leg in legs},
-        weights={leg.name: leg.weight / total for leg in legs},
-        fused=item.fused,
-        length_charge=length_charge(item.candidate.characters),
-        order=item.order,
+def score(
+    candidates: Candidates, *, profile: Profile, calibrations: Calibrations, now: int
+) -> Scoring:
+    """Score every candidate on every leg of a profile."""
+    raw = raw_values(candidates, now=now)
+    legs = leg_values(raw, is_deep=candidates.is_deep, calibrations=calibrations)
+    return Scoring(
+        candidates=candidates,
+        profile=profile,
+        raw=raw,
+        legs=legs,
+        fused=fuse(legs, profile.weights),
+        charge=length_charge(candidates.characters),
     )
 
 
-def _scored(candidate: Candidate, legs: Sequence[Leg]) -> Scored:
-    fused = fuse(candidate, legs)
-    return Scored(candidate, fused, fused * length_charge(candidate.characters))
+def fuse(legs: Mapping[LegName, Values], weights: Mapping[LegName, float]) -> Values:
+    """Return the mean of the legs' values by their weights; 0 where no leg has any."""
+    values = np.stack([legs[name] for name in weights])
+    shares = np.where(np.isnan(values), 0.0, np.array([[weight] for weight in weights.values()]))
+    summed = (np.nan_to_num(values) * shares).sum(axis=0)
+    total = shares.sum(axis=0)
+    return np.divide(summed, total, out=np.zeros_like(summed), where=total > 0)
+
+
+def tokens_in(characters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the tokens that texts of these lengths are counted as: four characters each."""
+    return -(-characters // 4)
+
+
+def tokens_of(characters: int) -> int:
+    """Return the tokens a text of that length is counted as."""
+    return -(-characters // 4)
+
+
+def length_charge(characters: NDArray[np.int64]) -> Values:
+    """Return the factors in 0..1 by which messages of these lengths are put back."""
+    tokens = np.maximum(tokens_in(characters), 1)
+    return np.minimum(1.0, CHARGE_FREE_TOKENS / tokens) ** CHARGE_EXPONENT

@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from engram import limits
-from engram.model.search import SearchAnswer, SearchRequest, WordMatches
+from engram.model.search import Candidates, SearchAnswer, SearchRequest
 from engram.retrieval.deliver import deliver
-from engram.retrieval.fuse import WORD_LEGS, Scored, rank
+from engram.retrieval.fuse import Scored, score
+from engram.retrieval.profiles import PROFILES, Profile
+from engram.retrieval.question import EMBEDDER_CHANGED, WITHOUT_VECTORS, WORDS_ONLY, Question
 from engram.storage.ports import OrganizationStore
 from engram.text.analyse import query_terms
 
-SCORE_RELEVANT = 0.3
-"""An answer whose best score is lower says that nothing is relevant.
-
-With words alone that keeps 94 to 100 of 100 questions that have an answer, and catches more than
-half of those about people and things the store has never heard of. It cannot tell a question about
-a known subject whose answer was never said.
-"""
-
 NOTHING_RELEVANT = "nothing relevant"
-WORDS_ONLY = "words_only"
 QUERY_SHORTENED = "query_shortened"
 
+Embed = Callable[[str], Awaitable[Question]]
 
-async def search(request: SearchRequest, store: OrganizationStore) -> SearchAnswer:
+
+async def search(
+    request: SearchRequest, store: OrganizationStore, *, embed: Embed, now: int
+) -> SearchAnswer:
     """Find what the store holds about a question, best first, within the request's bounds.
 
     Raises:
         NotFoundError: the filters name a conversation that is not here.
     """
-    terms = query_terms(request.query)
+    profile = PROFILES[request.profile]
+    is_asked = "conversation" in request.kinds
+    terms = query_terms(request.query) if is_asked and profile.needs_words else []
     searched = shorten(terms)
-    matches = await _find_candidates(request, store, searched)
-    ranked = rank(matches.candidates, legs=WORD_LEGS, score_min=request.min_score)
-    delivered = await deliver(ranked, request=request, store=store, legs=WORD_LEGS)
+    question = WITHOUT_VECTORS
+    if is_asked and profile.needs_vectors:
+        question = await embed(request.query)
+    candidates = await store.find_candidates(
+        searched, vectors=question.vectors, filters=request.filters, limit=limits.LEG_CANDIDATES
+    )
+    scoring = score(candidates, profile=profile, calibrations=question.calibrations, now=now)
+    ranked = scoring.rank(score_min=request.min_score)
+    delivered = await deliver(ranked, request=request, store=store, scoring=scoring)
+    degraded = (*question.degraded, *_mismatches(candidates, question))
     return SearchAnswer(
         results=delivered.results,
-        total_candidates=matches.total,
+        total_candidates=candidates.total,
         tokens=delivered.tokens,
         truncated=delivered.is_truncated,
-        pending=(await store.counters()).pending,
-        degraded=(WORDS_ONLY,) if searched == terms else (WORDS_ONLY, QUERY_SHORTENED),
-        note=None if is_relevant(ranked) else NOTHING_RELEVANT,
+        pending=delivered.pending,
+        degraded=degraded if searched == terms else (*degraded, QUERY_SHORTENED),
+        note=None if is_relevant(ranked, profile) else NOTHING_RELEVANT,
     )
 
 
@@ -52,14 +58,14 @@ def shorten(terms: Sequence[str]) -> list[str]:
     return [term for term in terms if term in known]
 
 
-def is_relevant(ranked: Sequence[Scored]) -> bool:
+def is_relevant(ranked: Sequence[Scored], profile: Profile) -> bool:
     """Say whether the best of the messages found is good enough to be an answer."""
-    return max((item.score for item in ranked), default=0.0) >= SCORE_RELEVANT
+    return max((item.score for item in ranked), default=0.0) >= profile.relevant
 
 
-async def _find_candidates(
-    request: SearchRequest, store: OrganizationStore, terms: Sequence[str]
-) -> WordMatches:
-    if "conversation" not in request.kinds:
-        return WordMatches(candidates=(), total=0)
-    return await store.search_words(terms, filters=request.filters, limit=limits.LEG_CANDIDATES)
+def _mismatches(candidates: Candidates, question: Question) -> tuple[str, ...]:
+    """Say when the stored vectors are another embedder's, and when none is left to compare."""
+    if not candidates.mismatched:
+        return ()
+    is_wordless = len(candidates.mismatched) == len(question.vectors)
+    return (WORDS_ONLY, EMBEDDER_CHANGED) if is_wordless else (EMBEDDER_CHANGED,)

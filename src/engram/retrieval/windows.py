@@ -26,7 +26,7 @@ def choose_windows(
 
     Messages of conversations that are not among `last_sequences` are left out.
     """
-    known = [item for item in ranked if item.candidate.conversation in last_sequences]
+    known = [item for item in ranked if item.conversation in last_sequences]
     worth: defaultdict[tuple[ConversationKey, int], float] = defaultdict(float)
     for item in known:
         for place in _places(item, last_sequences):
@@ -45,8 +45,7 @@ def choose_windows(
 def _places(
     item: Scored, last_sequences: Mapping[ConversationKey, int]
 ) -> list[tuple[ConversationKey, int]]:
-    candidate = item.candidate
     # A message may have been appended since the conversation's length was read.
-    last = max(last_sequences[candidate.conversation], candidate.sequence)
-    numbers = window_numbers_holding(candidate.sequence, last_sequence=last)
-    return [(candidate.conversation, number) for number in numbers]
+    last = max(last_sequences[item.conversation], item.sequence)
+    numbers = window_numbers_holding(item.sequence, last_sequence=last)
+    return [(item.conversation, number) for number in numbers]

@@ -10,21 +10,26 @@ from engram import limits
 from engram.model.access import AuditEntry, Principal
 from engram.model.checks import check_range
 from engram.model.status import Status, Usage
-from engram.retrieval.pipeline import WORDS_ONLY
+from engram.service.meaning import Meaning
 from engram.storage.ports import Store
 
 
 class Account:
     """Status, usage, audit and deletion of the organisation that asks."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, meaning: Meaning) -> None:
         self._store = store
+        self._meaning = meaning
 
     async def status(self, principal: Principal) -> Status:
         """Return what is stored and how it is searched."""
         principal.require("read")
         store = await self._store.organization(principal.organization_id)
-        return Status(counters=await store.counters(), embedder=None, degraded=(WORDS_ONLY,))
+        return Status(
+            counters=await store.counters(),
+            embedder=await self._meaning.embedder_name(),
+            degraded=(*self._meaning.degraded, *await self._meaning.changed(store)),
+        )
 
     async def usage(self, principal: Principal) -> Usage:
         """Return what is used of the quota."""

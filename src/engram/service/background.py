@@ -1,4 +1,4 @@
-"""Work nobody waits for: jobs of the store, and when keys were last used.
+"""Work nobody waits for: vectors, jobs of the store, and when keys were last used.
 
 Jobs are leased, so every process may run this loop at once; a dead one's lease expires and another
 takes the job up.
@@ -15,6 +15,7 @@ from datetime import timedelta
 from engram.errors import EngramError, NotFoundError
 from engram.model.ids import OrganizationId
 from engram.model.status import Job
+from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore, Store
 
 logger = logging.getLogger(__name__)
@@ -45,19 +46,26 @@ CLAIM_MAX = 8
 class Background:
     """One process's worker: sleeps until work is noticed or a sweep is due."""
 
-    def __init__(self, store: Store, *, owner: str) -> None:
+    def __init__(self, store: Store, *, indexer: Indexer, owner: str) -> None:
         self._store = store
+        self._indexer = indexer
         self._owner = owner
         self._noticed: set[OrganizationId] = set()
         self._wake = asyncio.Event()
 
     def notice(self, organization_id: OrganizationId) -> None:
-        """Look at this organisation's jobs soon."""
+        """Look at this organisation's jobs and waiting messages soon."""
+        self._indexer.notice(organization_id)
         self._noticed.add(organization_id)
         self._wake.set()
 
     async def run(self, record_use: Callable[[], Awaitable[None]]) -> None:
-        """Work until cancelled; a failure is logged and never ends the loop."""
+        """Work until cancelled; a failure is logged and never ends a loop."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._indexer.run())
+            loops.create_task(self._run_jobs(record_use))
+
+    async def _run_jobs(self, record_use: Callable[[], Awaitable[None]]) -> None:
         for tick in itertools.count(1):
             try:
                 await self._work_until(asyncio.get_running_loop().time() + TICK_S)

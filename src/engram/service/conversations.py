@@ -19,6 +19,7 @@ from engram.model.conversation import (
 from engram.model.ids import ConversationId
 from engram.service.activity import Activity
 from engram.service.background import Background
+from engram.service.indexing import Indexer
 from engram.service.quota import quota_warning
 from engram.storage.ports import OrganizationStore, Store
 
@@ -28,8 +29,11 @@ logger = logging.getLogger(__name__)
 class Conversations:
     """The use cases of the `conversations` toolset, search apart."""
 
-    def __init__(self, store: Store, background: Background, activity: Activity) -> None:
+    def __init__(
+        self, store: Store, *, indexer: Indexer, background: Background, activity: Activity
+    ) -> None:
         self._store = store
+        self._indexer = indexer
         self._background = background
         self._activity = activity
 
@@ -45,7 +49,12 @@ class Conversations:
         """Keep messages verbatim; they are durable and findable when this returns."""
         principal.require("write")
         store = await self._store.organization(principal.organization_id)
-        receipt = await store.append_messages(request, actor=principal.actor, quota=principal.quota)
+        receipt = await store.append_messages(
+            request,
+            actor=principal.actor,
+            quota=principal.quota,
+            indexing=await self._indexer.index_new(request.messages),
+        )
         self._background.notice(principal.organization_id)
         if not receipt.repeated:
             self._activity.messages_appended += len(receipt.message_ids)

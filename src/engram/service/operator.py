@@ -19,7 +19,7 @@ from engram.model.access import (
 from engram.model.checks import check_range
 from engram.model.ids import OrganizationId
 from engram.model.status import BackfillReport, Counters, Coverage
-from engram.retrieval.pipeline import WORDS_ONLY
+from engram.service.meaning import Meaning
 from engram.storage.ports import OrganizationStore, Store
 
 
@@ -34,8 +34,9 @@ class OrganizationStats:
 class Operator:
     """Organisations, and upkeep over all of them. The caller has proved to be the operator."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, meaning: Meaning) -> None:
         self._store = store
+        self._meaning = meaning
 
     async def create_organization(self, draft: OrganizationDraft) -> tuple[Organization, NewKey]:
         """Add an organisation with a first key."""
@@ -108,7 +109,11 @@ class Operator:
     @property
     def degraded(self) -> tuple[str, ...]:
         """What searches have to do without."""
-        return (WORDS_ONLY,)
+        return self._meaning.degraded
+
+    async def probe_embedders(self) -> None:
+        """Find out what `degraded` should say, before anybody searches."""
+        await self._meaning.probe()
 
     async def ping(self) -> None:
         """Really read the store; raise what a request would meet."""

@@ -24,7 +24,6 @@ from engram.model.access import (
 from engram.model.conversation import (
     AppendReceipt,
     AppendRequest,
-    Conversation,
     ConversationDraft,
     ConversationPage,
     ConversationQuery,
@@ -40,8 +39,16 @@ from engram.model.ids import (
     MessageKey,
     OrganizationId,
 )
-from engram.model.search import SearchFilters, WordMatches
+from engram.model.search import Candidates, Loaded, SearchFilters
 from engram.model.status import BackfillReport, Counters, Coverage, Finding, Job
+from engram.model.vectors import (
+    WORDS_ALONE,
+    Embedded,
+    Indexing,
+    QueryVector,
+    StoredIdentities,
+    Unembedded,
+)
 
 
 class OrganizationStore(Protocol):
@@ -57,10 +64,18 @@ class OrganizationStore(Protocol):
         ...
 
     async def append_messages(
-        self, request: AppendRequest, *, actor: str, quota: Quota
+        self,
+        request: AppendRequest,
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
     ) -> AppendReceipt:
-        """Store the messages with their windows, word rows, jobs, counters and audit row, or nothing.
+        """Store the messages with all that is derived from them and an audit row, or nothing.
 
+        That is windows, word rows, the given vectors, and a place in the queue for deep vectors
+        if `indexing` asks for it or the organisation has a deep embedder already. Vectors of
+        another identity than the organisation's are not stored; the messages then wait.
         Sequences continue the conversation's without gap or duplicate, also between processes.
         Without a conversation id the organisation's default conversation takes them and is made
         when it is missing. A repeated idempotency key of the last 24 hours returns the first
@@ -96,28 +111,33 @@ class OrganizationStore(Protocol):
         """
         ...
 
-    async def search_words(
-        self, terms: Sequence[str], *, filters: SearchFilters, limit: int
-    ) -> WordMatches:
-        """Return the best `limit` messages of each lexical leg, united, each with both legs' values.
+    async def find_candidates(
+        self,
+        terms: Sequence[str],
+        *,
+        vectors: Sequence[QueryVector],
+        filters: SearchFilters,
+        limit: int,
+    ) -> Candidates:
+        """Return the best `limit` messages of each leg, united, each with every leg's raw value.
 
         `terms` are analysed query terms (`engram.text.analyse`), repeats counted. Filters hold
         before ranking. Statistics are the whole organisation's and nobody else's. An unknown
-        conversation in the filters is an error, not an empty answer.
+        conversation in the filters is an error, not an empty answer. Every vector committed
+        before the call is seen, whichever process stored it. A message counts with its deep
+        vectors if it has any, else with its instant ones. Vectors of another identity than the
+        query's are not compared: their tier is named in `mismatched`.
 
         Raises:
             NotFoundError: the filters name a conversation that is not here.
+            InvalidVectorError: a query vector has other dimensions than its identity's vectors.
         """
         ...
 
-    async def load_messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Message]:
-        """Return the messages that still exist among `keys`."""
-        ...
-
-    async def load_conversations(
-        self, keys: Sequence[ConversationKey]
-    ) -> Mapping[ConversationKey, Conversation]:
-        """Return the conversations that still exist among `keys`."""
+    async def load_found(
+        self, messages: Sequence[MessageKey], conversations: Sequence[ConversationKey]
+    ) -> Loaded:
+        """Return those of the messages and conversations that still exist."""
         ...
 
     async def load_range(
@@ -176,6 +196,49 @@ class OrganizationStore(Protocol):
 
     async def postpone_job(self, job: Job, *, owner: str, delay: timedelta) -> bool:
         """Give a failed job back, to be claimed after `delay`; False when the lease was lost."""
+        ...
+
+    async def identities(self) -> StoredIdentities:
+        """Return whose vectors the organisation holds."""
+        ...
+
+    async def adopt_embedder(self, identity: str) -> bool:
+        """Make an embedder the deep one if there is none; say whether it is now.
+
+        With the first one every message stored so far begins to wait for its vectors.
+        """
+        ...
+
+    async def claim_unembedded(
+        self, *, owner: str, lease: timedelta, limit: int, characters_max: int
+    ) -> tuple[Unembedded, ...]:
+        """Lease messages that wait for deep vectors, the newest first.
+
+        At least one if any waits, at most `limit`, and not much more text than `characters_max`.
+        It looks before it writes. A message that cannot be read is left waiting.
+        """
+        ...
+
+    async def store_vectors(
+        self, identity: str, embedded: Sequence[Embedded], *, owner: str
+    ) -> int:
+        """Store deep vectors in the place of instant ones; return of how many messages.
+
+        Messages whose lease `owner` has lost, that were deleted, or for which another embedder is
+        the deep one by now, are passed over.
+        """
+        ...
+
+    async def renew_unembedded(
+        self, keys: Sequence[MessageKey], *, owner: str, lease: timedelta
+    ) -> None:
+        """Hold messages for longer that are still leased to `owner`."""
+        ...
+
+    async def postpone_unembedded(
+        self, keys: Sequence[MessageKey], *, owner: str, delay: timedelta
+    ) -> None:
+        """Give messages back that are still leased to `owner`, to be claimed after `delay`."""
         ...
 
     async def train_dictionary(self) -> bool:

@@ -36,7 +36,14 @@ from engram.model.conversation import (
     SortOrder,
 )
 from engram.model.ids import ConversationId
-from engram.model.search import KINDS, Detail, Kind, SearchFilters, SearchRequest
+from engram.model.search import (
+    KINDS,
+    Detail,
+    Kind,
+    ProfileName,
+    SearchFilters,
+    SearchRequest,
+)
 
 VISIBLE = (
     r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f"
@@ -191,6 +198,9 @@ class Search(Request):
     detail: Annotated[
         Detail, Field(description="The best messages, whole windows, or handles without text.")
     ] = "messages"
+    profile: Annotated[
+        ProfileName, Field(description="How words, meaning and recency are weighed.")
+    ] = "default"
     explain: bool = False
 
     def to_model(self) -> SearchRequest:
@@ -202,6 +212,7 @@ class Search(Request):
             min_score=self.min_score,
             token_budget=self.token_budget,
             detail=self.detail,
+            profile=self.profile,
             explain=self.explain,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from engram.model.conversation import (
     AppendRequest,
     ConversationDraft,
 )
+from engram.model.vectors import Indexing
 from engram.storage.sqlite import audit, idempotency, training
 from engram.storage.sqlite.creation import create_conversation
 from engram.storage.sqlite.dictionaries import learn_dictionary
@@ -33,6 +35,7 @@ from engram.storage.sqlite.reforming import (
 from engram.storage.sqlite.state import State, read_state
 from engram.storage.sqlite.tails import Tail, tail_after
 from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.vector_rows import index_appended
 from engram.storage.sqlite.word_rows import Stretch
 
 _CONVERSATIONS = load_queries("conversations.sql")
@@ -50,6 +53,7 @@ class Append:
     prepared: PreparedMessages
     actor: str
     quota: Quota
+    indexing: Indexing
 
 
 class Outcome(NamedTuple):
@@ -61,13 +65,20 @@ class Outcome(NamedTuple):
 
 
 async def append_messages(
-    tenant: Tenant, request: AppendRequest, *, actor: str, quota: Quota
+    tenant: Tenant, request: AppendRequest, *, actor: str, quota: Quota, indexing: Indexing
 ) -> AppendReceipt:
     """Store the messages and all that is derived from them, or nothing."""
     if (number := tenant.codec.awaited_dictionary) is not None:
         await tenant.file.read(partial(learn_dictionary, tenant=tenant, number=number))
     prepared = await prepare_messages(request.messages, tenant.codec)
-    append = Append(tenant=tenant, request=request, prepared=prepared, actor=actor, quota=quota)
+    append = Append(
+        tenant=tenant,
+        request=request,
+        prepared=prepared,
+        actor=actor,
+        quota=quota,
+        indexing=indexing,
+    )
     outcome = await _write(append)
     if outcome.tail is not None:
         tenant.tails.put(outcome.tail)
@@ -129,6 +140,7 @@ def _transact(
         also_next=state.is_in_next(stretch.conversation),
     )
     _count(connection, append, stretch, chunks=chunks, now=now)
+    index_appended(connection, tenant, _new_keys(append, stretch), append.indexing)
     receipt = receipt_of(
         stretch.conversation_id,
         stretch.last_sequence + 1,
@@ -193,13 +205,20 @@ def _add_messages(
         _MESSAGES["add_message"],
         [
             {
-                "key": message_key(stretch.conversation, sequence),
+                "key": key,
                 "created_at": now,
                 **message.values,
             }
-            for sequence, message in enumerate(append.prepared.messages, stretch.last_sequence + 1)
+            for key, message in zip(
+                _new_keys(append, stretch), append.prepared.messages, strict=True
+            )
         ],
     )
+
+
+def _new_keys(append: Append, stretch: Stretch) -> Sequence[int]:
+    first = message_key(stretch.conversation, stretch.last_sequence + 1)
+    return range(first, first + len(append.request.messages))
 
 
 def _count(

@@ -15,6 +15,7 @@ from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.sqlite.state import read_state
 from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.vector_rows import remove_conversation
 from engram.storage.sqlite.word_rows import (
     MessageWords,
     Stretch,
@@ -93,6 +94,9 @@ def _transact(
     ):
         remove_rows(connection, rows, also_next=is_in_next)
     _delete_rows(connection, tenant, stretch)
+    vectors = remove_conversation(
+        connection, tenant, stretch.conversation, last_sequence=stretch.last_sequence
+    )
     chunks = window_count(stretch.last_sequence)
     tenant.execute(
         connection,
@@ -109,10 +113,10 @@ def _transact(
         actor=actor,
         action="delete_conversation",
         subject=conversation_id,
-        details={"messages": stretch.last_sequence, "chunks": chunks},
+        details={"messages": stretch.last_sequence, "chunks": chunks, "vectors": vectors},
     )
     return DeletionReceipt(
-        messages=stretch.last_sequence, chunks=chunks, vectors=0, receipt=receipt
+        messages=stretch.last_sequence, chunks=chunks, vectors=vectors, receipt=receipt
     )
 
 

@@ -3,7 +3,7 @@ short ones where the work is long."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from engram.clock import Clock, IdSource
@@ -11,7 +11,6 @@ from engram.model.access import AuditEntry, Quota
 from engram.model.conversation import (
     AppendReceipt,
     AppendRequest,
-    Conversation,
     ConversationDraft,
     ConversationPage,
     ConversationQuery,
@@ -21,8 +20,16 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, OrganizationId
-from engram.model.search import SearchFilters, WordMatches
+from engram.model.search import Candidates, Loaded, SearchFilters
 from engram.model.status import BackfillReport, Counters, Coverage, Finding, Job
+from engram.model.vectors import (
+    WORDS_ALONE,
+    Embedded,
+    Indexing,
+    QueryVector,
+    StoredIdentities,
+    Unembedded,
+)
 from engram.storage.sqlite import (
     append,
     audit,
@@ -35,22 +42,32 @@ from engram.storage.sqlite import (
     reading,
     rebuild,
     repair,
-    rows,
     training,
+    unembedded,
     verification,
-    words,
 )
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.tenant import Tenant
+from engram.vectors.budgeted import BudgetedMatrices
 
 
 class SqliteOrganizationStore:
     """Everything of one organisation, in its own file."""
 
-    def __init__(self, file: SqliteFile, owner: FileOwner, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self,
+        file: SqliteFile,
+        owner: FileOwner,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        matrices: BudgetedMatrices,
+    ) -> None:
         self._file = file
-        self._tenant = Tenant(number=owner.number, id=owner.id, file=file, clock=clock, ids=ids)
+        self._tenant = Tenant(
+            number=owner.number, id=owner.id, file=file, clock=clock, ids=ids, matrices=matrices
+        )
 
     @property
     def organization_id(self) -> OrganizationId:
@@ -68,9 +85,16 @@ class SqliteOrganizationStore:
         )
 
     async def append_messages(
-        self, request: AppendRequest, *, actor: str, quota: Quota
+        self,
+        request: AppendRequest,
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
     ) -> AppendReceipt:
-        return await append.append_messages(self._tenant, request, actor=actor, quota=quota)
+        return await append.append_messages(
+            self._tenant, request, actor=actor, quota=quota, indexing=indexing
+        )
 
     async def get_conversation(self, query: MessageQuery) -> MessagePage:
         return await self._file.read(
@@ -87,29 +111,27 @@ class SqliteOrganizationStore:
     ) -> DeletionReceipt:
         return await deletion.delete_conversation(self._tenant, conversation_id, actor=actor)
 
-    async def search_words(
-        self, terms: Sequence[str], *, filters: SearchFilters, limit: int
-    ) -> WordMatches:
+    async def find_candidates(
+        self,
+        terms: Sequence[str],
+        *,
+        vectors: Sequence[QueryVector],
+        filters: SearchFilters,
+        limit: int,
+    ) -> Candidates:
+        from engram.storage.sqlite import candidates  # noqa: PLC0415 brings NumPy
+
         return await self._file.read(
-            lambda connection: words.search_words(
-                connection,
-                terms,
-                organization_id=self._tenant.number,
-                filters=filters,
-                limit=limit,
+            lambda connection: candidates.find_candidates(
+                connection, self._tenant, terms, vectors=vectors, filters=filters, limit=limit
             )
         )
 
-    async def load_messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Message]:
+    async def load_found(
+        self, messages: Sequence[MessageKey], conversations: Sequence[ConversationKey]
+    ) -> Loaded:
         return await self._file.read(
-            lambda connection: rows.read_messages(connection, self._tenant, keys)
-        )
-
-    async def load_conversations(
-        self, keys: Sequence[ConversationKey]
-    ) -> Mapping[ConversationKey, Conversation]:
-        return await self._file.read(
-            lambda connection: rows.read_conversations(connection, self._tenant, keys)
+            lambda connection: reading.load_found(connection, self._tenant, messages, conversations)
         )
 
     async def load_range(
@@ -159,6 +181,34 @@ class SqliteOrganizationStore:
 
     async def postpone_job(self, job: Job, *, owner: str, delay: timedelta) -> bool:
         return await jobs.postpone_job(self._tenant, job, owner=owner, delay=delay)
+
+    async def identities(self) -> StoredIdentities:
+        return await unembedded.identities(self._tenant)
+
+    async def adopt_embedder(self, identity: str) -> bool:
+        return await unembedded.adopt_embedder(self._tenant, identity)
+
+    async def claim_unembedded(
+        self, *, owner: str, lease: timedelta, limit: int, characters_max: int
+    ) -> tuple[Unembedded, ...]:
+        return await unembedded.claim_unembedded(
+            self._tenant, owner=owner, lease=lease, limit=limit, characters_max=characters_max
+        )
+
+    async def store_vectors(
+        self, identity: str, embedded: Sequence[Embedded], *, owner: str
+    ) -> int:
+        return await unembedded.store_vectors(self._tenant, identity, embedded, owner=owner)
+
+    async def renew_unembedded(
+        self, keys: Sequence[MessageKey], *, owner: str, lease: timedelta
+    ) -> None:
+        await unembedded.renew_unembedded(self._tenant, keys, owner=owner, lease=lease)
+
+    async def postpone_unembedded(
+        self, keys: Sequence[MessageKey], *, owner: str, delay: timedelta
+    ) -> None:
+        await unembedded.postpone_unembedded(self._tenant, keys, owner=owner, delay=delay)
 
     async def train_dictionary(self) -> bool:
         return await training.train(self._tenant)

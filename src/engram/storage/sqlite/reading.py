@@ -9,7 +9,9 @@ from itertools import accumulate
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import Message, MessagePage, MessageQuery
-from engram.model.ids import ConversationId, ConversationKey
+from engram.model.ids import ConversationId, ConversationKey, MessageKey
+from engram.model.search import Loaded
+from engram.storage.sqlite.counting import read_counters
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import (
@@ -17,6 +19,7 @@ from engram.storage.sqlite.rows import (
     read_conversation_ids,
     read_conversations,
     read_message,
+    read_messages,
 )
 from engram.storage.sqlite.tenant import Tenant
 
@@ -54,6 +57,20 @@ def find_number(
     if row is None:
         raise NotFoundError("conversation", conversation_id)
     return ConversationKey(row[0])
+
+
+def load_found(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    messages: Sequence[MessageKey],
+    conversations: Sequence[ConversationKey],
+) -> Loaded:
+    """Return those of the messages and conversations that still exist."""
+    return Loaded(
+        messages=read_messages(connection, tenant, messages),
+        conversations=read_conversations(connection, tenant, conversations),
+        pending=read_counters(connection, tenant).pending,
+    )
 
 
 def load_range(

@@ -118,6 +118,7 @@ def read_versions(connection: sqlite3.Connection, *, tenant: Tenant) -> tuple[in
 def add_state(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
     """Add the rows of state that are missing."""
     tenant.execute(connection, _SQL["add_counters"])
+    tenant.execute(connection, _SQL["add_vector_state"])
     tenant.execute(
         connection, _SQL["add_upkeep"], version=ANALYSER_VERSION, due_bytes=FIRST_DUE_BYTES
     )

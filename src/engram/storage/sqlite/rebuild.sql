@@ -70,6 +70,10 @@ WHERE organization_id = :organization_id AND key >> 24 NOT IN
 INSERT INTO counters (organization_id) VALUES (:organization_id)
 ON CONFLICT (organization_id) DO NOTHING;
 
+-- add_vector_state --
+INSERT INTO vector_state (organization_id) VALUES (:organization_id)
+ON CONFLICT (organization_id) DO NOTHING;
+
 -- add_upkeep --
 INSERT INTO upkeep (organization_id, analyser_version, dictionary_due_bytes)
 VALUES (:organization_id, :version, :due_bytes)

@@ -23,6 +23,7 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization import SqliteOrganizationStore
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.threads import WorkerThreads
+from engram.vectors.budgeted import BudgetedMatrices
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,14 @@ class _OpenOrganization:
 class SqliteStore:
     """The `Store` of a directory."""
 
-    def __init__(self, directory: Path, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        vector_bytes_max: int = limits.VECTOR_BYTES_MAX,
+    ) -> None:
         self._folder = directory / "orgs"
         self._clock = clock
         self._ids = ids
@@ -52,6 +60,7 @@ class SqliteStore:
         self._control = SqliteControlStore(
             self._control_file, clock=clock, ids=ids, remove_files=self._files.remove_deleted
         )
+        self._matrices = BudgetedMatrices(bytes_max=vector_bytes_max)
         self._is_open = False
         self._is_closed = False
         self._lock = threading.Lock()
@@ -113,7 +122,9 @@ class SqliteStore:
 
     async def _open_organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
         file, owner = await self._files.open(organization_id)
-        store = SqliteOrganizationStore(file, owner, clock=self._clock, ids=self._ids)
+        store = SqliteOrganizationStore(
+            file, owner, clock=self._clock, ids=self._ids, matrices=self._matrices
+        )
         try:
             await store.prepare()
         except BaseException:

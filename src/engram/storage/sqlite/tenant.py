@@ -12,6 +12,7 @@ from engram.model.ids import OrganizationId
 from engram.storage.content import ContentCodec
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.tails import TailCache
+from engram.vectors.budgeted import BudgetedMatrices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Tenant:
     file: SqliteFile
     clock: Clock
     ids: IdSource
+    matrices: BudgetedMatrices
     codec: ContentCodec = field(default_factory=ContentCodec)
     tails: TailCache = field(default_factory=TailCache)
 

@@ -26,10 +26,18 @@ _OF_MESSAGES = {"role": "has_role", "since": "is_said_since", "before": "is_said
 class Conditions:
     """What a row must meet, as SQL for each table that is asked, and the values in it."""
 
+    conversation: str
     message: str
     message_words: str
     window_words: str
     values: Mapping[str, Any]
+    is_of_conversations: bool
+    """Whether `conversation` says everything."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether every row meets them."""
+        return not self.message.strip()
 
     def of_table(self, table: Table) -> str:
         """Return the conditions on the rows of one word index."""
@@ -45,17 +53,21 @@ def conditions_of(
         NotFoundError: they name a conversation that is not here.
     """
     values = _values(filters)
-    place = _joined(_OF_CONVERSATIONS, values)
-    if place:
-        place = _SQL["is_in_conversations"].replace("/*conditions*/", place)
+    of_conversation = _joined(_OF_CONVERSATIONS, values)
+    place = ""
+    if of_conversation:
+        place = _SQL["is_in_conversations"].replace("/*conditions*/", of_conversation)
     of_message = place.replace("/*number*/", _SQL["message_number"])
     of_row = place.replace("/*number*/", _SQL["row_number"])
     if filters.conversation_id is not None:
         values |= _bounds(connection, filters.conversation_id, organization_id)
         of_message = f"{_SQL['is_in_conversation']} {of_message}"
         of_row = f"{_SQL['is_row_in_conversation']} {of_row}"
+        of_conversation = f"{_SQL['is_conversation']} {of_conversation}"
     such = _joined(_OF_MESSAGES, values)
     return Conditions(
+        conversation=of_conversation,
+        is_of_conversations=not such,
         message=f"{of_message} {such}",
         message_words=f"{of_row} {_within('is_such_message', such)}",
         window_words=f"{of_row} {_within('holds_such_message', such)}",

@@ -21,15 +21,15 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice
+from typing import NamedTuple
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.model.ids import MessageKey
-from engram.model.search import Candidate, SearchFilters, WordMatches
 from engram.storage.sqlite.keys import conversation_of, message_key, position_of, window_key
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.word_filters import Conditions, conditions_of
+from engram.storage.sqlite.word_filters import Conditions
 from engram.storage.sqlite.word_leg import WordLeg
 from engram.text.windows import window_numbers_holding
 
@@ -62,23 +62,38 @@ def unindex_windows(connection: sqlite3.Connection, rows: Iterable[tuple[int, st
     connection.executemany(_SQL["unindex_window"], rows)
 
 
+@dataclass(frozen=True, slots=True)
+class WordMatches:
+    """The best messages of both lexical legs and others asked about, each with both legs' shares."""
+
+    found: Mapping[int, FoundRow]
+    """By key: what exists and meets the conditions."""
+    messages: Mapping[int, float]
+    windows: Mapping[int, float]
+    total: int
+    """Messages under the conditions that hold a word of the query, or else are found here."""
+
+
+class FoundRow(NamedTuple):
+    """What is known of a message before it is read."""
+
+    characters: int
+    said_at: int
+
+
 def search_words(
     connection: sqlite3.Connection,
     terms: Sequence[str],
     *,
-    organization_id: int,
-    filters: SearchFilters,
+    conditions: Conditions,
     limit: int,
+    also: Sequence[int] = (),
 ) -> WordMatches:
-    """Return the best `limit` messages of each lexical leg, united, each with both legs' shares.
+    """Return the best `limit` messages of each lexical leg and those of `also`, united.
 
-    Raises:
-        NotFoundError: the filters name a conversation that is not here.
+    Each comes with the shares of both legs, whichever of them proposed it.
     """
-    conditions = conditions_of(connection, filters, organization_id=organization_id)
-    if not terms:
-        return WordMatches(candidates=(), total=0)
-    search = _WordSearch(connection, Counter(terms), conditions, limit)
+    search = _WordSearch(connection, Counter(terms), conditions, limit, also)
     return search.score_all() if search.is_small else search.score_chosen()
 
 
@@ -91,10 +106,12 @@ class _WordSearch:
         repeats: Mapping[str, int],
         conditions: Conditions,
         limit: int,
+        also: Sequence[int],
     ) -> None:
         self._connection = connection
         self._conditions = conditions
         self._limit = limit
+        self._also = also
         self._messages = WordLeg(connection, "message_words", repeats, conditions)
         self._windows = WordLeg(connection, "window_words", repeats, conditions)
 
@@ -105,41 +122,41 @@ class _WordSearch:
     def score_all(self) -> WordMatches:
         """Score every row that holds a word of the query."""
         messages, in_windows = self._messages.shares(), _spread(self._windows.shares())
-        lengths = self._best_lengths(messages, in_windows)
-        return _matches(lengths, messages, in_windows, total=len(messages))
+        return self._matches(messages, in_windows, total=len(messages))
 
     def score_chosen(self) -> WordMatches:
         """Score what FTS5 ranks first in either leg, and the same messages in the other leg."""
         count = self._limit * _CHOSEN_PER_CANDIDATE
         chosen = self._messages.best(count, wanted=self._limit)
         around = self._windows.best(count, wanted=self._limit)
-        around += [window for key in chosen for window in _windows_holding(key)]
+        around += [window for key in (*chosen, *self._also) for window in _windows_holding(key)]
         in_windows = _spread(self._windows.shares_among(set(around)))
-        messages = self._messages.shares_among({*chosen, *islice(in_windows, count)})
-        lengths = self._best_lengths(messages, in_windows)
-        return _matches(lengths, messages, in_windows, total=self._messages.count())
+        messages = self._messages.shares_among({*chosen, *islice(in_windows, count), *self._also})
+        return self._matches(messages, in_windows, total=self._messages.count())
 
-    def _best_lengths(
-        self, messages: Mapping[int, float], in_windows: Mapping[int, float]
-    ) -> dict[int, int]:
-        """Return the characters of the best messages of both legs."""
+    def _matches(
+        self, messages: Mapping[int, float], in_windows: Mapping[int, float], *, total: int
+    ) -> WordMatches:
+        """Return the best messages of both legs, and those that were asked about."""
         ranked = nsmallest(self._limit, ((-share, key) for key, share in messages.items()))
-        found = self._lengths([key for _, key in ranked])
-        return found | self._first_lengths(in_windows)
+        found = self._rows([*(key for _, key in ranked), *self._also])
+        found |= self._first_rows(in_windows)
+        return WordMatches(found, messages, in_windows, total=max(total, len(found)))
 
-    def _first_lengths(self, keys: Iterable[int]) -> dict[int, int]:
-        """Return the characters of the first messages that exist and meet the conditions."""
-        found: dict[int, int] = {}
+    def _first_rows(self, keys: Iterable[int]) -> dict[int, FoundRow]:
+        """Return the first messages that exist and meet the conditions."""
+        found: dict[int, FoundRow] = {}
         left = iter(keys)
         while len(found) < self._limit and (some := list(islice(left, self._limit))):
-            lengths = self._lengths(some)
-            found |= {key: lengths[key] for key in some if key in lengths}
+            rows = self._rows(some)
+            found |= {key: rows[key] for key in some if key in rows}
         return dict(islice(found.items(), self._limit))
 
-    def _lengths(self, keys: Sequence[int]) -> dict[int, int]:
-        statement = _SQL["lengths"].replace("/*conditions*/", self._conditions.message)
+    def _rows(self, keys: Sequence[int]) -> dict[int, FoundRow]:
+        statement = _SQL["found_rows"].replace("/*conditions*/", self._conditions.message)
         values = {"keys": json.dumps(keys), **self._conditions.values}
-        return dict(self._connection.execute(statement, values).fetchall())
+        rows = self._connection.execute(statement, values)
+        return {key: FoundRow(characters, said_at) for key, characters, said_at in rows}
 
 
 def _spread(windows: Mapping[int, float]) -> dict[int, float]:
@@ -161,24 +178,3 @@ def _windows_holding(message: int) -> list[int]:
     sequence = position_of(message)
     numbers = window_numbers_holding(sequence, last_sequence=sequence + WINDOW_MESSAGES)
     return [window_key(conversation_of(message), number) for number in numbers]
-
-
-def _matches(
-    lengths: Mapping[int, int],
-    messages: Mapping[int, float],
-    in_windows: Mapping[int, float],
-    *,
-    total: int,
-) -> WordMatches:
-    candidates = tuple(
-        Candidate(
-            key=MessageKey(key),
-            conversation=conversation_of(key),
-            sequence=position_of(key),
-            characters=characters,
-            share_message=messages.get(key, 0.0),
-            share_window=in_windows.get(key, 0.0),
-        )
-        for key, characters in sorted(lengths.items())
-    )
-    return WordMatches(candidates=candidates, total=max(total, len(candidates)))

@@ -51,9 +51,10 @@ WHERE message_words MATCH :match AND +rowid IN
      FROM json_each(:keys))
     /*conditions*/;
 
--- lengths --
--- Returns key and characters of the messages of a JSON list that exist and meet the conditions.
-SELECT key, characters FROM message
+-- found_rows --
+-- Returns key, characters and moment of the messages of a JSON list that exist and meet the
+-- conditions.
+SELECT key, characters, coalesce(occurred_at, created_at) FROM message
 WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys))
     /*conditions*/;
 
@@ -72,6 +73,9 @@ key >> 24
 
 -- is_in_conversation --
 AND key >> 24 = :number
+
+-- is_conversation --
+AND number = :number
 
 -- is_row_in_conversation --
 -- FTS5 skips what lies outside the range; inside it are other conversations if this one is long.

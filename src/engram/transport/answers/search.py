@@ -80,10 +80,14 @@ def _found_view(found: FoundMessage) -> FoundMessageView:
 
 
 def _breakdown_view(breakdown: ScoreBreakdown) -> Mapping[str, Any]:
-    return {
+    view: dict[str, Any] = {
+        "raw": dict(breakdown.raw),
         "legs": dict(breakdown.legs),
         "weights": dict(breakdown.weights),
         "fused": breakdown.fused,
         "length_charge": breakdown.length_charge,
         "order": breakdown.order,
     }
+    if breakdown.vector_tier is not None:
+        view["vector_tier"] = breakdown.vector_tier
+    return view

@@ -8,7 +8,7 @@ import typer
 
 from engram import limits
 from engram.model.conversation import Role
-from engram.model.search import KINDS, Detail
+from engram.model.search import KINDS, Detail, ProfileName
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.moments import MOMENT_HELP, past_moment
 from engram.transport.cli.options import parse, shared_options
@@ -53,6 +53,9 @@ MinScore = Annotated[float, typer.Option(min=0, max=1, help="Only results scorin
 DetailLevel = Annotated[
     Detail, typer.Option(help="The best messages, whole windows, or handles without text.")
 ]
+Weighing = Annotated[
+    ProfileName, typer.Option("--profile", help="How words, meaning and recency are weighed.")
+]
 Explain = Annotated[bool, typer.Option("--explain", help="Show how each score came about.")]
 
 
@@ -73,6 +76,7 @@ def search(
     before: Before = None,
     kind: Kinds = None,
     min_score: MinScore = 0.0,
+    profile: Weighing = "default",
     explain: Explain = False,
 ) -> None:
     """Find again what was said, verbatim, best first."""
@@ -97,6 +101,7 @@ def search(
         before=past_moment("before", before, now=now),
         kinds=kind or None,
         min_score=min_score,
+        profile=profile,
         explain=explain,
     ).to_model()
     answer = search_answered(

@@ -157,3 +157,65 @@ CREATE TABLE job (
 
 CREATE UNIQUE INDEX job_waiting ON job (organization_id, kind, subject)
     WHERE lease_owner IS NULL;
+
+-- Whose vectors these are. One embedder at most has a role; `next` is being built to become `deep`,
+-- and `old` ones are being removed.
+CREATE TABLE embedder (
+    number          INTEGER PRIMARY KEY AUTOINCREMENT,
+    organization_id INTEGER NOT NULL,
+    role            TEXT    NOT NULL CHECK (role IN ('instant', 'deep', 'next', 'old')),
+    identity        TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX embedder_role ON embedder (organization_id, role) WHERE role <> 'old';
+
+-- Stored with their messages, and removed when these get deep vectors.
+CREATE TABLE instant_vector (
+    seq             INTEGER PRIMARY KEY,                -- of all changes of vectors, ascending
+    organization_id INTEGER NOT NULL,
+    embedder        INTEGER NOT NULL REFERENCES embedder (number),
+    key             INTEGER NOT NULL,                   -- of the message
+    start_character INTEGER NOT NULL,                   -- of the passage
+    end_character   INTEGER NOT NULL,
+    content         BLOB    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX instant_vector_owner ON instant_vector (key, start_character);
+
+CREATE TABLE vector (
+    seq             INTEGER PRIMARY KEY,                -- as of instant vectors
+    organization_id INTEGER NOT NULL,
+    embedder        INTEGER NOT NULL REFERENCES embedder (number),
+    key             INTEGER NOT NULL,
+    start_character INTEGER NOT NULL,
+    end_character   INTEGER NOT NULL,
+    content         BLOB    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX vector_owner ON vector (key, embedder, start_character);
+
+-- Conversations whose vectors are gone, for processes that still hold them in memory.
+CREATE TABLE vector_removal (
+    seq             INTEGER PRIMARY KEY,                -- as of vectors
+    organization_id INTEGER NOT NULL,
+    first_key       INTEGER NOT NULL,
+    last_key        INTEGER NOT NULL
+) STRICT;
+
+-- Messages that wait for deep vectors.
+CREATE TABLE unembedded (
+    number          INTEGER PRIMARY KEY,
+    organization_id INTEGER NOT NULL,
+    key             INTEGER NOT NULL UNIQUE,
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    available_at    INTEGER NOT NULL DEFAULT 0,
+    lease_owner     TEXT,
+    lease_until     INTEGER,
+    CHECK ((lease_owner IS NULL) = (lease_until IS NULL))
+) STRICT;
+
+CREATE TABLE vector_state (
+    organization_id INTEGER PRIMARY KEY,
+    seq             INTEGER NOT NULL DEFAULT 0,         -- the last that was given
+    forgotten       INTEGER NOT NULL DEFAULT 0          -- who has read no further reads all again
+) STRICT;

@@ -1,0 +1,87 @@
+"""Vectors between those who make them and those who keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from engram.model.ids import MessageKey
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Tier = Literal["instant", "deep"]
+"""Instant vectors are stored with their message; deep ones follow and take their place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassageVector:
+    """The vector of a message's characters from `start` up to but not including `end`."""
+
+    start: int
+    end: int
+    content: bytes
+    """As `engram.vectors.quantise` packed it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVectors:
+    """The vectors of the messages of one append, made before they are stored."""
+
+    tier: Tier
+    identity: str
+    """What the embedder's vectors carry: vectors of another identity are never compared."""
+    messages: Sequence[Sequence[PassageVector]]
+    """The passages of each message, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexing:
+    """What an append stores for the search by meaning."""
+
+    vectors: NewVectors | None = None
+    is_queued: bool = False
+    """The messages wait for deep vectors, even if no embedder has given any so far."""
+
+
+WORDS_ALONE = Indexing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVector:
+    """A question as a vector of one tier."""
+
+    tier: Tier
+    identity: str
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unembedded:
+    """A message that waits for its deep vectors, leased to one process."""
+
+    key: MessageKey
+    name: str | None
+    content: str
+    attempts: int
+    """How often it was leased, this time included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """A message's deep vectors, ready to be stored."""
+
+    key: MessageKey
+    passages: Sequence[PassageVector]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredIdentities:
+    """Whose vectors an organisation holds; None where there are none."""
+
+    instant: str | None = None
+    deep: str | None = None
+    next: str | None = None
+    """Whose vectors are being built to take the place of the deep ones."""

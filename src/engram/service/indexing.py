@@ -1,0 +1,284 @@
+"""Deep vectors for messages that wait for them, in the background and shared by all processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+from engram import limits
+from engram.embedding.port import EMBEDDING_FAILURES
+from engram.embedding.tiers import Tiers, WatchedEmbedder
+from engram.errors import (
+    EmbedderMismatchError,
+    EmbedderUnavailableError,
+    EngramError,
+    NotFoundError,
+)
+from engram.ingest.embed import (
+    EmbeddedText,
+    Splitting,
+    deep_splitting,
+    embed_texts,
+    instant_splitting,
+)
+from engram.model.conversation import MessageDraft
+from engram.model.ids import MessageKey, OrganizationId
+from engram.model.vectors import Embedded, Indexing, NewVectors, Unembedded
+from engram.storage.ports import OrganizationStore, Store
+
+logger = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=60)
+"""After it another process takes up what a dead one held; a living one renews it in time."""
+
+RENEWALS_PER_LEASE = 3
+STORED_TOGETHER = 16
+"""Messages whose vectors are stored in one transaction; what a crash loses is done again."""
+
+RETRY_DELAY = timedelta(seconds=30)
+"""For a message the embedder gives no vector; doubled with every attempt."""
+
+RETRY_DELAY_MAX = timedelta(hours=6)
+EMBEDDER_DELAY_S = 5.0
+"""How long an embedder that cannot be asked is left alone; doubled with every failure."""
+
+EMBEDDER_DELAY_MAX_S = 60.0
+SWEEP_S = 600.0
+"""How often all organisations are looked at, for messages that other processes left waiting."""
+
+
+class Indexer:
+    """Embeds messages: new ones quickly on their way in, waiting ones thoroughly afterwards."""
+
+    def __init__(self, store: Store, tiers: Tiers, *, owner: str) -> None:
+        self._store = store
+        self._tiers = tiers
+        self._owner = owner
+        self._noticed: dict[OrganizationId, None] = {}
+        self._wake = asyncio.Event()
+        self._is_mismatch_told = False
+
+    @property
+    def has_lag(self) -> bool:
+        """Say whether new messages are without any vector until the background got to them."""
+        return self._tiers.deep is not None and self._tiers.quick is None
+
+    async def index_new(self, drafts: Sequence[MessageDraft]) -> Indexing:
+        """Return what an append stores of the messages' meaning; it never waits for a slow model."""
+        quick = self._tiers.quick
+        if quick is None:
+            return Indexing(is_queued=self._tiers.deep is not None)
+        texts = [EmbeddedText(draft.name, draft.content) for draft in drafts]
+        try:
+            identity = await quick.identify()
+            messages = await embed_texts(texts, quick, splitting=instant_splitting())
+        except EMBEDDING_FAILURES:
+            logger.debug("messages are stored without quick vectors", exc_info=True)
+            return Indexing(is_queued=True)
+        vectors = NewVectors(tier=quick.tier, identity=identity.as_text(), messages=messages)
+        return Indexing(vectors=vectors, is_queued=quick is not self._tiers.deep)
+
+    def notice(self, organization_id: OrganizationId) -> None:
+        """Look at this organisation's waiting messages soon."""
+        if self._tiers.deep is not None:
+            self._noticed[organization_id] = None
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Index until cancelled; a failure is logged and never ends the loop."""
+        if self._tiers.deep is None:
+            return
+        delay_s = EMBEDDER_DELAY_S
+        while True:
+            try:
+                await self._probe()
+                await self.sweep()
+                while True:
+                    await self._work_noticed()
+                    delay_s = EMBEDDER_DELAY_S
+            except EmbedderUnavailableError:
+                # Logged by the embedder when it began; what waits is found again by the sweep.
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, EMBEDDER_DELAY_MAX_S)
+            except Exception:
+                logger.exception("indexing failed; it will be tried again")
+                await asyncio.sleep(delay_s)
+
+    async def sweep(self) -> None:
+        """Notice every organisation that has messages waiting."""
+        for organization in await self._store.control.list_organizations():
+            try:
+                store = await self._store.organization(organization.id)
+                if (await store.counters()).pending:
+                    self.notice(organization.id)
+            except NotFoundError:
+                continue  # deleted meanwhile
+            except EngramError:
+                logger.exception("organisation %s cannot be indexed now", organization.id)
+
+    async def work(self, organization_id: OrganizationId) -> int:
+        """Index one batch of an organisation; return how many messages of it got vectors.
+
+        Raises:
+            EmbedderUnavailableError: the embedder cannot be asked; nothing is lost.
+        """
+        if self._tiers.deep is None:
+            return 0
+        try:
+            store = await self._store.organization(organization_id)
+            return await self._index_batch(store, self._tiers.deep)
+        except NotFoundError:
+            return 0  # deleted meanwhile, and its messages with it
+
+    async def drain(self, organization_id: OrganizationId, *, limit_s: float) -> None:
+        """Index an organisation's waiting messages until none is left or the time is up."""
+        with suppress(TimeoutError, EmbedderUnavailableError):
+            async with asyncio.timeout(limit_s):
+                while await self.work(organization_id):
+                    pass
+
+    async def _probe(self) -> None:
+        """Find out early whether the embedders can be asked; the state is shown to operators."""
+        for embedder in self._tiers.all:
+            try:
+                await embedder.probe()
+            except EmbedderUnavailableError:
+                if embedder is self._tiers.deep:
+                    raise
+
+    async def _work_noticed(self) -> None:
+        """Index one batch of each noticed organisation, or wait until one is noticed."""
+        if not self._noticed:
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), SWEEP_S)
+            except TimeoutError:
+                await self.sweep()
+        for organization_id in list(self._noticed):
+            del self._noticed[organization_id]
+            try:
+                if await self.work(organization_id):
+                    self.notice(organization_id)
+            except EmbedderUnavailableError:
+                self.notice(organization_id)
+                raise
+            except EngramError:
+                logger.exception("organisation %s cannot be indexed now", organization_id)
+
+    async def _index_batch(self, store: OrganizationStore, embedder: WatchedEmbedder) -> int:
+        identity = await embedder.identify()
+        if not await store.adopt_embedder(identity.as_text()):
+            self._tell_mismatch(identity.name)
+            return 0
+        claimed = await store.claim_unembedded(
+            owner=self._owner,
+            lease=LEASE,
+            limit=limits.INDEX_BATCH_MESSAGES,
+            characters_max=limits.INDEX_BATCH_CHARACTERS,
+        )
+        splitting = deep_splitting(embedder, identity)
+        batch = _Batch(store, embedder, splitting, identity.as_text(), owner=self._owner)
+        return await batch.index(claimed)
+
+    def _tell_mismatch(self, name: str) -> None:
+        if not self._is_mismatch_told:
+            logger.warning(
+                "stored vectors are not of the embedder %s: run `engram reembed` to use it", name
+            )
+        self._is_mismatch_told = True
+
+
+class _Batch:
+    """Waiting messages of one organisation, leased to this process."""
+
+    def __init__(
+        self,
+        store: OrganizationStore,
+        embedder: WatchedEmbedder,
+        splitting: Splitting,
+        identity: str,
+        *,
+        owner: str,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._splitting = splitting
+        self._identity = identity
+        self._owner = owner
+        self._held: dict[MessageKey, Unembedded] = {}
+
+    async def index(self, claimed: Sequence[Unembedded]) -> int:
+        """Embed and store some messages at a time; give back what cannot be done now."""
+        self._held = {message.key: message for message in claimed}
+        # Texts of one length go together: services pad a request's texts to its longest.
+        by_length = sorted(claimed, key=lambda message: len(message.content))
+        done = 0
+        try:
+            async with self._renewing():
+                for some in _runs(by_length, STORED_TOGETHER):
+                    done += await self._index_some(some)
+        except (asyncio.CancelledError, EmbedderUnavailableError, EmbedderMismatchError):
+            await self._give_back(self._held.values(), delay=timedelta())
+            raise
+        return done
+
+    async def _index_some(self, messages: Sequence[Unembedded]) -> int:
+        try:
+            embedded = await self._embed(messages)
+        except (EmbedderUnavailableError, EmbedderMismatchError):
+            raise
+        except EMBEDDING_FAILURES as exc:
+            if len(messages) > 1:
+                return sum([await self._index_some([message]) for message in messages])
+            logger.warning("a message gets no vector now: %s", exc.message)
+            await self._give_back(messages, delay=_retry_delay(messages[0].attempts))
+            return 0
+        done = await self._store.store_vectors(self._identity, embedded, owner=self._owner)
+        self._release(messages)
+        return done
+
+    async def _embed(self, messages: Sequence[Unembedded]) -> list[Embedded]:
+        texts = [EmbeddedText(message.name, message.content) for message in messages]
+        vectors = await embed_texts(texts, self._embedder, splitting=self._splitting)
+        return [
+            Embedded(key=message.key, passages=passages)
+            for message, passages in zip(messages, vectors, strict=True)
+        ]
+
+    async def _give_back(self, messages: Iterable[Unembedded], *, delay: timedelta) -> None:
+        given = list(messages)
+        keys = [message.key for message in given]
+        await self._store.postpone_unembedded(keys, owner=self._owner, delay=delay)
+        self._release(given)
+
+    def _release(self, messages: Iterable[Unembedded]) -> None:
+        for message in messages:
+            self._held.pop(message.key, None)
+
+    @asynccontextmanager
+    async def _renewing(self) -> AsyncGenerator[None]:
+        """Renew the leases while the block runs: a long message takes longer than a lease."""
+        renewal = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            renewal.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewal
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE.total_seconds() / RENEWALS_PER_LEASE)
+            await self._store.renew_unembedded(list(self._held), owner=self._owner, lease=LEASE)
+
+
+def _runs(messages: Sequence[Unembedded], length: int) -> Iterator[Sequence[Unembedded]]:
+    for start in range(0, len(messages), length):
+        yield messages[start : start + length]
+
+
+def _retry_delay(attempts: int) -> timedelta:
+    return min(RETRY_DELAY * 2 ** min(attempts, 20), RETRY_DELAY_MAX)

@@ -1,0 +1,149 @@
+"""Find the candidates of a search: the best of every leg, united, each with every leg's value."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.model.search import Candidates, SearchFilters
+from engram.model.vectors import QueryVector, Tier
+from engram.storage.sqlite.embedders import read_embedders
+from engram.storage.sqlite.keys import SEQUENCE_BITS
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.vector_source import StoredVectors
+from engram.storage.sqlite.word_filters import Conditions, conditions_of
+from engram.storage.sqlite.words import WordMatches, search_words
+from engram.vectors.snapshot import Allowed, KeyRanges, VectorSnapshot
+
+_SQL = load_queries("vectors.sql")
+_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+
+Keys = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _VectorLeg:
+    """The vectors of one tier, and the query to compare them with."""
+
+    tier: Tier
+    query: NDArray[np.float32]
+    snapshot: VectorSnapshot
+
+    def best(self, limit: int, allowed: Allowed | None) -> list[int]:
+        """Return the keys nearest to the query."""
+        keys, _ = self.snapshot.search(self.query, limit, allowed=allowed)
+        return keys.tolist()
+
+
+def find_candidates(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    terms: Sequence[str],
+    *,
+    vectors: Sequence[QueryVector],
+    filters: SearchFilters,
+    limit: int,
+) -> Candidates:
+    """Return the best `limit` messages of each leg, united, each with every leg's value.
+
+    Raises:
+        NotFoundError: the filters name a conversation that is not here.
+    """
+    conditions = conditions_of(connection, filters, organization_id=tenant.number)
+    legs, mismatched = _vector_legs(connection, tenant, vectors)
+    allowed = _allowed(connection, conditions) if legs else None
+    near = [key for leg in legs for key in leg.best(limit, allowed)]
+    words = search_words(connection, terms, conditions=conditions, limit=limit, also=near)
+    return _united(words, legs, mismatched)
+
+
+def _vector_legs(
+    connection: sqlite3.Connection, tenant: Tenant, vectors: Iterable[QueryVector]
+) -> tuple[list[_VectorLeg], tuple[Tier, ...]]:
+    """Return the legs that can be compared, and the tiers whose vectors are another embedder's."""
+    embedders = read_embedders(connection, tenant)
+    legs: list[_VectorLeg] = []
+    mismatched: list[Tier] = []
+    for vector in vectors:
+        embedder = embedders.matching(vector.tier, vector.identity)
+        if embedder is None:
+            if vector.tier in embedders.by_role:
+                mismatched.append(vector.tier)
+            continue
+        source = StoredVectors(
+            connection,
+            tenant,
+            embedders,
+            tier=vector.tier,
+            embedder=embedder,
+            dimensions=len(vector.vector),
+        )
+        snapshot = tenant.matrices.current((tenant.id, embedder.number), source)
+        if snapshot.rows_live:
+            legs.append(_VectorLeg(vector.tier, vector.vector, snapshot))
+    return legs, tuple(mismatched)
+
+
+def _allowed(connection: sqlite3.Connection, conditions: Conditions) -> Allowed | None:
+    """Return the keys that meet the conditions, as ranges where whole conversations do."""
+    if conditions.is_empty:
+        return None
+    if conditions.is_of_conversations:
+        numbers = _first_column(
+            connection, "allowed_conversations", conditions.conversation, conditions.values
+        )
+        return KeyRanges(numbers << SEQUENCE_BITS, (numbers << SEQUENCE_BITS) + _SEQUENCE_MASK)
+    return _first_column(connection, "allowed_messages", conditions.message, conditions.values)
+
+
+def _first_column(
+    connection: sqlite3.Connection, name: str, conditions: str, values: Mapping[str, object]
+) -> Keys:
+    statement = _SQL[name].replace("/*conditions*/", conditions)
+    rows = connection.execute(statement, values)
+    return np.fromiter((row[0] for row in rows), dtype=np.int64)
+
+
+def _united(
+    words: WordMatches, legs: Sequence[_VectorLeg], mismatched: tuple[Tier, ...]
+) -> Candidates:
+    """Return every message found, with the values of all legs."""
+    found = sorted(words.found.items())
+    keys = np.array([key for key, _ in found], dtype=np.int64)
+    cosine, around, is_deep = _cosines(keys, legs)
+    return Candidates(
+        keys=keys,
+        conversations=keys >> SEQUENCE_BITS,
+        sequences=keys & _SEQUENCE_MASK,
+        characters=np.array([row.characters for _, row in found], dtype=np.int64),
+        said_at=np.array([row.said_at for _, row in found], dtype=np.int64),
+        share_message=np.array([words.messages.get(key, 0.0) for key, _ in found]),
+        share_window=np.array([words.windows.get(key, 0.0) for key, _ in found]),
+        cosine=cosine,
+        cosine_around=around,
+        is_deep=is_deep,
+        total=words.total,
+        mismatched=mismatched,
+    )
+
+
+def _cosines(keys: Keys, legs: Sequence[_VectorLeg]) -> tuple[Values, Values, NDArray[np.bool_]]:
+    """Return the cosines of each message alone and among its neighbours, and whether these are deep.
+
+    Messages without deep vectors are compared by their instant ones.
+    """
+    cosine, around = np.full(len(keys), np.nan), np.full(len(keys), np.nan)
+    is_deep = np.zeros(len(keys), dtype=np.bool_)
+    for leg in sorted(legs, key=lambda leg: leg.tier):  # deep before instant
+        missing = np.flatnonzero(np.isnan(cosine))
+        cosine[missing] = leg.snapshot.cosines(leg.query, keys[missing])
+        own = missing[~np.isnan(cosine[missing])]
+        around[own] = leg.snapshot.neighbourhood(leg.query, keys[own])
+        is_deep[own] = leg.tier == "deep"
+    return cosine, around, is_deep

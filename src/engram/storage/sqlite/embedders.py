@@ -1,0 +1,70 @@
+"""Whose vectors an organisation's file holds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engram.model.vectors import StoredIdentities
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tenant import Tenant
+
+_SQL = load_queries("vectors.sql")
+_UNEMBEDDED = load_queries("unembedded.sql")
+
+EmbedderRole = Literal["instant", "deep", "next"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEmbedder:
+    """An embedder as a row of the file."""
+
+    number: int
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Embedders:
+    """The embedders that have a role."""
+
+    by_role: Mapping[str, StoredEmbedder] = field(default_factory=dict[str, StoredEmbedder])
+
+    @property
+    def deep(self) -> StoredEmbedder | None:
+        """Return the embedder whose vectors every message has or waits for."""
+        return self.by_role.get("deep")
+
+    def matching(self, role: EmbedderRole, identity: str) -> StoredEmbedder | None:
+        """Return the embedder in `role` if it is the one of `identity`."""
+        found = self.by_role.get(role)
+        return found if found is not None and found.identity == identity else None
+
+    def identities(self) -> StoredIdentities:
+        """Return whose vectors there are."""
+        return StoredIdentities(**{role: found.identity for role, found in self.by_role.items()})
+
+
+def read_embedders(connection: sqlite3.Connection, tenant: Tenant) -> Embedders:
+    """Return the embedders that have a role."""
+    rows = tenant.execute(connection, _SQL["list_embedders"])
+    return Embedders({role: StoredEmbedder(number, identity) for role, number, identity in rows})
+
+
+def register(
+    connection: sqlite3.Connection, tenant: Tenant, *, role: EmbedderRole, identity: str
+) -> StoredEmbedder | None:
+    """Give a vacant role to an embedder; None when another has it.
+
+    With the first deep embedder every message that is there begins to wait for its vectors.
+    """
+    embedders = read_embedders(connection, tenant)
+    if role in embedders.by_role:
+        return embedders.matching(role, identity)
+    row = tenant.execute(connection, _SQL["add_embedder"], role=role, identity=identity)
+    embedder = StoredEmbedder(row.fetchone()[0], identity)
+    if role == "deep":
+        added = tenant.execute(connection, _UNEMBEDDED["add_all_unembedded"], deep=embedder.number)
+        tenant.execute(connection, _SQL["count_change"], vectors=0, pending=added.rowcount)
+    return embedder

@@ -1,0 +1,124 @@
+"""Keep the rows of vectors in step with the messages they belong to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
+from engram.storage.sqlite.embedders import StoredEmbedder, read_embedders, register
+from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tenant import Tenant
+
+_SQL = load_queries("vectors.sql")
+_UNEMBEDDED = load_queries("unembedded.sql")
+_ADD: dict[Tier, str] = {"instant": "add_instant_vector", "deep": "add_vector"}
+
+
+def index_appended(
+    connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[int], indexing: Indexing
+) -> None:
+    """Store the vectors of new messages, and let those wait that have no deep ones."""
+    added, tier = _add_new(connection, tenant, keys, indexing.vectors)
+    is_queued = indexing.is_queued or read_embedders(connection, tenant).deep is not None
+    waiting = keys if is_queued and tier != "deep" else ()
+    tenant.execute_many(
+        connection, _UNEMBEDDED["add_unembedded"], ({"key": key} for key in waiting)
+    )
+    count_change(connection, tenant, vectors=added, pending=len(waiting))
+
+
+def _add_new(
+    connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[int], new: NewVectors | None
+) -> tuple[int, Tier | None]:
+    """Return how many vectors were added, and of which tier; None when they are not of use here."""
+    if new is None:
+        return 0, None
+    embedder = register(connection, tenant, role=new.tier, identity=new.identity)
+    if embedder is None:
+        return 0, None
+    owned = [
+        (key, passage)
+        for key, passages in zip(keys, new.messages, strict=True)
+        for passage in passages
+    ]
+    add_vectors(connection, tenant, embedder, new.tier, owned)
+    return len(owned), new.tier
+
+
+def add_vectors(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    embedder: StoredEmbedder,
+    tier: Tier,
+    owned: Sequence[tuple[int, PassageVector]],
+) -> None:
+    """Add a row for each passage, under the key of its message."""
+    first = _take_seqs(connection, tenant, len(owned)) - len(owned) + 1
+    tenant.execute_many(
+        connection,
+        _SQL[_ADD[tier]],
+        (
+            {
+                "seq": seq,
+                "embedder": embedder.number,
+                "key": key,
+                "start": passage.start,
+                "end": passage.end,
+                "content": passage.content,
+            }
+            for seq, (key, passage) in enumerate(owned, first)
+        ),
+    )
+
+
+def replace_instant(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    embedder: StoredEmbedder,
+    embedded: Sequence[Embedded],
+) -> None:
+    """Store the deep vectors of messages in the place of their instant ones."""
+    removed = 0
+    for message in embedded:
+        keys = {"first": message.key, "last": message.key}
+        removed += tenant.execute(connection, _SQL["delete_instant_vectors"], **keys).rowcount
+    owned = [(message.key, passage) for message in embedded for passage in message.passages]
+    add_vectors(connection, tenant, embedder, "deep", owned)
+    count_change(connection, tenant, vectors=len(owned) - removed, pending=-len(embedded))
+
+
+def remove_conversation(
+    connection: sqlite3.Connection, tenant: Tenant, conversation: int, *, last_sequence: int
+) -> int:
+    """Remove the vectors of a conversation and tell everyone; return how many there were."""
+    keys = {"first": message_key(conversation, 0), "last": message_key(conversation + 1, 0) - 1}
+    waiting = tenant.execute(connection, _UNEMBEDDED["delete_unembedded"], **keys).rowcount
+    removed = sum(
+        tenant.execute(connection, _SQL[name], **keys).rowcount
+        for name in ("delete_instant_vectors", "delete_vectors")
+    )
+    if removed:
+        tenant.execute(
+            connection,
+            _SQL["add_removal"],
+            seq=_take_seqs(connection, tenant, 1),
+            first=message_key(conversation, 1),
+            last=message_key(conversation, last_sequence),
+        )
+    count_change(connection, tenant, vectors=-removed, pending=-waiting)
+    return removed
+
+
+def count_change(
+    connection: sqlite3.Connection, tenant: Tenant, *, vectors: int, pending: int
+) -> None:
+    """Bring the counters up to date."""
+    if vectors or pending:
+        tenant.execute(connection, _SQL["count_change"], vectors=vectors, pending=pending)
+
+
+def _take_seqs(connection: sqlite3.Connection, tenant: Tenant, count: int) -> int:
+    """Return the last of `count` new numbers of changes."""
+    return tenant.execute(connection, _SQL["take_seqs"], count=count).fetchone()[0]

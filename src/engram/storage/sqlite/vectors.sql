@@ -1,0 +1,77 @@
+-- list_embedders --
+-- Returns role, number and identity of the embedders that have a role.
+SELECT role, number, identity FROM embedder
+WHERE organization_id = :organization_id AND role <> 'old';
+
+-- add_embedder --
+INSERT INTO embedder (organization_id, role, identity)
+VALUES (:organization_id, :role, :identity)
+RETURNING number;
+
+-- take_seqs --
+-- Gives out `count` numbers; returns the last of them.
+UPDATE vector_state SET seq = seq + :count WHERE organization_id = :organization_id
+RETURNING seq;
+
+-- add_instant_vector --
+INSERT INTO instant_vector
+    (seq, organization_id, embedder, key, start_character, end_character, content)
+VALUES (:seq, :organization_id, :embedder, :key, :start, :end, :content);
+
+-- add_vector --
+INSERT INTO vector
+    (seq, organization_id, embedder, key, start_character, end_character, content)
+VALUES (:seq, :organization_id, :embedder, :key, :start, :end, :content);
+
+-- delete_instant_vectors --
+DELETE FROM instant_vector
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
+-- delete_vectors --
+DELETE FROM vector
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
+-- add_removal --
+INSERT INTO vector_removal (seq, organization_id, first_key, last_key)
+VALUES (:seq, :organization_id, :first, :last);
+
+-- count_change --
+UPDATE counters SET vectors = vectors + :vectors, pending = pending + :pending
+WHERE organization_id = :organization_id;
+
+-- get_vector_state --
+-- Returns seq and forgotten.
+SELECT seq, forgotten FROM vector_state WHERE organization_id = :organization_id;
+
+-- instant_vectors_since --
+-- Returns seq, key and content of the next vectors after `seq`.
+SELECT seq, key, content FROM instant_vector
+WHERE organization_id = :organization_id AND seq > :seq AND embedder = :embedder
+ORDER BY seq LIMIT :limit;
+
+-- vectors_since --
+SELECT seq, key, content FROM vector
+WHERE organization_id = :organization_id AND seq > :seq AND embedder = :embedder
+ORDER BY seq LIMIT :limit;
+
+-- replaced_since --
+-- Returns the keys that got deep vectors, so that their instant ones are gone.
+SELECT DISTINCT key FROM vector
+WHERE organization_id = :organization_id AND seq > :seq AND seq <= :upto AND embedder = :deep;
+
+-- removed_since --
+-- Returns the first and last keys of removed conversations.
+SELECT first_key, last_key FROM vector_removal
+WHERE organization_id = :organization_id AND seq > :seq AND seq <= :upto;
+
+-- allowed_conversations --
+-- Returns the numbers of the conversations that meet the conditions.
+SELECT number FROM conversation
+WHERE organization_id = :organization_id /*conditions*/
+ORDER BY number;
+
+-- allowed_messages --
+-- Returns the keys of the messages that meet the conditions.
+SELECT key FROM message
+WHERE organization_id = :organization_id /*conditions*/
+ORDER BY key;
