@@ -1,11 +1,59 @@
-"""What is taken from the report of `score.py`."""
+"""The way a release is judged: through a server, by the script that comes with the data."""
 
 from __future__ import annotations
 
-from bench.score import quality
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.score import DEFAULT_DATA, quality
+from engram.evaluation.report import Figures
+from tests.cli.commands import inherited_environment
+from tests.evaluation.sets import SMALL_SET_FIGURES, write_set
+from tools.server import running_server
+
+SCRIPT = DEFAULT_DATA / "score.py"
 
 
 def test_speed_is_not_compared_with_the_baseline() -> None:
     report = {"search_p50_ms": 3.1, "ALL": {"n": 10, "evidence@500": 0.8123, "message_mrr": 0.5}}
 
     assert quality(report) == {"evidence@500": 81.23, "message_mrr": 50.0}
+
+
+def scored_over_http(path: Path, *, results: Path) -> Figures:
+    """Return the figures that the data's own script gives a server."""
+    with running_server(EMBEDDER="hash") as server:
+        subprocess.run(
+            [
+                *(sys.executable, SCRIPT, "--url", server.url),
+                *("--admin-token", server.admin_token, "--json", results, path),
+            ],
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+            check=True,
+        )
+    return quality(json.loads(results.read_bytes())[0])
+
+
+def scored_in_process(path: Path, *, results: Path) -> Figures:
+    """Return the figures of `engram eval`."""
+    subprocess.run(
+        [sys.executable, "-m", "engram", "eval", path, "--output", results],
+        env={**inherited_environment(), "ENGRAM_EMBEDDER": "hash"},
+        stdout=subprocess.DEVNULL,
+        timeout=60,
+        check=True,
+    )
+    return json.loads(results.read_bytes())["sets"][0]["quality"]
+
+
+def test_both_ways_give_the_figures_counted_by_hand(tmp_path: Path) -> None:
+    path = write_set(tmp_path / "small.jsonl.gz")
+    # The data lie beside the repository and are not everywhere; `engram eval` is.
+    ways = [scored_in_process, scored_over_http] if SCRIPT.exists() else [scored_in_process]
+
+    figures = [way(path, results=tmp_path / "results.json") for way in ways]
+
+    assert figures == [SMALL_SET_FIGURES] * len(ways)

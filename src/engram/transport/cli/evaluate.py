@@ -29,15 +29,15 @@ Examples:
   engram eval locomo --data ../sets --baseline baseline.json --update
   engram eval my_chats.jsonl --max-questions 50 --profile words --json
 \b
-Everything happens in a temporary store with the embedder of the settings; the
-store of --home is not touched. docs/evaluation.md explains the format of a set
-and every figure. Exits with 1 when a figure of quality is more than one point
-below the baseline.
+Everything happens in a temporary store with the embedder of the settings;
+the store of --home is not touched. docs/evaluation.md explains the format of
+a set and every figure. Exits with 1 when a figure of quality is more than
+one point below the baseline.
 """
 
 Sets = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SET...", help="Names of sets, or paths of .jsonl or .jsonl.gz files."),
+    typer.Argument(metavar="SET", help="Names of sets, or paths of .jsonl or .jsonl.gz files."),
 ]
 Data = Annotated[
     Path, typer.Option(metavar="DIRECTORY", help="Where NAME.dev.jsonl.gz of a name is.")
