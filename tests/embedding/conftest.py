@@ -18,7 +18,7 @@ from engram.wiring import build_embedders
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """Return the settings that `make` provisioned the models with."""
-    return load_settings()
+    return load_settings({"embedder": "local"})
 
 
 @pytest.fixture(scope="session")
