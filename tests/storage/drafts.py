@@ -18,11 +18,13 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationId
+from engram.model.search import Candidates, SearchFilters
 from engram.model.status import Finding
 from engram.storage.ports import OrganizationStore
 
 ACTOR = "key_test"
 UNBOUNDED = Quota()
+EVERYTHING = SearchFilters()
 
 
 def drafts(*texts: str) -> tuple[MessageDraft, ...]:
@@ -69,6 +71,22 @@ async def read(
 async def read_texts(organization: OrganizationStore, conversation_id: ConversationId) -> list[str]:
     """Return what the first messages of a conversation say."""
     return [message.content for message in await read(organization, conversation_id)]
+
+
+async def find(
+    organization: OrganizationStore,
+    *terms: str,
+    limit: int = 10,
+    filters: SearchFilters = EVERYTHING,
+) -> Candidates:
+    """Return what a search by words alone proposes."""
+    return await organization.find_candidates(terms, vectors=(), filters=filters, limit=limit)
+
+
+async def count_holders(organization: OrganizationStore, *terms: str, limit: int = 10) -> int:
+    """Return how many messages hold a word themselves, as a search finds them."""
+    found = await find(organization, *terms, limit=limit)
+    return int((found.share_message > 0).sum())
 
 
 async def findings(organization: OrganizationStore) -> list[Finding]:

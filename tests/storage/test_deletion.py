@@ -11,9 +11,8 @@ import pytest
 from engram.errors import NotFoundError
 from engram.model.conversation import ConversationQuery, MessageQuery
 from engram.model.ids import ConversationId
-from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
-from tests.storage.drafts import ACTOR, append, begin, findings, opened, read_texts
+from tests.storage.drafts import ACTOR, append, begin, find, findings, opened, read_texts
 
 KEPT_TABLES = ("audit", "audit_name", "sqlite_sequence")
 """What a deletion leaves: the audit of it, and the number that is not given again."""
@@ -44,8 +43,8 @@ async def test_a_deleted_conversation_is_gone_in_every_process(
             await append(store, "more", to=conversation_id)
         with pytest.raises(NotFoundError):
             await store.delete_conversation(conversation_id, actor=ACTOR)
-        found = await store.search_words(["appl"], filters=SearchFilters(), limit=10)
-        assert (found.candidates, found.total) == ((), 0)
+        found = await find(store, "appl")
+        assert (found.keys.tolist(), found.total) == ([], 0)
         assert (await store.list_conversations(ConversationQuery())).total == 0
 
 

@@ -16,7 +16,7 @@ from engram.model.ids import ConversationId, ConversationKey, MessageKey
 from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
 from tests.fakes import FakeClock
-from tests.storage.drafts import ACTOR, append, begin
+from tests.storage.drafts import ACTOR, append, begin, find
 
 NOWHERE = ConversationId("conv_nowhere")
 TEN = tuple(f"text {number}" for number in range(1, 11))
@@ -34,9 +34,7 @@ async def test_an_id_that_is_no_text_is_refused(organization: OrganizationStore)
         organization.get_conversation(MessageQuery(conversation_id=no_text)),
         append(organization, "text", to=no_text),
         organization.delete_conversation(no_text, actor=ACTOR),
-        organization.search_words(
-            ["word"], filters=SearchFilters(conversation_id=no_text), limit=5
-        ),
+        find(organization, "word", filters=SearchFilters(conversation_id=no_text)),
     ):
         with pytest.raises(InvalidRequestError):
             await attempt
@@ -140,28 +138,26 @@ async def test_messages_are_loaded_by_the_keys_a_search_found(
 ) -> None:
     one = await begin(organization, "apple", "pear")
     two = await begin(organization, "apple pie")
-    found = await organization.search_words(["appl"], filters=SearchFilters(), limit=10)
-    keys = [candidate.key for candidate in found.candidates]
+    found = await find(organization, "appl")
+    keys = [MessageKey(key) for key in found.keys.tolist()]
+    numbers = [ConversationKey(number) for number in found.conversations.tolist()]
 
-    messages = await organization.load_messages([*keys, MessageKey(7)])
-    conversations = await organization.load_conversations(
-        [*{candidate.conversation for candidate in found.candidates}, ConversationKey(99)]
-    )
+    loaded = await organization.load_found([*keys, MessageKey(7)], [*numbers, ConversationKey(99)])
 
-    assert sorted(message.content for message in messages.values()) == sorted(
+    assert sorted(message.content for message in loaded.messages.values()) == sorted(
         ["apple", "pear", "apple pie"]
     )
-    assert {conversation.id for conversation in conversations.values()} == {one, two}
-    assert all(
-        messages[candidate.key].sequence == candidate.sequence for candidate in found.candidates
-    )
+    assert {conversation.id for conversation in loaded.conversations.values()} == {one, two}
+    assert [loaded.messages[key].sequence for key in keys] == found.sequences.tolist()
+    assert [len(loaded.messages[key].content) for key in keys] == found.characters.tolist()
+    assert loaded.pending == 0
 
 
 async def test_a_range_of_messages_is_loaded_in_order(organization: OrganizationStore) -> None:
     await begin(organization, *TEN)
     await begin(organization, "another conversation")
-    found = await organization.search_words(["text"], filters=SearchFilters(), limit=1)
-    conversation = found.candidates[0].conversation
+    found = await find(organization, "text", limit=1)
+    conversation = ConversationKey(found.conversations.tolist()[0])
 
     async def load(start: int, end: int) -> list[int]:
         messages = await organization.load_range(conversation, start=start, end=end)

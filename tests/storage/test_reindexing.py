@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from engram.errors import ConflictError, StoreNewerError
-from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite import rebuild, state
 from engram.storage.sqlite.store import SqliteStore
@@ -18,6 +17,7 @@ from tests.storage.drafts import (
     ACTOR,
     append,
     begin,
+    count_holders,
     findings,
     opened,
     read_texts,
@@ -25,8 +25,7 @@ from tests.storage.drafts import (
 
 
 async def find(organization: OrganizationStore, word: str) -> int:
-    found = await organization.search_words(query_terms(word), filters=SearchFilters(), limit=1_000)
-    return sum(candidate.share_message > 0 for candidate in found.candidates)
+    return await count_holders(organization, *query_terms(word), limit=1_000)
 
 
 async def test_reindexing_gives_the_same_indexes(

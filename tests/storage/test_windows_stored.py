@@ -25,7 +25,7 @@ from engram.storage.sqlite.keys import (
 )
 from engram.text.analyse import message_words, window_words
 from engram.text.windows import windows_of
-from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
+from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings, opened
 
 WORDS = ("apple", "the", "Straße", "naïve", "don't", "snake_case", "日本語", "☃", "x1.2", "\x00")
 
@@ -168,12 +168,12 @@ async def test_a_conversation_longer_than_a_block_of_rows_is_found_whole(
     last = (await organization.counters()).messages - 1
 
     for conversation_id, count in ((long, last), (short, 1)):
-        found = await organization.search_words(
-            ["appl"], filters=SearchFilters(conversation_id=conversation_id), limit=2 * last
-        )
-        assert found.total == len(found.candidates) == count
-        assert {one.sequence for one in found.candidates} == set(range(1, count + 1))
-        assert all(one.share_message > 0 and one.share_window > 0 for one in found.candidates)
+        filters = SearchFilters(conversation_id=conversation_id)
+        found = await find(organization, "appl", filters=filters, limit=2 * last)
+        assert found.total == len(found.keys) == count
+        assert found.sequences.tolist() == list(range(1, count + 1))
+        assert (found.share_message > 0).all()
+        assert (found.share_window > 0).all()
 
     assert await findings(organization) == []
     await organization.delete_conversation(long, actor=ACTOR)

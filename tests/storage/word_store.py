@@ -18,12 +18,8 @@ from engram.model.search import SearchFilters
 from engram.storage.sqlite.keys import message_key, window_key
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.word_filters import conditions_of
-from engram.storage.sqlite.words import (
-    WordMatches,
-    index_messages,
-    index_windows,
-    search_words,
-)
+from engram.storage.sqlite.word_search import WordMatches, search_words
+from engram.storage.sqlite.words import index_messages, index_windows
 from engram.text import bm25
 from engram.text.analyse import message_words, query_terms, window_words
 from engram.text.windows import windows_of
@@ -83,14 +79,12 @@ class WordStore:
         self, query: str, filters: SearchFilters = NO_FILTERS, limit: int = 200
     ) -> WordMatches:
         conditions = conditions_of(self.connection, filters, organization_id=ORGANIZATION)
-        return search_words(
-            self.connection, query_terms(query), conditions=conditions, limit=limit
-        )
+        return search_words(self.connection, query_terms(query), conditions=conditions, limit=limit)
 
     def found(self, query: str, filters: SearchFilters = NO_FILTERS) -> set[int]:
         """Return the keys of the messages that hold a word of the query."""
         matches = self.search(query, filters)
-        return {key for key in matches.found if matches.messages.get(key, 0) > 0}
+        return set(matches.keys[matches.messages > 0].tolist())
 
     def _add_conversation(
         self, *, agent_id: str | None = None, project: str = "default", tags: Sequence[str] = ()
@@ -195,10 +189,8 @@ def ranked(shares: Mapping[int, float]) -> list[int]:
 
 def shares_of(matches: WordMatches) -> dict[int, tuple[float, ...]]:
     """Return both legs' values of each message, without the noise of adding in another order."""
-    return {
-        key: rounded(matches.messages.get(key, 0.0), matches.windows.get(key, 0.0))
-        for key in matches.found
-    }
+    columns = matches.keys.tolist(), matches.messages.tolist(), matches.windows.tolist()
+    return {key: rounded(*shares) for key, *shares in zip(*columns, strict=True)}
 
 
 def rounded(*shares: float) -> tuple[float, ...]:

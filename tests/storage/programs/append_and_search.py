@@ -25,8 +25,10 @@ async def main(directory: str, name: str, rounds: str) -> None:
         word = f"{name}number{number}"
         drafts = tuple(MessageDraft(role="user", content=f"{word} part {i}") for i in range(2))
         await mine.append_messages(AppendRequest(messages=drafts), actor="local", quota=Quota())
-        found = await mine.search_words(query_terms(word), filters=SearchFilters(), limit=10)
-        if sum(candidate.share_message > 0 for candidate in found.candidates) != 2:
+        found = await mine.find_candidates(
+            query_terms(word), vectors=(), filters=SearchFilters(), limit=10
+        )
+        if (found.share_message > 0).sum() != 2:
             raise AssertionError(f"{word} is not found: {found}")
     await store.close()
 

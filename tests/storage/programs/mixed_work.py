@@ -99,8 +99,10 @@ class Worker:
         page = await self._organization.get_conversation(query)
         terms = query_terms(word)
         filters = SearchFilters(conversation_id=conversation_id)
-        found = await self._organization.search_words(terms, filters=filters, limit=50)
-        hits = sum(candidate.share_message > 0 for candidate in found.candidates)
+        found = await self._organization.find_candidates(
+            terms, vectors=(), filters=filters, limit=50
+        )
+        hits = (found.share_message > 0).sum()
         if sum(message.content.startswith(f"{word} ") for message in page.messages) != count:
             raise AssertionError(f"{word} is not where it was stored")
         if hits != count:
