@@ -33,9 +33,9 @@ class _Vectors(Protocol):
 
 def neighbourhood_cosines(vectors: _Vectors, query: QuantisedRows, keys: Keys) -> Cosines:
     """Return the cosine of a query with each key's neighbourhood, or NaN where it is empty."""
-    wanted = np.unique(np.concatenate([_shifted(keys, offset) for offset in _OFFSETS]))
-    messages, units = _message_vectors(vectors, wanted)
-    places = [_places(messages, _shifted(keys, offset)) for offset in _OFFSETS]
+    around = [_shifted(keys, offset) for offset in _OFFSETS]
+    messages, units = _message_vectors(vectors, _distinct(np.concatenate(around)))
+    places = [_places(messages, column) for column in around]
     products = vectors.kernels.products(query.codes[0], units.codes) * units.scales
     summed = _sum(np.append(products * np.float64(query.scales[0]), 0), places)
     lengths = np.sqrt(_squared_lengths(vectors.kernels, messages, units, places))
@@ -48,6 +48,12 @@ def _shifted(keys: Keys, offset: int) -> Keys:
     """Return the keys some messages further on, or -1 past an end of the conversation."""
     moved = keys + offset
     return np.where(moved >> _SEQUENCE_BITS == keys >> _SEQUENCE_BITS, moved, -1)
+
+
+def _distinct(keys: Keys) -> Keys:
+    """Return the keys in ascending order, each once; quicker for so few than `np.unique`."""
+    ordered = np.sort(keys)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
 
 
 def _places(messages: Keys, keys: Keys) -> Rows:

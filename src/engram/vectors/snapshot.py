@@ -59,7 +59,9 @@ Allowed: TypeAlias = KeyRanges | Keys
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
+    """A query as it is compared; to ask several questions with it, prepare it once."""
+
     rows: QuantisedRows
     bits: Bits
 
@@ -91,7 +93,7 @@ class VectorSnapshot:
         return self.blocks.bytes + self.owners.bytes + dead
 
     def search(
-        self, query: Query, k: int, *, allowed: Allowed | None = None
+        self, query: Query | Asked, k: int, *, allowed: Allowed | None = None
     ) -> tuple[Keys, Cosines]:
         """Return the `k` keys nearest to a query with their cosines, best first, then by key.
 
@@ -103,7 +105,7 @@ class VectorSnapshot:
         """
         if k < 1:
             raise ValueError("a search for nothing")
-        asked = self._asked(query)
+        asked = self.prepare(query)
         rows = None if allowed is None else self._allowed_rows(allowed)
         count = self.blocks.count if rows is None else len(rows)
         if count > SCAN_ROWS_MAX:
@@ -112,7 +114,7 @@ class VectorSnapshot:
             return best_keys(*self._all_cosines(asked), k)
         return best_keys(self._keys(rows), self._cosines(asked, rows), k)
 
-    def cosines(self, query: Query, keys: Keys) -> Cosines:
+    def cosines(self, query: Query | Asked, keys: Keys) -> Cosines:
         """Return the best cosine of each key, or NaN where it has no vector.
 
         Raises:
@@ -120,10 +122,10 @@ class VectorSnapshot:
         """
         rows, owners = self.rows_of(keys)
         out = np.full(len(keys), np.nan)
-        np.fmax.at(out, owners, self._cosines(self._asked(query), rows))
+        np.fmax.at(out, owners, self._cosines(self.prepare(query), rows))
         return out
 
-    def neighbourhood(self, query: Query, keys: Keys) -> Cosines:
+    def neighbourhood(self, query: Query | Asked, keys: Keys) -> Cosines:
         """Return the cosine with the sum of each message and its neighbours, or NaN without any.
 
         Neighbours are two messages before and two after, of the same conversation. A message with
@@ -132,7 +134,7 @@ class VectorSnapshot:
         Raises:
             InvalidVectorError: the query is not finite, is zero, or has other dimensions.
         """
-        return neighbourhood_cosines(self, self._asked(query).rows, keys)
+        return neighbourhood_cosines(self, self.prepare(query).rows, keys)
 
     def rows_of(self, keys: Keys) -> tuple[Rows, Rows]:
         """Return the rows of keys that can be found, and the place in `keys` of each."""
@@ -150,7 +152,7 @@ class VectorSnapshot:
             codes[places], scales[places] = block.codes[local], block.scales[local]
         return QuantisedRows(codes=codes, scales=scales)
 
-    def _search_bits(self, asked: _Asked, k: int, rows: Rows | None) -> tuple[Keys, Cosines]:
+    def _search_bits(self, asked: Asked, k: int, rows: Rows | None) -> tuple[Keys, Cosines]:
         distances = self._distances(asked, rows)
         furthest = self.blocks.dimensions
         wanted = max(RESCORED_PER_RESULT * k, RESCORED_MIN, len(distances) // RESCORED_SHARE)
@@ -162,7 +164,7 @@ class VectorSnapshot:
                 return found, cosines
             wanted *= 4  # Few keys with very many rows were in front of all others.
 
-    def _distances(self, asked: _Asked, rows: Rows | None) -> Distances:
+    def _distances(self, asked: Asked, rows: Rows | None) -> Distances:
         if rows is not None and len(rows) * _SPARSE < self.blocks.count:
             return self._distances_of(asked, rows)
         out = np.empty(self.blocks.count, dtype=np.int16)
@@ -172,13 +174,13 @@ class VectorSnapshot:
             out[self.dead] = self.blocks.dimensions + 1
         return out if rows is None else out[rows]
 
-    def _distances_of(self, asked: _Asked, rows: Rows) -> Distances:
+    def _distances_of(self, asked: Asked, rows: Rows) -> Distances:
         out = np.empty(len(rows), dtype=np.int16)
         for places, block, local in self.blocks.pieces(rows):
             out[places] = self.kernels.distances(asked.bits, block.bits.take(local, axis=0))
         return out
 
-    def _cosines(self, asked: _Asked, rows: Rows) -> Cosines:
+    def _cosines(self, asked: Asked, rows: Rows) -> Cosines:
         out = np.empty(len(rows), dtype=np.float64)
         for places, block, local in self.blocks.pieces(rows):
             out[places] = self._compared(
@@ -186,7 +188,7 @@ class VectorSnapshot:
             )
         return out
 
-    def _all_cosines(self, asked: _Asked) -> tuple[Keys, Cosines]:
+    def _all_cosines(self, asked: Asked) -> tuple[Keys, Cosines]:
         keys = np.empty(self.blocks.count, dtype=np.int64)
         out = np.empty(self.blocks.count, dtype=np.float64)
         for places, block, used in self.blocks.filled():
@@ -194,7 +196,7 @@ class VectorSnapshot:
             out[places] = self._compared(asked, block.codes[used], block.scales[used])
         return (keys, out) if self.dead is None else (keys[~self.dead], out[~self.dead])
 
-    def _compared(self, asked: _Asked, codes: Codes, scales: Scales) -> Cosines:
+    def _compared(self, asked: Asked, codes: Codes, scales: Scales) -> Cosines:
         products = self.kernels.products(asked.rows.codes[0], codes)
         products *= scales
         products *= np.float64(asked.rows.scales[0])
@@ -212,6 +214,13 @@ class VectorSnapshot:
         rows, _ = self.owners.rows_between(ranges.firsts, ranges.lasts)
         return np.sort(rows if self.dead is None else rows[~self.dead[rows]])
 
-    def _asked(self, query: Query) -> _Asked:
+    def prepare(self, query: Query | Asked) -> Asked:
+        """Return a query as it is compared with these vectors.
+
+        Raises:
+            InvalidVectorError: the query is not finite, is zero, or has other dimensions.
+        """
+        if isinstance(query, Asked):
+            return query
         rows = quantise(np.asarray(query)[np.newaxis], dimensions=self.blocks.dimensions)
-        return _Asked(rows=rows, bits=sign_bits(rows.codes)[0])
+        return Asked(rows=rows, bits=sign_bits(rows.codes)[0])

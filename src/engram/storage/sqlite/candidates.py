@@ -17,8 +17,8 @@ from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_source import StoredVectors
 from engram.storage.sqlite.word_filters import Conditions, conditions_of
-from engram.storage.sqlite.words import WordMatches, search_words
-from engram.vectors.snapshot import Allowed, KeyRanges, VectorSnapshot
+from engram.storage.sqlite.word_search import WordMatches, search_words
+from engram.vectors.snapshot import Allowed, Asked, KeyRanges, VectorSnapshot
 
 _SQL = load_queries("vectors.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
@@ -26,19 +26,21 @@ _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
 
+_NO_KEYS: Keys = np.empty(0, dtype=np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class _VectorLeg:
     """The vectors of one tier, and the query to compare them with."""
 
     tier: Tier
-    query: NDArray[np.float32]
+    query: Asked
     snapshot: VectorSnapshot
 
-    def best(self, limit: int, allowed: Allowed | None) -> list[int]:
+    def best(self, limit: int, allowed: Allowed | None) -> Keys:
         """Return the keys nearest to the query."""
         keys, _ = self.snapshot.search(self.query, limit, allowed=allowed)
-        return keys.tolist()
+        return keys
 
 
 def find_candidates(
@@ -58,7 +60,7 @@ def find_candidates(
     conditions = conditions_of(connection, filters, organization_id=tenant.number)
     legs, mismatched = _vector_legs(connection, tenant, vectors)
     allowed = _allowed(connection, conditions) if legs else None
-    near = [key for leg in legs for key in leg.best(limit, allowed)]
+    near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in legs)])
     words = search_words(connection, terms, conditions=conditions, limit=limit, also=near)
     return _united(words, legs, mismatched)
 
@@ -86,7 +88,7 @@ def _vector_legs(
         )
         snapshot = tenant.matrices.current((tenant.id, embedder.number), source)
         if snapshot.rows_live:
-            legs.append(_VectorLeg(vector.tier, vector.vector, snapshot))
+            legs.append(_VectorLeg(vector.tier, snapshot.prepare(vector.vector), snapshot))
     return legs, tuple(mismatched)
 
 
@@ -114,17 +116,15 @@ def _united(
     words: WordMatches, legs: Sequence[_VectorLeg], mismatched: tuple[Tier, ...]
 ) -> Candidates:
     """Return every message found, with the values of all legs."""
-    found = sorted(words.found.items())
-    keys = np.array([key for key, _ in found], dtype=np.int64)
-    cosine, around, is_deep = _cosines(keys, legs)
+    cosine, around, is_deep = _cosines(words.keys, legs)
     return Candidates(
-        keys=keys,
-        conversations=keys >> SEQUENCE_BITS,
-        sequences=keys & _SEQUENCE_MASK,
-        characters=np.array([row.characters for _, row in found], dtype=np.int64),
-        said_at=np.array([row.said_at for _, row in found], dtype=np.int64),
-        share_message=np.array([words.messages.get(key, 0.0) for key, _ in found]),
-        share_window=np.array([words.windows.get(key, 0.0) for key, _ in found]),
+        keys=words.keys,
+        conversations=words.keys >> SEQUENCE_BITS,
+        sequences=words.keys & _SEQUENCE_MASK,
+        characters=words.characters,
+        said_at=words.said_at,
+        share_message=words.messages,
+        share_window=words.windows,
         cosine=cosine,
         cosine_around=around,
         is_deep=is_deep,

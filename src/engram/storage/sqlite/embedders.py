@@ -12,7 +12,6 @@ from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 
 _SQL = load_queries("vectors.sql")
-_UNEMBEDDED = load_queries("unembedded.sql")
 
 EmbedderRole = Literal["instant", "deep", "next"]
 
@@ -55,16 +54,9 @@ def read_embedders(connection: sqlite3.Connection, tenant: Tenant) -> Embedders:
 def register(
     connection: sqlite3.Connection, tenant: Tenant, *, role: EmbedderRole, identity: str
 ) -> StoredEmbedder | None:
-    """Give a vacant role to an embedder; None when another has it.
-
-    With the first deep embedder every message that is there begins to wait for its vectors.
-    """
+    """Give a vacant role to an embedder; None when another has it."""
     embedders = read_embedders(connection, tenant)
     if role in embedders.by_role:
         return embedders.matching(role, identity)
     row = tenant.execute(connection, _SQL["add_embedder"], role=role, identity=identity)
-    embedder = StoredEmbedder(row.fetchone()[0], identity)
-    if role == "deep":
-        added = tenant.execute(connection, _UNEMBEDDED["add_all_unembedded"], deep=embedder.number)
-        tenant.execute(connection, _SQL["count_change"], vectors=0, pending=added.rowcount)
-    return embedder
+    return StoredEmbedder(row.fetchone()[0], identity)

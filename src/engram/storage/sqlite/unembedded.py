@@ -17,7 +17,7 @@ from engram.storage.sqlite.embedders import read_embedders, register
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import read_messages
 from engram.storage.sqlite.tenant import Tenant
-from engram.storage.sqlite.vector_rows import replace_instant
+from engram.storage.sqlite.vector_rows import enqueue_missing, replace_instant
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +39,7 @@ async def adopt_embedder(tenant: Tenant, identity: str) -> bool:
     stored = await identities(tenant)
     if stored.deep is not None:
         return stored.deep == identity
-    embedder = await tenant.file.write(
-        lambda connection: register(connection, tenant, role="deep", identity=identity)
-    )
-    return embedder is not None
+    return await tenant.file.write(partial(_adopt, tenant=tenant, identity=identity))
 
 
 async def claim_unembedded(
@@ -85,6 +82,13 @@ async def postpone_unembedded(
     """Give messages back that are still leased to `owner`, to be claimed after `delay`."""
     available_at = to_microseconds(tenant.clock.now() + delay)
     await _change(tenant, "postpone_unembedded", keys, owner=owner, available_at=available_at)
+
+
+def _adopt(connection: sqlite3.Connection, *, tenant: Tenant, identity: str) -> bool:
+    if register(connection, tenant, role="deep", identity=identity) is None:
+        return False
+    enqueue_missing(connection, tenant)
+    return True
 
 
 async def _change(

@@ -20,13 +20,26 @@ def index_appended(
     connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[int], indexing: Indexing
 ) -> None:
     """Store the vectors of new messages, and let those wait that have no deep ones."""
+    deep = read_embedders(connection, tenant).deep
     added, tier = _add_new(connection, tenant, keys, indexing.vectors)
-    is_queued = indexing.is_queued or read_embedders(connection, tenant).deep is not None
+    if deep is None and tier == "deep":
+        enqueue_missing(connection, tenant)  # those stored before there was an embedder
+    is_queued = indexing.is_queued or deep is not None
     waiting = keys if is_queued and tier != "deep" else ()
     tenant.execute_many(
         connection, _UNEMBEDDED["add_unembedded"], ({"key": key} for key in waiting)
     )
     count_change(connection, tenant, vectors=added, pending=len(waiting))
+
+
+def enqueue_missing(connection: sqlite3.Connection, tenant: Tenant) -> int:
+    """Let every message wait that has no vector of the deep embedder; return how many began to."""
+    deep = read_embedders(connection, tenant).deep
+    if deep is None:
+        return 0
+    added = tenant.execute(connection, _UNEMBEDDED["add_all_unembedded"], deep=deep.number).rowcount
+    count_change(connection, tenant, vectors=0, pending=added)
+    return added
 
 
 def _add_new(
