@@ -53,7 +53,9 @@ def _shifted(keys: Keys, offset: int) -> Keys:
 def _distinct(keys: Keys) -> Keys:
     """Return the keys in ascending order, each once; quicker for so few than `np.unique`."""
     ordered = np.sort(keys)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    is_new = np.ones(len(ordered), dtype=np.bool_)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_new]
 
 
 def _places(messages: Keys, keys: Keys) -> Rows:
