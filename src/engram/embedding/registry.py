@@ -100,7 +100,7 @@ def _short_name(name: str) -> str:
 
 
 ARCTIC_SCALES = Calibration(message=CosineScale(0.45, 0.27), neighborhood=CosineScale(0.55, 0.15))
-POTION_SCALES = Calibration(message=CosineScale(0.05, 0.55), neighborhood=CosineScale(0.20, 0.45))
+POTION_SCALES = Calibration(message=CosineScale(-0.10, 0.75), neighborhood=CosineScale(0.10, 0.60))
 UNMEASURED = Calibration(message=CosineScale(0.25, 0.40), neighborhood=CosineScale(0.35, 0.30))
 
 _BGE_TOKENIZER = ModelFile(

@@ -18,7 +18,7 @@ from engram.model.vectors import Tier
 from engram.retrieval.legs import Calibrations, LegName, Values, leg_values, raw_values
 from engram.retrieval.profiles import Profile
 
-CHARGE_FREE_TOKENS = 80
+CHARGE_FREE_TOKENS = 96
 """Messages up to this length are ordered by their fused value alone."""
 
 CHARGE_EXPONENT = 0.4
