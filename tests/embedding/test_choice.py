@@ -95,24 +95,45 @@ def test_models_are_kept_in_the_cache_unless_told_otherwise(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "instant", "deep"),
+    ("text", "expected"),
     [
-        ("local", StaticEmbedder, OnnxEmbedder),
-        ("local:potion-base-8M", StaticEmbedder, type(None)),
-        ("onnx:/srv/models/mine", StaticEmbedder, OnnxEmbedder),
-        ("openai:http://localhost#m", type(None), RemoteEmbedder),
-        ("hash", type(None), HashedEmbedder),
-        ("none", type(None), type(None)),
+        ("local", {"deep": OnnxEmbedder, "instant": StaticEmbedder}),
+        ("local:potion-base-8M", {"deep": StaticEmbedder}),
+        ("onnx:/srv/models/mine", {"deep": OnnxEmbedder, "instant": StaticEmbedder}),
+        ("openai:http://localhost#m", {"deep": RemoteEmbedder}),
+        ("hash", {"deep": HashedEmbedder}),
+        ("none", {}),
     ],
 )
 async def test_each_choice_has_its_tiers(
-    tmp_path: Path, text: str, instant: type, deep: type
+    tmp_path: Path, text: str, expected: dict[str, type]
 ) -> None:
     settings = load_settings({"home": tmp_path}, environment={"ENGRAM_EMBEDDER": text})
 
     tiers = build_embedders(settings, clock=FakeClock())
 
-    assert (type(tiers.instant), type(tiers.deep)) == (instant, deep)
+    assert {each.tier: type(each.embedder) for each in tiers.all} == expected
+    await tiers.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "quick"),
+    [
+        ("local", StaticEmbedder),
+        ("local:potion-base-8M", StaticEmbedder),
+        ("openai:http://localhost#m", None),
+        ("hash", None),
+        ("none", None),
+    ],
+)
+async def test_only_a_static_model_embeds_on_the_path_of_a_write(
+    tmp_path: Path, text: str, quick: type | None
+) -> None:
+    settings = load_settings({"home": tmp_path}, environment={"ENGRAM_EMBEDDER": text})
+
+    tiers = build_embedders(settings, clock=FakeClock())
+
+    assert (None if tiers.quick is None else type(tiers.quick.embedder)) is quick
     await tiers.close()
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from engram.clock import RandomIds
+from engram.embedding.tiers import Tiers
 from engram.errors import UnavailableError
 from engram.model.access import Organization, OrganizationDraft
 from engram.service.background import LEASE, TRAIN_DICTIONARY, Background
+from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
@@ -25,8 +27,8 @@ class Workplace:
         self.store = store
         self.organization = organization
         self.clock = clock
-        self.worker = Background(store, owner="this process")
-        self.other = Background(store, owner="another process")
+        self.worker = worker_on(store, owner="this process")
+        self.other = worker_on(store, owner="another process")
 
     async def jobs(self) -> OrganizationStore:
         return await self.store.organization(self.organization.id)
@@ -37,6 +39,11 @@ class Workplace:
             [TRAIN_DICTIONARY], owner="the test", lease=timedelta(0), limit=10
         )
         return len(claimed)
+
+
+def worker_on(store: SqliteStore, *, owner: str) -> Background:
+    """Return a worker that has no embedder."""
+    return Background(store, indexer=Indexer(store, Tiers(), owner=owner), owner=owner)
 
 
 @asynccontextmanager

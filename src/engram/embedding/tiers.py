@@ -28,26 +28,26 @@ class WatchedEmbedder:
         """Why it could not; None when it could, or has not been asked."""
         self.known: EmbedderIdentity | None = None
         """Whose vectors it gives, once it has said so."""
-        self._embedder = embedder
+        self.embedder = embedder
 
     async def identify(self) -> EmbedderIdentity:
-        self.known = await self._watch(self._embedder.identify())
+        self.known = await self._watch(self.embedder.identify())
         return self.known
 
     async def probe(self) -> None:
-        await self._watch(self._embedder.probe())
+        await self._watch(self.embedder.probe())
 
     def count_tokens(self, text: str) -> int:
-        return self._embedder.count_tokens(text)
+        return self.embedder.count_tokens(text)
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
-        return await self._watch(self._embedder.embed_passages(passages))
+        return await self._watch(self.embedder.embed_passages(passages))
 
     async def embed_query(self, query: str) -> Vector:
-        return await self._watch(self._embedder.embed_query(query))
+        return await self._watch(self.embedder.embed_query(query))
 
     async def close(self) -> None:
-        await self._embedder.close()
+        await self.embedder.close()
 
     async def _watch(self, work: Awaitable[T]) -> T:
         try:
