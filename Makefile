@@ -42,6 +42,7 @@ models: .venv/installed  ## get the model files that search by meaning needs, on
 # --- use ----------------------------------------------------------------------------------------
 
 serve: .venv/installed  ## set up and run the server (ENGRAM_* variables apply)
+	@$(BIN)/engram models pull > /dev/null || echo "Going on without a model: search finds words only."
 	@exec $(BIN)/engram serve $(ARGS)
 
 test: .venv/installed-dev models  ## set up and pass the tests

@@ -67,6 +67,7 @@ def build_service(
             store, indexer=indexer, background=background, activity=activity
         ),
         doctor=Doctor(store),
+        indexer=indexer,
         operator=Operator(store, meaning),
         recall=Recall(
             store, questions=Questions(tiers), indexer=indexer, activity=activity, clock=clock

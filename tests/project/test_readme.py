@@ -37,7 +37,7 @@ def matches(printed: str, expected: str) -> bool:
 def test_the_session_prints_what_the_readme_says() -> None:
     (start, greeting), *session = console_blocks()
 
-    with running_server() as server:
+    with running_server(EMBEDDER="local") as server:
         said = server.log.read_text()
         key = re.search(r"engram_sk_live_\S+", said)
         assert key is not None
@@ -45,6 +45,7 @@ def test_the_session_prints_what_the_readme_says() -> None:
             **os.environ,  # noqa: TID251 the commands run as a user's do
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # noqa: TID251 as above
             "ENGRAM_HOME": str(server.home),
+            "ENGRAM_EMBEDDER": "local",
             "ENGRAM_API_KEY": key[0],
         }
 

@@ -10,6 +10,7 @@ from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
+from engram.service.indexing import Indexer
 from engram.service.operator import Operator
 from engram.service.recall import Recall
 
@@ -26,5 +27,6 @@ class Service:
     background: Background
     conversations: Conversations
     doctor: Doctor
+    indexer: Indexer
     operator: Operator
     recall: Recall

@@ -48,6 +48,7 @@ def build_app() -> typer.Typer:
     app.add_typer(_models(), name="models")
     app.command("status", epilog=upkeep.STATUS_EXAMPLES)(upkeep.status)
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+    app.command("index", epilog=upkeep.INDEX_EXAMPLES)(upkeep.index)
     app.command("reindex", epilog=upkeep.REINDEX_EXAMPLES)(upkeep.reindex)
     app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
     app.command("limits", epilog=facts.LIMITS_EXAMPLES)(facts.limits)

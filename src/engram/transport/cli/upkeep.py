@@ -1,4 +1,4 @@
-"""`engram status` and `engram reindex`: what is stored, and rebuilding what derives from it."""
+"""`engram status`, `engram index` and `engram reindex`: what is stored, and what derives from it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ Examples:
   engram status --json | jq .messages
 """
 
+INDEX_EXAMPLES = """\b
+Examples:
+  engram index
+  engram index --home /srv/engram --json
+"""
+
 REINDEX_EXAMPLES = """\b
 Examples:
   engram reindex
@@ -36,6 +42,17 @@ def status(invocation: Invocation) -> None:
 
 
 @shared_options
+def index(invocation: Invocation) -> None:
+    """Make the vectors that messages wait for; a running server does so by itself."""
+    from engram.transport.cli.output import say
+
+    messages = invocation.run(_index_all)
+    invocation.show(
+        {"messages": messages}, lambda: say(f"made the vectors of {counted(messages, 'message')}")
+    )
+
+
+@shared_options
 def reindex(invocation: Invocation) -> None:
     """Rebuild the chunks and word indexes of all messages."""
     from engram.transport.cli.output import say
@@ -45,6 +62,19 @@ def reindex(invocation: Invocation) -> None:
         {"messages": messages},
         lambda: say(f"rebuilt the indexes of {counted(messages, 'message')}"),
     )
+
+
+async def _index_all(service: Service) -> int:
+    from engram.transport.cli.progress import progress
+
+    messages, stats = 0, await service.operator.stats()
+    total = sum(each.counters.pending for each in stats)
+    with progress("Making vectors", total=total) as advance:
+        for each in stats:
+            while done := await service.indexer.work(each.organization.id):
+                advance(done)
+                messages += done
+    return messages
 
 
 async def _reindex_all(service: Service) -> int:
