@@ -42,6 +42,7 @@ MODELS_ONLY = {"numpy", "onnxruntime", "tokenizers", "filelock"}
     [
         ("--help",),
         ("search", "--help"),
+        ("eval", "--help"),
         ("search", "x"),
         ("conversations", "list", "--json"),
         ("conversations", "append", "x"),

@@ -10,6 +10,7 @@ import typer
 
 from engram import limits
 from engram.errors import InvalidRequestError
+from engram.model.search import ProfileName
 from engram.transport.cli.failures import FAILED
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import parse, shared_options
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from engram.evaluation.dataset import EvaluationSet
     from engram.evaluation.report import SetReport
     from engram.model.search import SearchRequest
+    from engram.settings import Settings
     from engram.transport.cli.verdicts import Verdict
 
 EXAMPLES = """\b
@@ -61,9 +63,7 @@ Update = Annotated[
 Output = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Also write the answer as JSON to a file.")
 ]
-Profile = Annotated[
-    str | None, typer.Option(metavar="NAME", help="How search ranks, if not by default.")
-]
+Profile = Annotated[ProfileName, typer.Option(help="How words, meaning and recency are weighed.")]
 
 
 @shared_options
@@ -74,7 +74,7 @@ def evaluate(
     data: Data = Path(),
     limit: Limit = 20,
     token_budget: TokenBudget = 4000,
-    profile: Profile = None,
+    profile: Profile = "default",
     max_questions: MaxQuestions = None,
     baseline: BaselineFile = None,
     update: Update = False,
@@ -88,12 +88,18 @@ def evaluate(
     request = parse(Search, query="any", **search).to_model()
     before = None if baseline is None else _read_baseline(baseline, may_be_new=update)
     chosen = _read_sets(sets or (), data, max_questions)
+    settings = invocation.settings()
+    reached = before if max_questions is None else None
 
-    verdicts = _measure(invocation, chosen, request, before if max_questions is None else None)
+    verdicts = _measure(invocation, settings, chosen, request, reached)
 
     if baseline is not None and update:
         _update_baseline(baseline, before or {}, verdicts)
-    answer = {"search": search, "sets": [verdict.as_json() for verdict in verdicts]}
+    answer = {
+        "embedder": str(settings.embedder),
+        "search": search,
+        "sets": [verdict.as_json() for verdict in verdicts],
+    }
     if output is not None:
         _write(output, answer)
     invocation.show(answer, lambda: _print_end(baseline, max_questions, update=update))
@@ -144,10 +150,12 @@ def _read_sets(
 
 def _measure(
     invocation: Invocation,
+    settings: Settings,
     sets: Sequence[EvaluationSet],
     request: SearchRequest,
     before: Baseline | None,
 ) -> Sequence[Verdict]:
+    import sys
     import tempfile
 
     from engram.transport.cli.evaluating import measure_sets
@@ -159,12 +167,13 @@ def _measure(
         verdicts.append(Verdict.on(report, before))
         if not invocation.as_json:
             print_verdict(verdicts[-1])
+            # The next set may take an hour, and a pipe would keep this one until then.
+            sys.stdout.flush()
 
     with tempfile.TemporaryDirectory(prefix="engram-") as home:
-        settings = invocation.settings().model_copy(update={"home": Path(home)})
         invocation.run(
             lambda service: measure_sets(service, sets, request=request, tell=tell),
-            settings=settings,
+            settings=settings.model_copy(update={"home": Path(home)}),
         )
     return verdicts
 
