@@ -15,7 +15,7 @@ from typing import cast
 
 from bench.figures import Figure, save
 
-BENCHMARKS = ("start", "appends", "search", "size", "vectors")
+BENCHMARKS = ("start", "appends", "search", "size", "vectors", "paraphrases")
 
 Measure = Callable[..., Sequence[Figure]]
 
@@ -28,7 +28,7 @@ def main() -> int:
         nargs="*",
         default=BENCHMARKS,
         metavar="NAME",
-        help="start, appends, search, size or vectors",
+        help="start, appends, search, size, vectors or paraphrases",
     )
     parser.add_argument("--quick", action="store_true", help="smaller stores, rougher figures")
     arguments = parser.parse_args()
