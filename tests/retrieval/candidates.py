@@ -2,42 +2,78 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
 from hypothesis import strategies as st
 
-from engram.model.ids import ConversationKey, MessageKey
-from engram.model.search import Candidate
+from engram.clock import to_microseconds
+from engram.embedding.port import Calibration, CosineScale
+from engram.model.search import Candidates
+from engram.model.vectors import Tier
+from tests.fakes import SOME_DAY
+
+NOW = to_microseconds(SOME_DAY)
+HOUR = 3_600 * 1_000_000
+CALIBRATIONS: dict[Tier, Calibration] = {
+    "deep": Calibration(CosineScale(0.45, 0.27), CosineScale(0.5, 0.25)),
+    "instant": Calibration(CosineScale(0.3, 0.4), CosineScale(0.35, 0.35)),
+}
 
 
-def candidate(
-    conversation: int,
-    sequence: int,
-    *,
-    message: float = 0.0,
-    window: float = 0.0,
-    characters: int = 40,
-) -> Candidate:
-    """Return a candidate whose key follows from its place."""
-    return Candidate(
-        key=MessageKey(conversation * 1000 + sequence),
-        conversation=ConversationKey(conversation),
-        sequence=sequence,
-        characters=characters,
-        share_message=message,
-        share_window=window,
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of one candidate."""
+
+    conversation: int
+    sequence: int
+    message: float = 0.0
+    window: float = 0.0
+    cosine: float = math.nan
+    around: float = math.nan
+    is_deep: bool = False
+    characters: int = 40
+    said_at: int = NOW
+
+    @property
+    def key(self) -> int:
+        return self.conversation * 1000 + self.sequence
+
+
+def table(rows: Iterable[Row]) -> Candidates:
+    """Return candidates as the columns that a store gives, ordered by key."""
+    found = sorted(rows, key=lambda row: row.key)
+    return Candidates(
+        keys=np.array([row.key for row in found], dtype=np.int64),
+        conversations=np.array([row.conversation for row in found], dtype=np.int64),
+        sequences=np.array([row.sequence for row in found], dtype=np.int64),
+        characters=np.array([row.characters for row in found], dtype=np.int64),
+        said_at=np.array([row.said_at for row in found], dtype=np.int64),
+        share_message=np.array([row.message for row in found], dtype=np.float64),
+        share_window=np.array([row.window for row in found], dtype=np.float64),
+        cosine=np.array([row.cosine for row in found], dtype=np.float64),
+        cosine_around=np.array([row.around for row in found], dtype=np.float64),
+        is_deep=np.array([row.is_deep for row in found], dtype=np.bool_),
+        total=len(found),
     )
 
 
-shares = st.floats(0, 1)
+@st.composite
+def _row(draw: st.DrawFn) -> Row:
+    has_vector = draw(st.booleans())
+    return Row(
+        conversation=draw(st.integers(1, 6)),
+        sequence=draw(st.integers(1, 30)),
+        message=draw(st.floats(0, 1)),
+        window=draw(st.floats(0, 1)),
+        cosine=draw(st.floats(-1, 1)) if has_vector else math.nan,
+        around=draw(st.floats(-1, 1)) if has_vector else math.nan,
+        is_deep=has_vector and draw(st.booleans()),
+        characters=draw(st.one_of(st.integers(0, 400), st.integers(0, 100_000))),
+        said_at=NOW - draw(st.integers(-HOUR, 10_000 * HOUR)),
+    )
 
-candidates = st.lists(
-    st.builds(
-        candidate,
-        st.integers(1, 6),
-        st.integers(1, 30),
-        message=shares,
-        window=shares,
-        characters=st.one_of(st.integers(0, 400), st.integers(0, 100_000)),
-    ),
-    max_size=60,
-    unique_by=lambda item: item.key,
-)
+
+rows = st.lists(_row(), max_size=60, unique_by=lambda row: row.key)

@@ -2,60 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.model.search import Candidate
 from engram.retrieval.budget import Packed, best_of_each, pack
-from engram.retrieval.fuse import WORD_LEGS, Scored, rank
-from tests.retrieval.candidates import candidate, candidates
+from engram.retrieval.fuse import Scored, score
+from engram.retrieval.profiles import PROFILES
+from tests.retrieval.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 limits = st.integers(1, 50)
 budgets = st.integers(100, 100_000)
 
 
 def packed_keys(packed: Packed) -> list[list[int]]:
-    return [[item.candidate.key for item in group.items] for group in packed.groups]
+    return [[item.key for item in group.items] for group in packed.groups]
+
+
+def rank(found: Iterable[Row]) -> list[Scored]:
+    profile = PROFILES["default"]
+    return score(table(found), profile=profile, calibrations=CALIBRATIONS, now=NOW).rank()
 
 
 def ranked(*shares: tuple[int, int, float], characters: int = 40) -> list[Scored]:
-    found = [
-        candidate(conversation, sequence, message=share, characters=characters)
+    return rank(
+        Row(conversation, sequence, message=share, characters=characters)
         for conversation, sequence, share in shares
-    ]
-    return rank(found, legs=WORD_LEGS)
+    )
 
 
-@given(candidates, limits, budgets)
+@given(rows, limits, budgets)
 def test_neither_the_budget_nor_the_limit_is_ever_exceeded(
-    found: list[Candidate], limit: int, budget: int
+    found: list[Row], limit: int, budget: int
 ) -> None:
-    packed = pack(rank(found, legs=WORD_LEGS), limit=limit, token_budget=budget)
+    packed = pack(rank(found), limit=limit, token_budget=budget)
 
     delivered = [item for group in packed.groups for item in group.items]
     assert sum(item.tokens for item in delivered) == packed.tokens <= budget
     assert len(packed.groups) + len(packed.handles) <= limit
 
 
-@given(candidates, limits, budgets)
+@given(rows, limits, budgets)
 def test_every_message_comes_once_and_a_result_is_of_one_conversation(
-    found: list[Candidate], limit: int, budget: int
+    found: list[Row], limit: int, budget: int
 ) -> None:
-    packed = pack(rank(found, legs=WORD_LEGS), limit=limit, token_budget=budget)
+    packed = pack(rank(found), limit=limit, token_budget=budget)
 
-    delivered = [item.candidate.key for group in packed.groups for item in group.items]
+    delivered = [item.key for group in packed.groups for item in group.items]
     assert len(set(delivered)) == len(delivered)
     assert all(
-        item.candidate.conversation == group.conversation
-        for group in packed.groups
-        for item in group.items
+        item.conversation == group.conversation for group in packed.groups for item in group.items
     )
-    assert not {item.candidate.key for item in packed.handles} & set(delivered)
+    assert not {item.key for item in packed.handles} & set(delivered)
 
 
-@given(candidates, limits, budgets)
-def test_what_is_left_out_is_said(found: list[Candidate], limit: int, budget: int) -> None:
-    items = rank(found, legs=WORD_LEGS)
+@given(rows, limits, budgets)
+def test_what_is_left_out_is_said(found: list[Row], limit: int, budget: int) -> None:
+    items = rank(found)
 
     packed = pack(items, limit=limit, token_budget=budget)
 
@@ -65,9 +69,9 @@ def test_what_is_left_out_is_said(found: list[Candidate], limit: int, budget: in
         assert packed.handles or len(packed.groups) == limit
 
 
-@given(candidates, limits, budgets)
-def test_packing_the_same_gives_the_same(found: list[Candidate], limit: int, budget: int) -> None:
-    items = rank(found, legs=WORD_LEGS)
+@given(rows, limits, budgets)
+def test_packing_the_same_gives_the_same(found: list[Row], limit: int, budget: int) -> None:
+    items = rank(found)
 
     assert pack(items, limit=limit, token_budget=budget) == pack(
         items, limit=limit, token_budget=budget
@@ -101,13 +105,13 @@ def test_a_single_result_gathers_its_conversation_up_to_the_budget() -> None:
 
 
 def test_a_message_too_long_for_the_budget_leaves_room_for_smaller_ones_and_a_handle() -> None:
-    long = candidate(1, 1, message=0.9, characters=4000)
-    short = candidate(2, 1, message=0.1)
+    long = Row(1, 1, message=0.9, characters=4000)
+    short = Row(2, 1, message=0.1)
 
-    packed = pack(rank([long, short], legs=WORD_LEGS), limit=5, token_budget=100)
+    packed = pack(rank([long, short]), limit=5, token_budget=100)
 
     assert packed_keys(packed) == [[2001]]
-    assert [item.candidate.key for item in packed.handles] == [1001]
+    assert [item.key for item in packed.handles] == [1001]
 
 
 def test_nothing_found_is_nothing_packed() -> None:
@@ -120,4 +124,4 @@ def test_nothing_found_is_nothing_packed() -> None:
 def test_the_best_of_each_conversation_comes_in_order() -> None:
     items = ranked((1, 1, 0.29), (1, 2, 0.28), (2, 1, 0.27), (3, 1, 0.26))
 
-    assert [item.candidate.key for item in best_of_each(items, 2)] == [1001, 2001]
+    assert [item.key for item in best_of_each(items, 2)] == [1001, 2001]

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import NotFoundError
-from engram.model.access import Quota
-from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.ids import ConversationId, chunk_id
-from engram.model.search import SearchAnswer, SearchFilters, SearchRequest
-from engram.retrieval.pipeline import search, shorten
+from engram.model.search import SearchFilters, SearchRequest
+from engram.retrieval.pipeline import shorten
 from engram.storage.ports import OrganizationStore
 from engram.text.windows import window_text
+from tests.retrieval.asking import add, contents_of, search
 
 HARBOUR = (
     "Shall we sail on Sunday?",
@@ -26,18 +25,6 @@ HARBOUR = (
     "Twelve is fine.",
     "See you there.",
 )
-
-
-async def add(store: OrganizationStore, *contents: str) -> ConversationId:
-    conversation_id = await store.create_conversation(ConversationDraft(), actor="test")
-    drafts = tuple(MessageDraft(role="user", content=content) for content in contents)
-    request = AppendRequest(conversation_id=conversation_id, messages=drafts)
-    await store.append_messages(request, actor="test", quota=Quota())
-    return conversation_id
-
-
-def contents_of(answer: SearchAnswer) -> list[str]:
-    return [found.message.content for result in answer.results for found in result.messages]
 
 
 async def test_the_best_messages_come_verbatim_and_first(store: OrganizationStore) -> None:

@@ -1,0 +1,43 @@
+"""Short ways to store messages and to search for them, with and without embedders."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from engram.clock import to_microseconds
+from engram.embedding.tiers import Tiers
+from engram.model.access import Quota
+from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
+from engram.model.ids import ConversationId
+from engram.model.search import SearchAnswer, SearchRequest
+from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.retrieval import pipeline
+from engram.retrieval.question import Questions
+from engram.storage.ports import OrganizationStore
+from tests.fakes import SOME_DAY
+
+NO_EMBEDDER = Tiers()
+
+
+async def add(
+    store: OrganizationStore, *contents: str, indexing: Indexing = WORDS_ALONE
+) -> ConversationId:
+    """Store messages in a conversation of their own."""
+    conversation_id = await store.create_conversation(ConversationDraft(), actor="test")
+    drafts = tuple(MessageDraft(role="user", content=content) for content in contents)
+    request = AppendRequest(conversation_id=conversation_id, messages=drafts)
+    await store.append_messages(request, actor="test", quota=Quota(), indexing=indexing)
+    return conversation_id
+
+
+async def search(
+    request: SearchRequest, store: OrganizationStore, *, tiers: Tiers = NO_EMBEDDER
+) -> SearchAnswer:
+    """Search as a process with these embedders does."""
+    embed = partial(Questions(tiers).embed, organization_id=store.organization_id)
+    return await pipeline.search(request, store, embed=embed, now=to_microseconds(SOME_DAY))
+
+
+def contents_of(answer: SearchAnswer) -> list[str]:
+    """Return the messages found, in their order."""
+    return [found.message.content for result in answer.results for found in result.messages]
