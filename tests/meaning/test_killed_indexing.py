@@ -1,0 +1,86 @@
+"""kill -9 while messages get their vectors: afterwards each has exactly those it should have."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import pytest
+
+from engram.clock import RandomIds
+from engram.embedding.tiers import Tiers
+from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts
+from engram.model.access import Organization, OrganizationDraft
+from engram.model.ids import ConversationKey
+from engram.service.indexing import Indexer
+from engram.storage.ports import OrganizationStore
+from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.store import SqliteStore
+from tests.meaning.hashing import SHORT, ToldEmbedder
+from tests.meaning.programs.killed_indexing import LaterClock
+
+KILLS = 30
+CONVERSATION = ConversationKey(1)
+"""The default one, which all processes append to."""
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """Yield an open store whose clock is later than that of every process that gets killed."""
+    store = SqliteStore(tmp_path, clock=LaterClock(KILLS), ids=RandomIds())
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_every_message_gets_its_vectors_once_whoever_is_killed(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    local = await store.control.create_organization(OrganizationDraft(name="local"), actor="test")
+    organization = await store.organization(local.id)
+    command = [sys.executable, "-m", "tests.meaning.programs.killed_indexing"]
+
+    await anyio.run_process([*command, str(tmp_path), local.id, str(KILLS)], cwd=PROJECT)
+
+    assert (await organization.counters()).messages > KILLS
+    indexer = Indexer(store, Tiers.of(deep=ToldEmbedder(nothing)), owner="the last")
+    while await indexer.work(local.id):
+        pass
+    assert [finding async for finding in organization.verify()] == []
+    assert (await organization.counters()).pending == 0
+    assert rows(tmp_path, local, "SELECT count(*) FROM unembedded") == [(0,)]
+    assert rows(tmp_path, local, "SELECT count(*) FROM instant_vector") == [(0,)]
+    assert rows(tmp_path, local, VECTORS) == await undisturbed_vectors(organization)
+
+
+VECTORS = "SELECT key, start_character, end_character, content FROM vector ORDER BY 1, 2"
+
+
+async def undisturbed_vectors(organization: OrganizationStore) -> list[tuple[object, ...]]:
+    """Return the vectors that one process would have stored that nobody kills."""
+    last = (await organization.counters()).messages
+    messages = await organization.load_range(CONVERSATION, start=1, end=last)
+    assert len(messages) == last
+    embedder = ToldEmbedder(nothing)
+    texts = [EmbeddedText(message.name, message.content) for message in messages]
+    vectors = await embed_texts(texts, embedder, splitting=deep_splitting(embedder, SHORT))
+    return [
+        (message_key(CONVERSATION, message.sequence), passage.start, passage.end, passage.content)
+        for message, passages in zip(messages, vectors, strict=True)
+        for passage in passages
+    ]
+
+
+def nothing() -> None:
+    """Say nothing."""
+
+
+def rows(home: Path, organization: Organization, statement: str) -> list[tuple[object, ...]]:
+    """Return what a statement finds in the organisation's file."""
+    with closing(sqlite3.connect(home / "orgs" / f"{organization.id}.db")) as connection:
+        return connection.execute(statement).fetchall()
