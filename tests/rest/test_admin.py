@@ -70,7 +70,17 @@ async def test_a_reindexed_store_is_covered_and_finds_the_same(
 
     assert reindexed.json() == {"messages": 3}
     coverage = (await operator.get("/admin/coverage")).json()["organizations"]
-    assert coverage == [IsPartialDict(messages=3, messages_indexed=3, windows=1, windows_indexed=1)]
+    assert coverage == [
+        IsPartialDict(
+            messages=3,
+            messages_indexed=3,
+            windows=1,
+            windows_indexed=1,
+            messages_deep=0,
+            messages_instant=0,
+            messages_without_vector=3,
+        )
+    ]
     assert (await api.post("/api/v1/search", json={"query": "tanuki"})).json() == before
 
 

@@ -42,13 +42,22 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How much of an organisation's text its word indexes hold."""
+    """How much of an organisation's text its indexes hold."""
 
     organization_id: OrganizationId
     messages: int
     messages_indexed: int
     windows: int
     windows_indexed: int
+    messages_deep: int
+    """Messages with deep vectors."""
+    messages_instant: int
+    """Messages with instant vectors, which have no deep ones so far."""
+
+    @property
+    def messages_without_vector(self) -> int:
+        """Return how many messages are found by their words alone."""
+        return self.messages - self.messages_deep - self.messages_instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,7 @@ class BackfillReport:
     remaining: int
 
 
-CheckName = Literal["file", "hashes", "counters", "sequences", "chunks", "words", "jobs"]
+CheckName = Literal["file", "hashes", "counters", "sequences", "chunks", "words", "vectors", "jobs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

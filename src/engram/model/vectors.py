@@ -34,7 +34,7 @@ class NewVectors:
     identity: str
     """What the embedder's vectors carry: vectors of another identity are never compared."""
     messages: Sequence[Sequence[PassageVector]]
-    """The passages of each message, in order."""
+    """The passages of each message, in order; none where the message has to wait for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from engram.ingest.embed import (
 )
 from engram.model.conversation import MessageDraft
 from engram.model.ids import MessageKey, OrganizationId
-from engram.model.vectors import Embedded, Indexing, NewVectors, Unembedded
+from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Unembedded
 from engram.storage.ports import OrganizationStore, Store
 
 logger = logging.getLogger(__name__)
@@ -74,10 +74,14 @@ class Indexer:
         texts = [EmbeddedText(draft.name, draft.content) for draft in drafts]
         try:
             identity = await quick.identify()
-            messages = await embed_texts(texts, quick, splitting=instant_splitting())
+            messages: Sequence[Sequence[PassageVector]] = await embed_texts(
+                texts, quick, splitting=instant_splitting()
+            )
         except EMBEDDING_FAILURES:
             logger.debug("messages are stored without quick vectors", exc_info=True)
             return Indexing(is_queued=True)
+        if quick is self._tiers.deep:
+            messages = _whole(texts, messages)
         vectors = NewVectors(tier=quick.tier, identity=identity.as_text(), messages=messages)
         return Indexing(vectors=vectors, is_queued=quick is not self._tiers.deep)
 
@@ -273,6 +277,16 @@ class _Batch:
         while True:
             await asyncio.sleep(LEASE.total_seconds() / RENEWALS_PER_LEASE)
             await self._store.renew_unembedded(list(self._held), owner=self._owner, lease=LEASE)
+
+
+def _whole(
+    texts: Sequence[EmbeddedText], messages: Sequence[Sequence[PassageVector]]
+) -> list[Sequence[PassageVector]]:
+    """Return the vectors of texts that they cover; deep ones of a longer text are made later."""
+    return [
+        passages if passages[-1].end == len(text.content) else ()
+        for text, passages in zip(texts, messages, strict=True)
+    ]
 
 
 def _runs(messages: Sequence[Unembedded], length: int) -> Iterator[Sequence[Unembedded]]:

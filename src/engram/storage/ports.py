@@ -151,7 +151,7 @@ class OrganizationStore(Protocol):
         ...
 
     async def coverage(self) -> Coverage:
-        """Count what the word indexes hold against what they should hold."""
+        """Count what the indexes of words and vectors hold against what they should hold."""
         ...
 
     async def list_audit(self, *, limit: int, before: datetime | None) -> tuple[AuditEntry, ...]:
@@ -167,14 +167,17 @@ class OrganizationStore(Protocol):
         ...
 
     def verify(self) -> AsyncIterator[Finding]:
-        """Check the file, hashes, counters, sequences, chunks, word indexes and jobs.
+        """Check the file, hashes, counters, sequences, chunks, word indexes, vectors and jobs.
 
         A check that finds nothing yields nothing. Memory stays bounded for any size of store.
         """
         ...
 
     async def repair(self) -> int:
-        """Rebuild what can be derived (indexes, windows, counters); return what was rebuilt."""
+        """Rebuild what can be derived (indexes, windows, counters); return what was rebuilt.
+
+        Vectors that are wrong are removed, and their messages wait for new ones.
+        """
         ...
 
     async def enqueue_job(self, kind: str, subject: str) -> None:

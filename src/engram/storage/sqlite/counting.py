@@ -36,13 +36,15 @@ def counters_of(row: Sequence[int]) -> Counters:
 
 
 def count_coverage(connection: sqlite3.Connection, tenant: Tenant) -> Coverage:
-    """Count the rows of the word indexes and of what they index."""
+    """Count the rows of the indexes and of what they index."""
     row = tenant.execute(connection, _UPKEEP["count_indexed"]).fetchone()
-    messages, messages_indexed, windows, windows_indexed = row
+    messages, messages_indexed, windows, windows_indexed, deep, instant = row
     return Coverage(
         organization_id=tenant.id,
         messages=messages,
         messages_indexed=messages_indexed,
         windows=windows,
         windows_indexed=windows_indexed,
+        messages_deep=deep,
+        messages_instant=instant,
     )

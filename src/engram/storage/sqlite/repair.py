@@ -11,6 +11,7 @@ from engram.storage.sqlite.message_check import WrongBytes, WrongLength, check_m
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import add_state, drop_abandoned, rebuild_words
 from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.vector_repair import mend_vectors
 from engram.storage.sqlite.verification import count_all, verify
 
 _SQL = load_queries("repair.sql")
@@ -29,7 +30,10 @@ async def repair(tenant: Tenant) -> int:
     # A conversation's length decides its windows, so these come after it.
     if found & {"chunks", "words", "sequences"}:
         await rebuild_words(tenant)
-    if found & {"counters", "sequences", "chunks"}:
+    # A message's length decides whether its vectors cover it.
+    if "vectors" in found:
+        await tenant.file.write(partial(mend_vectors, tenant=tenant))
+    if found & {"counters", "sequences", "chunks", "vectors"}:
         await tenant.file.write(partial(_recount, tenant=tenant))
     return len(findings)
 

@@ -25,11 +25,18 @@ def index_appended(
     if deep is None and tier == "deep":
         enqueue_missing(connection, tenant)  # those stored before there was an embedder
     is_queued = indexing.is_queued or deep is not None
-    waiting = keys if is_queued and tier != "deep" else ()
+    waiting = _without_deep(keys, indexing.vectors, tier) if is_queued else ()
     tenant.execute_many(
         connection, _UNEMBEDDED["add_unembedded"], ({"key": key} for key in waiting)
     )
     count_change(connection, tenant, vectors=added, pending=len(waiting))
+
+
+def _without_deep(keys: Sequence[int], new: NewVectors | None, tier: Tier | None) -> Sequence[int]:
+    """Return those of the new messages that got no deep vectors."""
+    if new is None or tier != "deep":
+        return keys
+    return [key for key, passages in zip(keys, new.messages, strict=True) if not passages]
 
 
 def enqueue_missing(connection: sqlite3.Connection, tenant: Tenant) -> int:

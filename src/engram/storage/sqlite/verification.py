@@ -16,6 +16,7 @@ from engram.storage.sqlite.message_check import DamagedMessage, check_messages, 
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import is_abandoned, read_versions
 from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.vector_check import check_vectors
 from engram.storage.sqlite.word_check import check_words
 from engram.text.windows import windows_of
 
@@ -59,11 +60,12 @@ def _finding(tenant: Tenant, check: CheckName, message: str, *, repairable: bool
 def _check_file(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
     for (line,) in connection.execute(_SQL["integrity"]):
         if line != "ok":
-            is_derived = " index " in line or line.endswith(" in job")
+            is_derived = " index " in line or line.endswith((" in job", " in unembedded"))
             yield _finding(tenant, "file", line, repairable=is_derived)
     for table, *_ in connection.execute(_SQL["foreign_keys"]):
         message = f"a row of {table} refers to one that is missing"
-        yield _finding(tenant, "file", message, repairable=False)
+        is_derived = table in ("vector", "instant_vector")
+        yield _finding(tenant, "file", message, repairable=is_derived)
     foreign = tenant.execute(connection, _SQL["foreign_rows"]).fetchone()[0]
     if foreign:
         message = f"{foreign} rows belong to another organisation"
@@ -135,6 +137,11 @@ def _check_words(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Fin
         yield _finding(tenant, "words", message, repairable=True)
 
 
+def _check_vectors(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
+    for message in check_vectors(connection, tenant):
+        yield _finding(tenant, "vectors", message, repairable=True)
+
+
 def _check_jobs(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
     for (job_id,) in tenant.execute(connection, _SQL["odd_jobs"]):
         yield _finding(tenant, "jobs", f"{job_id} is in an impossible state", repairable=True)
@@ -152,6 +159,7 @@ _CHECKS: MappingProxyType[CheckName, Check] = MappingProxyType(
         "chunks": _check_chunks,
         "counters": _check_counters,
         "words": _check_words,
+        "vectors": _check_vectors,
         "jobs": _check_jobs,
     }
 )

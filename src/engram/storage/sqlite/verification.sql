@@ -42,7 +42,12 @@ SELECT
     + (SELECT count(*) FROM chunk WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM idempotency WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM audit WHERE organization_id <> :organization_id)
-    + (SELECT count(*) FROM job WHERE organization_id <> :organization_id);
+    + (SELECT count(*) FROM job WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM embedder WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM vector WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM instant_vector WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM vector_removal WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM unembedded WHERE organization_id <> :organization_id);
 
 -- count_all --
 -- Returns what the counters should say.
@@ -52,8 +57,9 @@ SELECT
     (SELECT coalesce(sum(content_bytes), 0) FROM conversation
      WHERE organization_id = :organization_id),
     (SELECT count(*) FROM chunk WHERE organization_id = :organization_id),
-    0,
-    0;
+    (SELECT count(*) FROM vector WHERE organization_id = :organization_id)
+    + (SELECT count(*) FROM instant_vector WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM unembedded WHERE organization_id = :organization_id);
 
 -- chunks_of --
 -- Returns key, start and end of the windows with keys `first` to `last`.

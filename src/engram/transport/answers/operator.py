@@ -36,6 +36,9 @@ class CoverageView(TypedDict):
     messages_indexed: int
     windows: int
     windows_indexed: int
+    messages_deep: int
+    messages_instant: int
+    messages_without_vector: int
 
 
 class CoverageListed(TypedDict):
@@ -87,6 +90,9 @@ def coverage_view(coverage: Coverage) -> CoverageView:
         "messages_indexed": coverage.messages_indexed,
         "windows": coverage.windows,
         "windows_indexed": coverage.windows_indexed,
+        "messages_deep": coverage.messages_deep,
+        "messages_instant": coverage.messages_instant,
+        "messages_without_vector": coverage.messages_without_vector,
     }
 
 

@@ -37,7 +37,7 @@ def doctor(invocation: Invocation, *, repair: Repair = False) -> None:
     """Prove that the store is whole.
 
     In every organisation: the file, the hash of each message, counters, sequences, chunks, word
-    indexes and jobs.
+    indexes, vectors and jobs.
     """
     report = invocation.run(lambda service: _examine_all(service, repair=repair))
     invocation.show(report.as_json(), lambda: _print_report(report))
