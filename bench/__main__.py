@@ -15,7 +15,19 @@ from typing import cast
 
 from bench.figures import Figure, save
 
-BENCHMARKS = ("start", "appends", "search", "size", "vectors", "paraphrases")
+BENCHMARKS = (
+    "start",
+    "appends",
+    "indexing",
+    "importing",
+    "search",
+    "meaning",
+    "vectors",
+    "concurrency",
+    "memory",
+    "size",
+    "paraphrases",
+)
 
 Measure = Callable[..., Sequence[Figure]]
 
@@ -28,7 +40,7 @@ def main() -> int:
         nargs="*",
         default=BENCHMARKS,
         metavar="NAME",
-        help="start, appends, search, size, vectors or paraphrases",
+        help=", ".join(BENCHMARKS),
     )
     parser.add_argument("--quick", action="store_true", help="smaller stores, rougher figures")
     arguments = parser.parse_args()

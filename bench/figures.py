@@ -50,6 +50,19 @@ class Figure:
         )
 
 
+def allowed(name: str, value: float, *, unit: str, at_most: float | None) -> Figure:
+    """Return a figure that is compared with a fixed limit; only reported without one."""
+    return Figure(
+        name=name,
+        value=value,
+        unit=unit,
+        floor=value if at_most is None else at_most,
+        floor_name="no limit at this size" if at_most is None else "allowed",
+        direction="at most",
+        bound=None if at_most is None else 1.0,
+    )
+
+
 def save(figures: Iterable[Figure], *, name: str) -> None:
     """Write figures where the next run and other tools can read them."""
     RESULTS.mkdir(exist_ok=True)

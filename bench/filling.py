@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from bench.texts import chat
@@ -14,25 +15,49 @@ CONVERSATION_CHUNKS = 100
 CONVERSATION_MESSAGES = 302
 """So many messages have exactly so many windows of 5 with stride 3."""
 
+CHAT_MESSAGES = 100
+"""Messages of a conversation where the number of windows does not matter."""
+
+
+async def new_organization(service: Service) -> Principal:
+    """Return the credential of a new organisation."""
+    made, _ = await service.operator.create_organization(OrganizationDraft(name="bench"))
+    return await service.operator.act_for(made.id)
+
 
 async def fill_organization(service: Service, *, chunks: int) -> Principal:
     """Return the credential of a new organisation that holds so many chunks."""
-    made, _ = await service.operator.create_organization(OrganizationDraft(name="bench"))
-    principal = await service.operator.act_for(made.id)
+    principal = await new_organization(service)
     conversations = chunks // CONVERSATION_CHUNKS
     texts = chat(conversations * CONVERSATION_MESSAGES)
     for _ in range(conversations):
-        await _fill_conversation(service, principal, list(islice(texts, CONVERSATION_MESSAGES)))
+        await append_chat(service, principal, list(islice(texts, CONVERSATION_MESSAGES)))
     return principal
 
 
-async def _fill_conversation(service: Service, principal: Principal, texts: list[str]) -> None:
+async def fill_messages(service: Service, principal: Principal, *, messages: int) -> None:
+    """Append so many messages in conversations of `CHAT_MESSAGES`."""
+    texts = chat(messages)
+    while some := list(islice(texts, CHAT_MESSAGES)):
+        await append_chat(service, principal, some)
+
+
+async def append_chat(service: Service, principal: Principal, texts: Iterable[str]) -> None:
+    """Append texts as one new conversation."""
     draft = ConversationDraft(title="Bench")
     conversation_id = await service.conversations.create_conversation(principal, draft)
-    for start in range(0, len(texts), MESSAGES_PER_CALL_MAX):
-        messages = tuple(
-            MessageDraft(role="assistant" if number % 2 else "user", content=text)
-            for number, text in enumerate(texts[start : start + MESSAGES_PER_CALL_MAX])
-        )
+    for messages in in_batches(drafts_of(texts), MESSAGES_PER_CALL_MAX):
         request = AppendRequest(conversation_id=conversation_id, messages=messages)
         await service.conversations.append_messages(principal, request)
+
+
+def drafts_of(texts: Iterable[str]) -> Iterator[MessageDraft]:
+    """Yield texts as messages of two who take turns."""
+    for number, text in enumerate(texts):
+        yield MessageDraft(role="assistant" if number % 2 else "user", content=text)
+
+
+def in_batches(drafts: Iterator[MessageDraft], size: int) -> Iterator[tuple[MessageDraft, ...]]:
+    """Yield `size` messages at a time."""
+    while batch := tuple(islice(drafts, size)):
+        yield batch

@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.figures import Figure
 from bench.filling import fill_organization
 from bench.texts import sentences
+from engram.embedding.choice import NoEmbedder
 from engram.limits import LEG_CANDIDATES
 from engram.model.access import Principal
 from engram.model.search import SearchAnswer, SearchRequest
@@ -61,15 +62,15 @@ def queries() -> tuple[str, ...]:
 
 
 async def _beside_fts5(home: Path, *, chunks: int) -> Figure:
-    async with open_service(Settings(home=home)) as service:
+    async with open_service(Settings(home=home, embedder=NoEmbedder())) as service:
         principal = await fill_organization(service, chunks=chunks)
         path = home / "orgs" / f"{principal.organization_id}.db"
         with closing(sqlite3.connect(path)) as connection:
             answers = [await _search(service, principal, query) for query in queries()]
-            found = [_keys(connection, answer) for answer in answers]
-            _ask_fts5(connection, found)
+            found = [found_keys(connection, answer) for answer in answers]
+            ask_fts5(connection, found)
             pairs = [
-                (await _search_seconds(service, principal), _ask_fts5(connection, found))
+                (await _search_seconds(service, principal), ask_fts5(connection, found))
                 for _ in range(ROUNDS)
             ]
     return Figure(
@@ -86,8 +87,8 @@ async def _beside_fts5(home: Path, *, chunks: int) -> Figure:
 async def _beside_others(home: Path, *, neighbours: int, chunks: int) -> Figure:
     """Compare two equal organisations, one alone in its store, in turns: machines change their pace."""
     async with (
-        open_service(Settings(home=home / "alone")) as alone,
-        open_service(Settings(home=home / "among")) as among,
+        open_service(Settings(home=home / "alone", embedder=NoEmbedder())) as alone,
+        open_service(Settings(home=home / "among", embedder=NoEmbedder())) as among,
     ):
         one = await fill_organization(alone, chunks=chunks)
         other = await fill_organization(among, chunks=chunks)
@@ -111,7 +112,7 @@ async def _beside_others(home: Path, *, neighbours: int, chunks: int) -> Figure:
 
 
 async def _search(service: Service, principal: Principal, query: str) -> SearchAnswer:
-    return await service.recall.search(principal, SearchRequest(query=query))
+    return await service.recall.search(principal, SearchRequest(query=query, profile="words"))
 
 
 async def _search_seconds(service: Service, principal: Principal) -> float:
@@ -122,7 +123,7 @@ async def _search_seconds(service: Service, principal: Principal) -> float:
     return (time.process_time() - started) / QUERIES
 
 
-def _ask_fts5(connection: sqlite3.Connection, found: list[list[int]]) -> float:
+def ask_fts5(connection: sqlite3.Connection, found: list[list[int]]) -> float:
     """Return the processor seconds of asking both word tables and reading `found`."""
     started = time.process_time()
     for query, keys in zip(queries(), found, strict=True):
@@ -137,7 +138,7 @@ def _ask_fts5(connection: sqlite3.Connection, found: list[list[int]]) -> float:
     return (time.process_time() - started) / QUERIES
 
 
-def _keys(connection: sqlite3.Connection, answer: SearchAnswer) -> list[int]:
+def found_keys(connection: sqlite3.Connection, answer: SearchAnswer) -> list[int]:
     """Return the row ids of the messages in an answer."""
     numbers: dict[str, int] = dict(connection.execute("SELECT id, number FROM conversation"))
     return [
