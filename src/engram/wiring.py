@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
 from engram.embedding.build import build_tiers
 from engram.embedding.files import ModelFiles
+from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers
 from engram.retrieval.question import Questions
 from engram.service import Service
@@ -50,12 +52,18 @@ async def open_service(
 
 
 def build_service(
-    store: Store, tiers: Tiers, settings: Settings, *, clock: Clock, ids: IdSource
+    store: Store,
+    tiers: Tiers,
+    settings: Settings,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    sleep: Sleep = asyncio.sleep,
 ) -> Service:
-    """Return the service on an open store."""
+    """Return the service on an open store; `sleep` is what waits for embedders to come back."""
     activity = Activity()
     meaning = Meaning(tiers)
-    indexer = Indexer(store, tiers, owner=ids.new("job_"))
+    indexer = Indexer(store, tiers, owner=ids.new("job_"), sleep=sleep)
     background = Background(store, indexer=indexer, owner=ids.new("job_"))
     limiter = RateLimiter(settings.rate_limit, clock)
     return Service(

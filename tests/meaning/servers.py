@@ -36,14 +36,14 @@ class Server:
         headers = {"Authorization": f"Bearer {key or self.key}"}
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=START_S)
 
-    def wait_for(self, line: str) -> None:
-        """Return when the server has logged something; its end is a failure."""
-        seen: list[bytes] = []
+    def wait_for(self, *lines: str) -> None:
+        """Return when the server has logged all of this; its end is a failure."""
+        missing = set(lines)
         for logged in self.log:
-            seen.append(logged)
-            if line.encode() in logged:
+            missing -= {line for line in missing if line in logged.decode()}
+            if not missing:
                 return
-        raise AssertionError(b"".join(seen).decode())
+        raise AssertionError(f"the server ended before it said {missing}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from engram import limits
 from engram.embedding.port import EMBEDDING_FAILURES
+from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers, WatchedEmbedder
 from engram.errors import (
     EmbedderMismatchError,
@@ -53,10 +54,13 @@ SWEEP_S = 600.0
 class Indexer:
     """Embeds messages: new ones quickly on their way in, waiting ones thoroughly afterwards."""
 
-    def __init__(self, store: Store, tiers: Tiers, *, owner: str) -> None:
+    def __init__(
+        self, store: Store, tiers: Tiers, *, owner: str, sleep: Sleep = asyncio.sleep
+    ) -> None:
         self._store = store
         self._tiers = tiers
         self._owner = owner
+        self._sleep = sleep
         self._noticed: dict[OrganizationId, None] = {}
         self._wake = asyncio.Event()
         self._is_mismatch_told = False
@@ -105,11 +109,11 @@ class Indexer:
                     delay_s = EMBEDDER_DELAY_S
             except EmbedderUnavailableError:
                 # Logged by the embedder when it began; what waits is found again by the sweep.
-                await asyncio.sleep(delay_s)
+                await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, EMBEDDER_DELAY_MAX_S)
             except Exception:
                 logger.exception("indexing failed; it will be tried again")
-                await asyncio.sleep(delay_s)
+                await self._sleep(delay_s)
 
     async def sweep(self) -> None:
         """Notice every organisation that has messages waiting."""
