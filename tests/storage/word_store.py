@@ -11,14 +11,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
+from engram.storage.sqlite.candidates import allowed_keys
 from engram.storage.sqlite.keys import message_key, window_key
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.word_filters import conditions_of
-from engram.storage.sqlite.word_search import WordMatches, search_words
+from engram.storage.sqlite.word_lengths import WordLengths
+from engram.storage.sqlite.word_search import Asking, WordMatches, search_words
 from engram.storage.sqlite.words import index_messages, index_windows
 from engram.text import bm25
 from engram.text.analyse import message_words, query_terms, window_words
@@ -55,6 +59,7 @@ class WordStore:
     connection: sqlite3.Connection
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     windows: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    lengths: WordLengths = field(default_factory=WordLengths)
 
     def add(self, messages: Sequence[MessageDraft], **fields: Any) -> int:
         self.connection.execute("BEGIN")
@@ -79,7 +84,14 @@ class WordStore:
         self, query: str, filters: SearchFilters = NO_FILTERS, limit: int = 200
     ) -> WordMatches:
         conditions = conditions_of(self.connection, filters, organization_id=ORGANIZATION)
-        return search_words(self.connection, query_terms(query), conditions=conditions, limit=limit)
+        asked = Asking(
+            conditions=conditions,
+            allowed=allowed_keys(self.connection, conditions),
+            lengths=self.lengths,
+            limit=limit,
+            also=np.empty(0, dtype=np.int64),
+        )
+        return search_words(self.connection, query_terms(query), asked)
 
     def found(self, query: str, filters: SearchFilters = NO_FILTERS) -> set[int]:
         """Return the keys of the messages that hold a word of the query."""

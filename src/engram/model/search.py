@@ -110,8 +110,6 @@ class Candidates:
     """Of the query and the message among its neighbours; NaN where it has no vector."""
     is_deep: NDArray[np.bool_]
     """Whether the cosines are of the deep tier; else they are of the instant one."""
-    total: int
-    """Messages under the filters that hold a word of the query, or else are candidates."""
     mismatched: tuple[Tier, ...] = ()
     """Tiers whose stored vectors are of another embedder than the query's."""
 

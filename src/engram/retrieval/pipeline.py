@@ -43,7 +43,7 @@ async def search(
     degraded = (*question.degraded, *_mismatches(candidates, question))
     return SearchAnswer(
         results=delivered.results,
-        total_candidates=candidates.total,
+        total_candidates=len(candidates.keys),
         tokens=delivered.tokens,
         truncated=delivered.is_truncated,
         pending=delivered.pending,

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 K1 = 1.2
 B = 0.75
@@ -26,6 +31,14 @@ def worth(*, occurrences: int, length: int, length_average: float) -> float:
     """Return what a word's occurrences are worth in a text of `length` words."""
     saturation = K1 * (1 - B + B * length / length_average)
     return occurrences * WORTH_MAX / (occurrences + saturation)
+
+
+def worths(
+    *, occurrences: NDArray[np.int64], lengths: NDArray[np.int64], length_average: float
+) -> NDArray[np.float64]:
+    """Return what `worth` does, of many texts at once."""
+    saturations = K1 * (1 - B + B * lengths / length_average)
+    return occurrences * WORTH_MAX / (occurrences + saturations)
 
 
 def bound(weighted: Iterable[tuple[int, float]]) -> float:

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
 from engram.vectors.arrays import Cosines, Keys, Rows
@@ -100,10 +101,29 @@ def _message_vectors(vectors: _Vectors, keys: Keys) -> tuple[Keys, QuantisedRows
     rows, owners = vectors.rows_of(keys)
     order = np.argsort(owners, kind="stable")
     owners, units = owners[order], vectors.vectors(rows[order])
-    present, starts = np.unique(owners, return_index=True)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    present, counts = keys[owners[starts]], np.diff(starts, append=len(owners))
     if len(present) == len(owners):
-        return keys[present], units
-    whole = np.rint(units.codes * (units.scales * np.float64(_UNIT))[:, np.newaxis])
-    sums = np.add.reduceat(whole, starts, axis=0)
-    pointing = sums.any(axis=1)
-    return keys[present][pointing], quantise(sums[pointing], dimensions=sums.shape[1])
+        return present, units
+    whole = QuantisedRows(codes=units.codes[starts], scales=units.scales[starts])
+    several = np.flatnonzero(counts > 1)
+    pointing = np.ones(len(present), dtype=np.bool_)
+    pointing[several] = _sum_passages(whole, several, units, counts)
+    return present[pointing], QuantisedRows(whole.codes[pointing], whole.scales[pointing])
+
+
+def _sum_passages(
+    whole: QuantisedRows, several: Rows, units: QuantisedRows, counts: Rows
+) -> NDArray[np.bool_]:
+    """Put the direction of their sum in the place of messages with several passages.
+
+    Returns of which of them there is one: passages may cancel each other out.
+    """
+    among = np.repeat(counts > 1, counts)
+    scaled = np.rint(units.codes[among] * (units.scales[among] * np.float64(_UNIT))[:, np.newaxis])
+    sums = np.add.reduceat(scaled, np.cumsum(counts[several]) - counts[several], axis=0)
+    pointing = np.abs(sums).max(axis=1) > 0
+    summed = quantise(sums[pointing], dimensions=sums.shape[1])
+    whole.codes[several[pointing]] = summed.codes
+    whole.scales[several[pointing]] = summed.scales
+    return pointing

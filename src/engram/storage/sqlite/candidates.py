@@ -17,7 +17,7 @@ from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_source import StoredVectors
 from engram.storage.sqlite.word_filters import Conditions, conditions_of
-from engram.storage.sqlite.word_search import WordMatches, search_words
+from engram.storage.sqlite.word_search import Asking, WordMatches, search_words
 from engram.vectors.snapshot import Allowed, Asked, KeyRanges, VectorSnapshot
 
 _SQL = load_queries("vectors.sql")
@@ -59,9 +59,16 @@ def find_candidates(
     """
     conditions = conditions_of(connection, filters, organization_id=tenant.number)
     legs, mismatched = _vector_legs(connection, tenant, vectors)
-    allowed = _allowed(connection, conditions) if legs else None
+    allowed = allowed_keys(connection, conditions)
     near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in legs)])
-    words = search_words(connection, terms, conditions=conditions, limit=limit, also=near)
+    asked = Asking(
+        conditions=conditions,
+        allowed=allowed,
+        lengths=tenant.word_lengths,
+        limit=limit,
+        also=near,
+    )
+    words = search_words(connection, terms, asked)
     return _united(words, legs, mismatched)
 
 
@@ -92,7 +99,7 @@ def _vector_legs(
     return legs, tuple(mismatched)
 
 
-def _allowed(connection: sqlite3.Connection, conditions: Conditions) -> Allowed | None:
+def allowed_keys(connection: sqlite3.Connection, conditions: Conditions) -> Allowed | None:
     """Return the keys that meet the conditions, as ranges where whole conversations do."""
     if conditions.is_empty:
         return None
@@ -128,7 +135,6 @@ def _united(
         cosine=cosine,
         cosine_around=around,
         is_deep=is_deep,
-        total=words.total,
         mismatched=mismatched,
     )
 

@@ -6,7 +6,13 @@ windows are found by arithmetic instead of a look-up.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from engram.model.ids import ConversationKey, MessageKey
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SEQUENCE_BITS = 24
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
@@ -47,6 +53,13 @@ def word_row(key: int) -> int:
     block = position_of(key) >> BLOCK_BITS
     row = block << _CONVERSATION_BITS | conversation_of(key)
     return row << BLOCK_BITS | key & BLOCK_MASK
+
+
+def keys_of_word_rows(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the keys of the messages or windows in those rows of a word index."""
+    conversations = rows >> BLOCK_BITS & _CONVERSATION_MASK
+    blocks = rows >> (BLOCK_BITS + _CONVERSATION_BITS)
+    return conversations << SEQUENCE_BITS | blocks << BLOCK_BITS | rows & BLOCK_MASK
 
 
 def key_of_word_row(row: int) -> int:

@@ -12,6 +12,7 @@ from engram.model.ids import OrganizationId
 from engram.storage.content import ContentCodec
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.tails import TailCache
+from engram.storage.sqlite.word_lengths import WordLengths
 from engram.vectors.budgeted import BudgetedMatrices
 
 
@@ -27,6 +28,7 @@ class Tenant:
     matrices: BudgetedMatrices
     codec: ContentCodec = field(default_factory=ContentCodec)
     tails: TailCache = field(default_factory=TailCache)
+    word_lengths: WordLengths = field(default_factory=WordLengths)
 
     def now(self) -> int:
         """Return the present moment in microseconds."""

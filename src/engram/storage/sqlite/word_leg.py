@@ -52,16 +52,6 @@ class WordLeg:
         self._conditions = conditions.of_table(table)
         self._values = conditions.values
         self._words = self._weigh(repeats)
-        self._any_word = _any_of(self._words)
-        self.postings = sum(word.rows for word in self._words)
-        """How many pairs of a word and a row there are: what `shares` costs."""
-
-    def shares(self) -> dict[int, float]:
-        """Return the share of every row that holds a word."""
-        shares: defaultdict[int, float] = defaultdict(float)
-        for word in self._words:
-            _add(shares, word, self._ask("all_matches", word.match, self._values))
-        return dict(shares)
 
     def shares_among(self, keys: Collection[int]) -> dict[int, float]:
         """Return the shares of those of `keys` that hold a word, and meet the conditions."""
@@ -84,11 +74,6 @@ class WordLeg:
             if len(rows) >= wanted and rows[wanted - 1][1] >= _most(self._words[len(some) :]):
                 return [key for key, _ in rows]
         return [key for key, _ in self._rank(self._words, limit)]
-
-    def count(self) -> int:
-        """Return how many rows hold a word."""
-        rows = self._ask("count_matches", self._any_word, self._values)
-        return sum(count for (count,) in rows)
 
     def _weigh(self, repeats: Mapping[str, int]) -> tuple[_Word, ...]:
         """Return the words that some row holds, the rarest first."""

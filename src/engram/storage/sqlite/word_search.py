@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.storage.sqlite.keys import SEQUENCE_BITS, conversation_of, position_of, window_key
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.word_filters import Conditions
+from engram.storage.sqlite.word_filters import Conditions, Table
 from engram.storage.sqlite.word_leg import WordLeg
+from engram.storage.sqlite.word_lengths import WordLengths
+from engram.storage.sqlite.word_scan import Shares, WordScan, places_among
 from engram.text.windows import window_numbers_holding
+from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SQL = load_queries("words.sql")
 
-_POSTINGS_MAX = 20_000
-"""Above this the rows are first chosen by FTS5's own ranking, which scores a row for all words at once."""
+_SCANNED_MAX = 1_000_000
+"""Where so many pairs of a row and a word are possible, rows are first chosen by FTS5's own ranking."""
 
 _CHOSEN_PER_CANDIDATE = 3
 """How many rows are chosen for each that is wanted: the two rankings differ in common words only."""
@@ -34,6 +37,20 @@ Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Asking:
+    """What a word search has to respect."""
+
+    conditions: Conditions
+    allowed: Allowed | None
+    """The keys that meet the conditions, in ascending order; None is all of them."""
+    lengths: WordLengths
+    limit: int
+    """How many messages each leg proposes."""
+    also: Keys
+    """Messages that others have proposed."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WordMatches:
     """The best messages of both lexical legs and others asked about, ordered by key."""
@@ -45,51 +62,22 @@ class WordMatches:
     """The share of each message itself."""
     windows: Values
     """The share of its best window."""
-    total: int
-    """Messages under the conditions that hold a word of the query, or else are found here."""
 
 
 def search_words(
-    connection: sqlite3.Connection,
-    terms: Sequence[str],
-    *,
-    conditions: Conditions,
-    limit: int,
-    also: Keys | None = None,
+    connection: sqlite3.Connection, terms: Sequence[str], asked: Asking
 ) -> WordMatches:
-    """Return the best `limit` messages of each lexical leg and those of `also`, united.
+    """Return the best messages of each lexical leg and those of `asked.also`, united.
 
     Each comes with the shares of both legs, whichever of them proposed it. None is found that
     does not exist or meet the conditions.
     """
-    near = np.empty(0, dtype=np.int64) if also is None else also
-    search = _WordSearch(connection, Counter(terms), conditions, limit, near)
-    return search.score_all() if search.is_small else search.score_chosen()
-
-
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """Keys in ascending order, and the share of each."""
-
-    keys: Keys
-    shares: Values
-
-    @classmethod
-    def of(cls, shares: Mapping[int, float]) -> _Shares:
-        """Return a mapping as columns."""
-        keys = np.fromiter(shares.keys(), dtype=np.int64, count=len(shares))
-        values = np.fromiter(shares.values(), dtype=np.float64, count=len(shares))
-        order = np.argsort(keys)
-        return cls(keys[order], values[order])
-
-    def best_first(self) -> Keys:
-        """Return the keys by their shares, ties by key."""
-        return self.keys[np.lexsort((self.keys, -self.shares))]
-
-    def among(self, keys: Keys) -> Values:
-        """Return the share of each of `keys`, 0 where there is none."""
-        places = _places(keys, self.keys)
-        return np.where(places < 0, 0.0, np.append(self.shares, 0.0)[places])
+    repeats = Counter(terms)
+    scans = WordScan(connection, "message_words"), WordScan(connection, "window_words")
+    most = len(repeats) * sum(scan.rows for scan in scans)
+    if most <= _SCANNED_MAX:
+        return _Scanning(connection, repeats, asked).matches(*scans)
+    return _Choosing(connection, repeats, asked).matches()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,87 +98,97 @@ class _WordSearch:
     """One query, asked of both legs under the same conditions."""
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        repeats: Mapping[str, int],
-        conditions: Conditions,
-        limit: int,
-        also: Keys,
+        self, connection: sqlite3.Connection, repeats: Mapping[str, int], asked: Asking
     ) -> None:
         self._connection = connection
-        self._conditions = conditions
-        self._limit = limit
-        self._also = also
-        self._messages = WordLeg(connection, "message_words", repeats, conditions)
-        self._windows = WordLeg(connection, "window_words", repeats, conditions)
+        self._repeats = repeats
+        self._asked = asked
 
-    @property
-    def is_small(self) -> bool:
-        return self._messages.postings + self._windows.postings <= _POSTINGS_MAX
-
-    def score_all(self) -> WordMatches:
-        """Score every row that holds a word of the query."""
-        messages = _Shares.of(self._messages.shares())
-        in_windows, order = _spread(_Shares.of(self._windows.shares()))
-        return self._matches(messages, in_windows, order, total=len(messages.keys))
-
-    def score_chosen(self) -> WordMatches:
-        """Score what FTS5 ranks first in either leg, and the same messages in the other leg."""
-        count = self._limit * _CHOSEN_PER_CANDIDATE
-        also = self._also.tolist()
-        chosen = self._messages.best(count, wanted=self._limit)
-        around = self._windows.best(count, wanted=self._limit)
-        around += [window for key in (*chosen, *also) for window in _windows_holding(key)]
-        in_windows, order = _spread(_Shares.of(self._windows.shares_among(set(around))))
-        asked = {*chosen, *order[:count].tolist(), *also}
-        messages = _Shares.of(self._messages.shares_among(asked))
-        return self._matches(messages, in_windows, order, total=self._messages.count())
-
-    def _matches(
-        self, messages: _Shares, in_windows: _Shares, order: Keys, *, total: int
-    ) -> WordMatches:
+    def _matches(self, messages: Shares, in_windows: Shares, order: Keys) -> WordMatches:
         """Return the best messages of both legs, and those that were asked about.
 
         `order` are the keys of windows' messages, best first; some lie past a conversation's end.
         """
-        best = np.concatenate((messages.best_first()[: self._limit], self._also))
-        tried = self._limit + _PAST_ENDS
+        best = np.concatenate((messages.best_first()[: self._asked.limit], self._asked.also))
+        tried = self._asked.limit + _PAST_ENDS
         while True:
             rows = self._rows(np.concatenate((best, order[:tried])))
             around = order[:tried][_are_among(order[:tried], rows.keys)]
-            if len(around) >= self._limit or tried >= len(order):
+            if len(around) >= self._asked.limit or tried >= len(order):
                 break
             tried *= 2
-        found = rows.only(np.concatenate((best, around[: self._limit])))
+        found = rows.only(np.concatenate((best, around[: self._asked.limit])))
         return WordMatches(
             keys=found.keys,
             characters=found.characters,
             said_at=found.said_at,
             messages=messages.among(found.keys),
             windows=in_windows.among(found.keys),
-            total=max(total, len(found.keys)),
         )
 
     def _rows(self, keys: Keys) -> _Rows:
         """Return those of the messages that exist and meet the conditions."""
-        statement = _SQL["found_rows"].replace("/*conditions*/", self._conditions.message)
-        values = {"keys": str(list(set(keys.tolist()))), **self._conditions.values}
+        statement = _SQL["found_rows"].replace("/*conditions*/", self._asked.conditions.message)
+        values = {"keys": str(list(set(keys.tolist()))), **self._asked.conditions.values}
         rows = self._connection.execute(statement, values).fetchall()
         return _Rows(*np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T)
 
 
-def _places(keys: Keys, ascending: Keys) -> Keys:
-    """Return where each key is among ascending ones, -1 where it is not."""
-    places = np.searchsorted(ascending, keys)
-    found = np.append(ascending, -1)[places] == keys
-    return np.where(found, places, -1)
+class _Scanning(_WordSearch):
+    """Scores every row that holds a word of the query."""
+
+    def matches(self, messages: WordScan, windows: WordScan) -> WordMatches:
+        """Return the best of all messages."""
+        own = self._allowed(self._shares(messages, "message_words"))
+        around, order = _spread(self._shares(windows, "window_words"))
+        if self._asked.allowed is not None:
+            order = order[are_allowed(order, self._asked.allowed)]
+        return self._matches(own, around, order)
+
+    def _shares(self, scan: WordScan, table: Table) -> Shares:
+        lengths = self._asked.lengths.of_table(table)
+        return scan.shares(
+            self._repeats, lengths, organization_id=self._asked.conditions.values["organization_id"]
+        )
+
+    def _allowed(self, shares: Shares) -> Shares:
+        if self._asked.allowed is None:
+            return shares
+        return shares.only(are_allowed(shares.keys, self._asked.allowed))
+
+
+class _Choosing(_WordSearch):
+    """Scores what FTS5 ranks first in either leg, and the same messages in the other leg."""
+
+    def matches(self) -> WordMatches:
+        """Return the best of the chosen messages."""
+        asked = self._asked
+        own = WordLeg(self._connection, "message_words", self._repeats, asked.conditions)
+        windows = WordLeg(self._connection, "window_words", self._repeats, asked.conditions)
+        count, also = asked.limit * _CHOSEN_PER_CANDIDATE, asked.also.tolist()
+        chosen = own.best(count, wanted=asked.limit)
+        around = windows.best(count, wanted=asked.limit)
+        around += [window for key in (*chosen, *also) for window in _windows_holding(key)]
+        in_windows, order = _spread(Shares.of(windows.shares_among(set(around))))
+        candidates = {*chosen, *order[:count].tolist(), *also}
+        return self._matches(Shares.of(own.shares_among(candidates)), in_windows, order)
+
+
+def are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:
+    """Say of each key whether it is among those allowed."""
+    if not isinstance(allowed, KeyRanges):
+        return _are_among(keys, allowed)
+    if not len(allowed.firsts):
+        return np.zeros(len(keys), dtype=np.bool_)
+    places = np.searchsorted(allowed.firsts, keys, side="right") - 1
+    return (places >= 0) & (keys <= allowed.lasts[places])
 
 
 def _are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
-    return _places(keys, ascending) >= 0
+    return places_among(keys, ascending) >= 0
 
 
-def _spread(windows: _Shares) -> tuple[_Shares, Keys]:
+def _spread(windows: Shares) -> tuple[Shares, Keys]:
     """Return for each message the share of its best window, and the messages best first.
 
     Some keys lie past the end of a conversation: its last window may be short.
@@ -201,7 +199,7 @@ def _spread(windows: _Shares) -> tuple[_Shares, Keys]:
     spread = (firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)).reshape(-1)
     keys, places = np.unique(spread, return_index=True)
     shares = windows.shares[order][places // WINDOW_MESSAGES]
-    return _Shares(keys, shares), spread[np.sort(places)]
+    return Shares(keys, shares), spread[np.sort(places)]
 
 
 def _windows_holding(message: int) -> list[int]:

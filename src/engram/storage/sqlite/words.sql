@@ -22,6 +22,26 @@ VALUES ('delete', ((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2
 -- Returns FTS5's record of its rows and words: varints, the number of rows first.
 SELECT block FROM message_words_data WHERE id = 1;
 
+-- places_of_word --
+-- Returns the row of every place of a word.
+SELECT doc FROM message_word_places WHERE term = :term;
+
+-- places_of_prefix --
+-- Returns the row of every place of the words that begin with a character.
+SELECT doc FROM message_word_places WHERE term >= :term AND term < :term || char(0x10FFFF);
+
+-- message_lengths --
+-- Returns row, number of words as a varint, and that this never changes, of a JSON list of rows.
+SELECT id, sz, 1 FROM message_words_docsize WHERE id IN (SELECT value FROM json_each(:rows));
+
+-- window_lengths --
+-- Returns the same of windows; an open one still changes.
+SELECT id, sz, coalesce(end_sequence - start_sequence = 4, 0)
+FROM window_words_docsize LEFT JOIN chunk
+    ON organization_id = :organization_id
+    AND key = ((id >> 12 & 0x3FFFFFFFF) << 24) + (id >> 46 << 12) + (id & 4095)
+WHERE id IN (SELECT value FROM json_each(:rows));
+
 -- count_matches --
 -- Returns how many rows match, under the conditions.
 SELECT count(*) FROM message_words WHERE message_words MATCH :match /*conditions*/;
