@@ -137,9 +137,12 @@ class ScoreBreakdown:
     vector_tier: Tier | None
     """Of the cosines, if there are any."""
     fused: float
+    conversation_best: float
+    """The best fused value of a candidate in the same conversation."""
     length_charge: float
     order: float
-    """What the messages are ordered by: the fused score times the length charge."""
+    """What the messages are ordered by: the fused value, drawn towards the best of the
+    conversation, times the length charge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,11 @@ NEAR_SHARE = 0.3
 """Of the results, those that gather what fits into the first part of the budget."""
 
 NEAR_BUDGET_SHARE = 0.25
-"""The part of the budget that the results so far may fill; the others gather the rest."""
+"""The part of the budget that the results so far may fill."""
+
+MIDDLE_BUDGET_SHARE = 0.5
+"""The part up to which places are used that neither these nor the last results can fill, because
+there are fewer conversations. The last results gather the rest of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,14 @@ def pack(ranked: Sequence[Scored], *, limit: int, token_budget: int) -> Packed:
     """Choose the messages to deliver, each once, and gather them into results."""
     strict = math.floor(STRICT_SHARE * limit)
     near = min(math.ceil(NEAR_SHARE * limit), limit - strict - 1)
+    conversations = len({item.conversation for item in ranked})
+    last = min(limit - strict - near, conversations)
+    near = min(near, conversations)
+    middle = limit - strict - near - last
     packing = _Packing(ranked, token_budget=token_budget)
     packing.fill(strict, tokens_max=token_budget, is_strict=True)
     packing.fill(near, tokens_max=int(token_budget * NEAR_BUDGET_SHARE))
+    packing.fill(middle, tokens_max=int(token_budget * MIDDLE_BUDGET_SHARE))
     packing.fill(limit - len(packing.groups), tokens_max=token_budget)
     return Packed(
         groups=packing.groups,

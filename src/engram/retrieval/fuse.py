@@ -50,12 +50,23 @@ class Scoring:
     raw: Mapping[LegName, Values]
     legs: Mapping[LegName, Values]
     fused: Values
+    around: Values
+    """The best fused value in the conversation of each."""
     charge: Values
+
+    @property
+    def order(self) -> Values:
+        """Return what messages are ordered by.
+
+        Where the best of a conversation stands, its other messages are the likelier to be meant.
+        """
+        weight = self.profile.conversation_weight
+        return (self.fused + weight * self.around) / (1 + weight) * self.charge
 
     def rank(self, *, score_min: float = 0.0) -> list[Scored]:
         """Return the candidates that reach `score_min`, best first, ties by key."""
         scores = np.minimum(1.0, self.fused / self.profile.good)
-        order = self.fused * self.charge
+        order = self.order
         kept = np.flatnonzero((self.fused > 0) & (scores >= score_min))
         ranked = kept[np.lexsort((self.candidates.keys[kept], -order[kept]))]
         return self._scored(ranked, scores, order)
@@ -76,6 +87,7 @@ class Scoring:
             weights={name: self.profile.weights[name] / total for name in present},
             vector_tier=self._tier(row) if has_vector else None,
             fused=float(self.fused[row]),
+            conversation_best=float(self.around[row]),
             length_charge=float(self.charge[row]),
             order=item.order,
         )
@@ -104,14 +116,31 @@ def score(
     """Score every candidate on every leg of a profile."""
     raw = raw_values(candidates, now=now)
     legs = leg_values(raw, is_deep=candidates.is_deep, calibrations=calibrations)
+    fused = fuse(legs, profile.weights)
+    is_charged = profile.charges_length
     return Scoring(
         candidates=candidates,
         profile=profile,
         raw=raw,
         legs=legs,
-        fused=fuse(legs, profile.weights),
-        charge=length_charge(candidates.characters),
+        fused=fused,
+        around=best_of_conversations(candidates.conversations, fused),
+        charge=length_charge(candidates.characters) if is_charged else np.ones(len(fused)),
     )
+
+
+def has_vectors(candidates: Candidates) -> bool:
+    """Say whether any candidate could be compared by meaning."""
+    return not np.isnan(candidates.cosine).all()
+
+
+def best_of_conversations(conversations: NDArray[np.int64], values: Values) -> Values:
+    """Return for each candidate the best value in its conversation; conversations ascend."""
+    if not len(values):
+        return values
+    starts = np.flatnonzero(np.diff(conversations, prepend=conversations[0] - 1))
+    best = np.maximum.reduceat(values, starts)
+    return np.repeat(best, np.diff(starts, append=len(values)))
 
 
 def fuse(legs: Mapping[LegName, Values], weights: Mapping[LegName, float]) -> Values:

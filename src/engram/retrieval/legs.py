@@ -2,6 +2,7 @@
 
 A value depends on the query and the message, not on what else was found: 0 is no sign of relevance,
 1 a good one. So scores can be compared between queries, and vectors of two models in one ranking.
+The exception is `bm25_of_best`, which belongs to a profile that is defined so.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from engram.embedding.port import Calibration, CosineScale
 from engram.model.search import Candidates
 from engram.model.vectors import Tier
 
-LegName = Literal["message_vector", "neighbor_vectors", "message_words", "window_words", "recency"]
+LegName = Literal[
+    "message_vector",
+    "neighbor_vectors",
+    "message_words",
+    "window_words",
+    "cosine",
+    "bm25_of_best",
+    "recency",
+]
 Values: TypeAlias = NDArray[np.float64]
 """One for each candidate; NaN where the leg knows nothing of it."""
 
@@ -27,6 +36,9 @@ MESSAGE_SHARE_GOOD = 0.30
 WINDOW_SHARE_GOOD = 0.40
 
 RECENCY_PER_HOUR = 0.01
+_LEAST = 1e-9
+"""Where no candidate holds a word, none is the better for it."""
+
 _HOUR = 3_600 * 1_000_000
 """In microseconds."""
 
@@ -40,6 +52,8 @@ def raw_values(candidates: Candidates, *, now: int) -> dict[LegName, Values]:
         "neighbor_vectors": candidates.cosine_around,
         "message_words": candidates.share_message,
         "window_words": candidates.share_window,
+        "cosine": candidates.cosine,
+        "bm25_of_best": candidates.share_message,
         "recency": np.maximum(now - candidates.said_at, 0) / _HOUR,
     }
 
@@ -57,6 +71,8 @@ def leg_values(
         ),
         "message_words": raw["message_words"] / MESSAGE_SHARE_GOOD,
         "window_words": raw["window_words"] / WINDOW_SHARE_GOOD,
+        "cosine": raw["cosine"],
+        "bm25_of_best": raw["bm25_of_best"] / max(raw["bm25_of_best"].max(initial=0.0), _LEAST),
         "recency": np.exp(-RECENCY_PER_HOUR * raw["recency"]),
     }
     return {name: np.clip(values, 0.0, LEG_VALUE_MAX) for name, values in scaled.items()}

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from engram import limits
 from engram.model.search import Candidates, SearchAnswer, SearchRequest
 from engram.retrieval.deliver import deliver
-from engram.retrieval.fuse import Scored, score
-from engram.retrieval.profiles import PROFILES, Profile
+from engram.retrieval.fuse import Scored, has_vectors, score
+from engram.retrieval.profiles import PROFILES, Profile, usable_profile
 from engram.retrieval.question import EMBEDDER_CHANGED, WITHOUT_VECTORS, WORDS_ONLY, Question
 from engram.storage.ports import OrganizationStore
 from engram.text.analyse import query_terms
@@ -37,6 +37,7 @@ async def search(
     candidates = await store.find_candidates(
         searched, vectors=question.vectors, filters=request.filters, limit=limits.LEG_CANDIDATES
     )
+    profile = usable_profile(request.profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=profile, calibrations=question.calibrations, now=now)
     ranked = scoring.rank(score_min=request.min_score)
     delivered = await deliver(ranked, request=request, store=store, scoring=scoring)

@@ -19,16 +19,20 @@ class Profile:
     """The fused value that is shown as the score 1: very few messages reach it."""
     relevant: float
     """An answer whose best score is lower says that nothing is relevant."""
+    conversation_weight: float = 0.3
+    """How much the best message of its conversation counts in a message's place."""
+    charges_length: bool = True
+    """Whether a longer message must be better to go first."""
 
     @property
     def needs_vectors(self) -> bool:
         """Say whether the query has to be embedded."""
-        return bool({"message_vector", "neighbor_vectors"} & self.weights.keys())
+        return bool({"message_vector", "neighbor_vectors", "cosine"} & self.weights.keys())
 
     @property
     def needs_words(self) -> bool:
         """Say whether the word indexes have to be asked."""
-        return bool({"message_words", "window_words"} & self.weights.keys())
+        return bool({"message_words", "window_words", "bm25_of_best"} & self.weights.keys())
 
 
 FUSED_GOOD = 1.3
@@ -38,23 +42,34 @@ PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(
         "default": Profile(
             weights={
                 "message_vector": 0.7,
-                "neighbor_vectors": 0.3,
-                "message_words": 0.3,
-                "window_words": 0.3,
+                "neighbor_vectors": 0.2,
+                "message_words": 0.35,
+                "window_words": 0.2,
             },
             good=FUSED_GOOD,
-            relevant=0.3,
+            relevant=0.44,
         ),
+        # As engram-go ranks, without what it does not know.
         "composite": Profile(
-            weights={"message_vector": 0.50, "message_words": 0.35, "recency": 0.15},
-            good=FUSED_GOOD,
-            relevant=0.3,
+            weights={"cosine": 0.50, "bm25_of_best": 0.35, "recency": 0.15},
+            good=1.0,
+            relevant=0.5,
+            conversation_weight=0.0,
+            charges_length=False,
         ),
         "words": Profile(
-            weights={"message_words": 0.5, "window_words": 0.5}, good=FUSED_GOOD, relevant=0.3
+            weights={"message_words": 0.5, "window_words": 0.5},
+            good=FUSED_GOOD,
+            relevant=0.3,
+            conversation_weight=0.0,
         ),
         "vectors": Profile(
-            weights={"message_vector": 0.7, "neighbor_vectors": 0.3}, good=FUSED_GOOD, relevant=0.3
+            weights={"message_vector": 0.7, "neighbor_vectors": 0.2}, good=FUSED_GOOD, relevant=0.44
         ),
     }
 )
+
+
+def usable_profile(name: ProfileName, *, has_vectors: bool) -> Profile:
+    """Return a profile; the default one without vectors is that of words, tuned for them."""
+    return PROFILES["words" if name == "default" and not has_vectors else name]

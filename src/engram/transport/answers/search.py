@@ -85,6 +85,7 @@ def _breakdown_view(breakdown: ScoreBreakdown) -> Mapping[str, Any]:
         "legs": dict(breakdown.legs),
         "weights": dict(breakdown.weights),
         "fused": breakdown.fused,
+        "conversation_best": breakdown.conversation_best,
         "length_charge": breakdown.length_charge,
         "order": breakdown.order,
     }
