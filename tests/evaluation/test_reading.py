@@ -59,7 +59,7 @@ def test_a_conversation_is_titled_by_its_title_else_its_date_else_its_id(tmp_pat
     assert [each.draft.title for each in conversations] == ["2024-05-06", "Family", "long"]
 
 
-def test_documents_are_kept_as_the_words_of_a_user(tmp_path: Path) -> None:
+def test_documents_are_kept_as_documents(tmp_path: Path) -> None:
     lines = [
         a_conversation("paper", a_message("p", "Tides.", role="document")),
         a_question("Tides?", evidence=["p"]),
@@ -67,7 +67,7 @@ def test_documents_are_kept_as_the_words_of_a_user(tmp_path: Path) -> None:
 
     documents = read_set(write_set(tmp_path / "papers.jsonl", lines))
 
-    assert documents.haystacks[0].conversations[0].messages[0].draft.role == "user"
+    assert documents.haystacks[0].conversations[0].messages[0].draft.role == "document"
 
 
 def test_a_set_without_a_name_is_called_as_its_file(tmp_path: Path) -> None:

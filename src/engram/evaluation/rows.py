@@ -14,9 +14,6 @@ from engram.evaluation.dataset import EvaluationConversation, EvaluationMessage,
 from engram.model.conversation import ConversationDraft, MessageDraft, Role
 from engram.model.search import SearchRequest
 
-DOCUMENT = "document"
-"""A role of sets that are made of documents, which a conversation keeps as its user's words."""
-
 
 @dataclass(frozen=True, slots=True)
 class MetaRow:
@@ -100,7 +97,7 @@ def _draft(row: Mapping[str, Any], date: datetime | None) -> MessageDraft:
     role = _text(row, "role")
     return MessageDraft(
         # The constructor refuses other roles.
-        role="user" if role == DOCUMENT else cast("Role", role),
+        role=cast("Role", role),
         content=_text(row, "content", may_be_empty=True),
         name=_optional(row, "name") or None,
         occurred_at=_moment(row, "date") or date,

@@ -19,7 +19,9 @@ from engram.model.checks import (
 )
 from engram.model.ids import ConversationId, MessageId
 
-Role = Literal["user", "assistant", "system", "tool"]
+Role = Literal["user", "assistant", "system", "tool", "document"]
+"""Who speaks; a document is a text that nobody said."""
+
 ConversationSort = Literal["created_at", "updated_at", "message_count"]
 SortOrder = Literal["asc", "desc"]
 

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 INDENT = "  "
 
-_ROLE_COLORS = {"user": "green", "assistant": "cyan", "system": "yellow", "tool": "magenta"}
+_ROLE_COLORS = {
+    "user": "green",
+    "assistant": "cyan",
+    "system": "yellow",
+    "tool": "magenta",
+    "document": "blue",
+}
 
 
 def print_message(message: MessageView, *, score: float | None = None, indent: str = "") -> None:

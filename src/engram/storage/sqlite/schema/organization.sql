@@ -47,10 +47,11 @@ CREATE UNIQUE INDEX conversation_tag_found
     ON conversation_tag (organization_id, tag, conversation);
 
 -- The content comes last: the small columns are then read without its overflow pages.
-CREATE TABLE message (
+CREATE TABLE "message" (
     key              INTEGER PRIMARY KEY,               -- conversation number and sequence
     organization_id  INTEGER NOT NULL,
-    role             TEXT    NOT NULL CHECK (role IN ('user', 'assistant', 'system', 'tool')),
+    role             TEXT    NOT NULL
+        CHECK (role IN ('user', 'assistant', 'system', 'tool', 'document')),
     characters       INTEGER NOT NULL,
     occurred_at      INTEGER,
     created_at       INTEGER NOT NULL,
