@@ -24,6 +24,7 @@ from engram.service.meaning import Meaning
 from engram.service.operator import Operator
 from engram.service.rate import RateLimiter
 from engram.service.recall import Recall
+from engram.service.reembedding import Reembedding
 from engram.settings import Settings
 from engram.storage.ports import Store
 from engram.storage.sqlite.store import SqliteStore
@@ -80,6 +81,7 @@ def build_service(
         recall=Recall(
             store, questions=Questions(tiers), indexer=indexer, activity=activity, clock=clock
         ),
+        reembedding=Reembedding(store, tiers, indexer=indexer),
     )
 
 

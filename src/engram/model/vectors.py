@@ -85,3 +85,47 @@ class StoredIdentities:
     deep: str | None = None
     next: str | None = None
     """Whose vectors are being built to take the place of the deep ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReembeddingBegun:
+    """How things stand when vectors of an embedder are to take the place of the deep ones."""
+
+    is_current: bool
+    """They are the deep ones already, so that messages without them wait for them."""
+    dropped: str | None
+    """Whose vectors were being built until now, and will be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnmovedCount:
+    """What there is to do until vectors of an embedder can take the place of the deep ones."""
+
+    messages: int
+    """All there are."""
+    unmoved: int
+    """Those without such vectors."""
+    passages: int
+    """Of the unmoved ones, estimated by their length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmoved:
+    """A message without vectors of the embedder that is to take over."""
+
+    key: MessageKey
+    name: str | None
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmovedBatch:
+    """Some of them, in order of their keys."""
+
+    messages: tuple[Unmoved, ...] = ()
+    unreadable: tuple[MessageKey, ...] = ()
+
+    @property
+    def last(self) -> MessageKey | None:
+        """Return the last key; None when there is none."""
+        return max((*(message.key for message in self.messages), *self.unreadable), default=None)

@@ -13,6 +13,7 @@ from engram.service.doctor import Doctor
 from engram.service.indexing import Indexer
 from engram.service.operator import Operator
 from engram.service.recall import Recall
+from engram.service.reembedding import Reembedding
 
 __all__ = ["Service"]
 
@@ -30,3 +31,4 @@ class Service:
     indexer: Indexer
     operator: Operator
     recall: Recall
+    reembedding: Reembedding

@@ -7,7 +7,7 @@ a driver's exception never leaves its backend.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -46,8 +46,11 @@ from engram.model.vectors import (
     Embedded,
     Indexing,
     QueryVector,
+    ReembeddingBegun,
     StoredIdentities,
     Unembedded,
+    UnmovedBatch,
+    UnmovedCount,
 )
 
 
@@ -242,6 +245,73 @@ class OrganizationStore(Protocol):
         self, keys: Sequence[MessageKey], *, owner: str, delay: timedelta
     ) -> None:
         """Give messages back that are still leased to `owner`, to be claimed after `delay`."""
+        ...
+
+    async def measure_unmoved(self, identity: str, *, passage_characters: int) -> UnmovedCount:
+        """Count the messages without vectors of an embedder; nothing is changed.
+
+        Passages are estimated as `passage_characters` long.
+        """
+        ...
+
+    async def begin_reembedding(self, identity: str) -> ReembeddingBegun:
+        """Prepare for vectors of an embedder that shall take the place of the deep ones.
+
+        Begun again for the same embedder it goes on with what is there, also beside another process
+        that does. Vectors half built for another embedder are given up. Without a deep embedder
+        this becomes the deep one at once, and every message waits for its vectors.
+        """
+        ...
+
+    async def read_unmoved(
+        self,
+        identity: str,
+        *,
+        after: MessageKey | None,
+        limit: int,
+        characters_max: int,
+        without: Collection[MessageKey] = (),
+    ) -> UnmovedBatch:
+        """Return messages without vectors of the next embedder, in order of keys after `after`.
+
+        None for `after` begins somewhere among them, so that processes which work together do not
+        do the same. At least one if any is left past there that is not of `without`, at most
+        `limit`, and not much more text than `characters_max`. Nothing is left once the embedder
+        has taken over.
+
+        Raises:
+            ConflictError: another embedder is the next one by now.
+        """
+        ...
+
+    async def store_next_vectors(self, identity: str, embedded: Sequence[Embedded]) -> int:
+        """Store vectors of the next embedder; return of how many messages.
+
+        They are not searched yet. Messages that were deleted or have such vectors already are
+        passed over, and all are once the embedder has taken over.
+
+        Raises:
+            ConflictError: another embedder is the next one by now.
+        """
+        ...
+
+    async def finish_reembedding(
+        self, identity: str, *, without: Collection[MessageKey] = ()
+    ) -> bool:
+        """Make the next embedder the deep one; False when messages without its vectors are left.
+
+        Those of `without` do not count: they wait for their vectors from then on, and no other
+        message does. Every process searches the new vectors from its next search on. The old deep
+        vectors, and the instant ones of all other messages, are searched no more and are left to
+        `drop_old_vectors`. True if the embedder has taken over already.
+
+        Raises:
+            ConflictError: another embedder is the next one by now.
+        """
+        ...
+
+    async def drop_old_vectors(self) -> int:
+        """Remove vectors that were replaced or given up; return how many."""
         ...
 
     async def train_dictionary(self) -> bool:

@@ -3,7 +3,7 @@ short ones where the work is long."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime, timedelta
 
 from engram.clock import Clock, IdSource
@@ -27,8 +27,11 @@ from engram.model.vectors import (
     Embedded,
     Indexing,
     QueryVector,
+    ReembeddingBegun,
     StoredIdentities,
     Unembedded,
+    UnmovedBatch,
+    UnmovedCount,
 )
 from engram.storage.sqlite import (
     append,
@@ -39,8 +42,10 @@ from engram.storage.sqlite import (
     deletion,
     jobs,
     listing,
+    old_vectors,
     reading,
     rebuild,
+    reembedding,
     repair,
     training,
     unembedded,
@@ -209,6 +214,43 @@ class SqliteOrganizationStore:
         self, keys: Sequence[MessageKey], *, owner: str, delay: timedelta
     ) -> None:
         await unembedded.postpone_unembedded(self._tenant, keys, owner=owner, delay=delay)
+
+    async def measure_unmoved(self, identity: str, *, passage_characters: int) -> UnmovedCount:
+        return await reembedding.measure_unmoved(
+            self._tenant, identity, passage_characters=passage_characters
+        )
+
+    async def begin_reembedding(self, identity: str) -> ReembeddingBegun:
+        return await reembedding.begin_reembedding(self._tenant, identity)
+
+    async def read_unmoved(
+        self,
+        identity: str,
+        *,
+        after: MessageKey | None,
+        limit: int,
+        characters_max: int,
+        without: Collection[MessageKey] = (),
+    ) -> UnmovedBatch:
+        return await reembedding.read_unmoved(
+            self._tenant,
+            identity,
+            after=after,
+            limit=limit,
+            characters_max=characters_max,
+            without=without,
+        )
+
+    async def store_next_vectors(self, identity: str, embedded: Sequence[Embedded]) -> int:
+        return await reembedding.store_next_vectors(self._tenant, identity, embedded)
+
+    async def finish_reembedding(
+        self, identity: str, *, without: Collection[MessageKey] = ()
+    ) -> bool:
+        return await reembedding.finish_reembedding(self._tenant, identity, without=without)
+
+    async def drop_old_vectors(self) -> int:
+        return await old_vectors.drop_old_vectors(self._tenant)
 
     async def train_dictionary(self) -> bool:
         return await training.train(self._tenant)

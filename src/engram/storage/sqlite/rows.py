@@ -111,6 +111,20 @@ def read_messages(
     }
 
 
+def read_readable(
+    connection: sqlite3.Connection, tenant: Tenant, keys: Iterable[MessageKey]
+) -> tuple[dict[MessageKey, Message], dict[MessageKey, str]]:
+    """Return the messages that exist and can be read, and why others cannot."""
+    found: dict[MessageKey, Message] = {}
+    damaged: dict[MessageKey, str] = {}
+    for key in keys:
+        try:
+            found |= read_messages(connection, tenant, [key])
+        except StoreCorruptError as exc:
+            damaged[key] = exc.message
+    return found, damaged
+
+
 def read_conversation_ids(
     connection: sqlite3.Connection, tenant: Tenant, numbers: Sequence[int]
 ) -> dict[int, ConversationId]:

@@ -10,12 +10,11 @@ from datetime import timedelta
 from functools import partial
 
 from engram.clock import to_microseconds
-from engram.errors import StoreCorruptError
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded
 from engram.storage.sqlite.embedders import read_embedders, register
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rows import read_messages
+from engram.storage.sqlite.rows import read_readable
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_rows import enqueue_missing, replace_instant
 
@@ -137,20 +136,14 @@ def _read(
     connection: sqlite3.Connection, *, tenant: Tenant, attempts: dict[MessageKey, int]
 ) -> tuple[tuple[Unembedded, ...], list[MessageKey]]:
     """Return the messages that can be read, and the keys of those that cannot."""
-    found: list[Unembedded] = []
-    damaged: list[MessageKey] = []
-    for key, count in attempts.items():
-        try:
-            messages = read_messages(connection, tenant, [key])
-        except StoreCorruptError as exc:
-            logger.warning("a message gets no vector: %s", exc.message)
-            damaged.append(key)
-            continue
-        found += [
-            Unembedded(key=key, name=message.name, content=message.content, attempts=count)
-            for message in messages.values()
-        ]
-    return tuple(found), damaged
+    messages, damaged = read_readable(connection, tenant, attempts)
+    for reason in damaged.values():
+        logger.warning("a message gets no vector: %s", reason)
+    found = (
+        Unembedded(key=key, name=message.name, content=message.content, attempts=attempts[key])
+        for key, message in messages.items()
+    )
+    return tuple(found), list(damaged)
 
 
 def _store(

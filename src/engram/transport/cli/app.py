@@ -17,6 +17,7 @@ from engram.transport.cli import (
     mcp,
     models,
     organizations,
+    reembed,
     search,
     serve,
     upkeep,
@@ -50,6 +51,7 @@ def build_app() -> typer.Typer:
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
     app.command("index", epilog=upkeep.INDEX_EXAMPLES)(upkeep.index)
     app.command("reindex", epilog=upkeep.REINDEX_EXAMPLES)(upkeep.reindex)
+    app.command("reembed", epilog=reembed.EXAMPLES)(reembed.reembed)
     app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
     app.command("limits", epilog=facts.LIMITS_EXAMPLES)(facts.limits)
     app.command("version", epilog=facts.VERSION_EXAMPLES)(facts.version)

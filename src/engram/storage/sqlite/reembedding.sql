@@ -1,0 +1,72 @@
+-- find_unmoved --
+-- Returns key and characters of the next messages after a key that have no vector of an embedder.
+SELECT key, characters FROM message
+WHERE organization_id = :organization_id AND key > :after
+    AND key NOT IN (SELECT value FROM json_each(:without))
+    AND NOT EXISTS
+        (SELECT 1 FROM vector
+         WHERE vector.organization_id = :organization_id AND vector.key = message.key
+             AND vector.embedder = :embedder)
+ORDER BY key
+LIMIT :limit;
+
+-- last_unmoved --
+-- Returns the key of the last message that has no vector of an embedder.
+SELECT key FROM message
+WHERE organization_id = :organization_id
+    AND NOT EXISTS
+        (SELECT 1 FROM vector
+         WHERE vector.organization_id = :organization_id AND vector.key = message.key
+             AND vector.embedder = :embedder)
+ORDER BY key DESC
+LIMIT 1;
+
+-- any_before --
+-- Returns a number below one of those from `first` to `last`, another one each time.
+SELECT :first - 1 + abs(random() % (:last - :first + 1));
+
+-- lacking --
+-- Returns those of a JSON list of keys whose messages exist without a vector of an embedder.
+SELECT key FROM message
+WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys))
+    AND NOT EXISTS
+        (SELECT 1 FROM vector
+         WHERE vector.organization_id = :organization_id AND vector.key = message.key
+             AND vector.embedder = :embedder);
+
+-- measure_unmoved --
+-- Returns how many messages there are, how many have no vector of an embedder, and about how many
+-- passages those have.
+SELECT count(*), count(unmoved),
+    coalesce(sum(max(1, (unmoved + :passage_characters - 1) / :passage_characters)), 0)
+FROM
+    (SELECT
+        CASE WHEN NOT EXISTS
+            (SELECT 1 FROM vector
+             WHERE vector.organization_id = :organization_id AND vector.key = message.key
+                 AND vector.embedder = :embedder)
+            THEN characters END AS unmoved
+     FROM message
+     WHERE organization_id = :organization_id);
+
+-- change_role --
+UPDATE embedder SET role = :role
+WHERE organization_id = :organization_id AND number = :number;
+
+-- keep_instants --
+-- Gives the instant vectors of a JSON list of messages to the present instant embedder.
+UPDATE instant_vector SET embedder =
+    (SELECT number FROM embedder WHERE organization_id = :organization_id AND role = 'instant')
+WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
+
+-- end_waiting --
+-- Removes all waiting messages but those of a JSON list.
+DELETE FROM unembedded
+WHERE organization_id = :organization_id
+    AND key NOT IN (SELECT value FROM json_each(:keys));
+
+-- begin_waiting --
+-- Adds the messages of a JSON list that do not wait yet.
+INSERT INTO unembedded (organization_id, key)
+SELECT :organization_id, value FROM json_each(:keys)
+WHERE value NOT IN (SELECT key FROM unembedded WHERE organization_id = :organization_id);
