@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 import tempfile
 import time
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 
 from bench.figures import Figure
 from bench.texts import sized
+from bench.wire import connected, prepare_post
 from engram.clock import RandomIds, SystemClock
 from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
@@ -56,7 +56,7 @@ def over_http(server: Server, *, calls: int) -> float:
     assert port is not None
 
     async def run() -> float:
-        requests = [_request(path, token, calls) for path in map(_path, conversations)]
+        requests = [_requests(path, token, calls) for path in map(_path, conversations)]
         started = time.perf_counter()
         await asyncio.gather(*(_send(port, prepared) for prepared in requests))
         return time.perf_counter() - started
@@ -90,30 +90,20 @@ def _path(conversation: str) -> str:
     return f"/api/v1/conversations/{conversation}/messages"
 
 
-def _request(path: str, token: str, calls: int) -> list[bytes]:
+def _requests(path: str, token: str, calls: int) -> list[bytes]:
     texts = sized(calls * MESSAGES_PER_CALL, characters=MESSAGE_CHARACTERS)
     requests = list[bytes]()
     for _ in range(calls):
         messages = [{"role": "user", "content": next(texts)} for _ in range(MESSAGES_PER_CALL)]
-        body = json.dumps({"messages": messages}).encode()
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        requests.append(head.encode() + body)
+        requests.append(prepare_post(path, {"messages": messages}, token=token))
     return requests
 
 
 async def _send(port: int, requests: list[bytes]) -> None:
-    """Send prepared requests one after the other; a client of its own would cost more than the server."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for request in requests:
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        assert head.split(b" ", 2)[1].startswith(b"20"), head
-        length = head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]
-        await reader.readexactly(int(length))
-    writer.close()
+    """Send requests one after the other."""
+    async with connected(port) as wire:
+        for request in requests:
+            await wire.send(request)
 
 
 async def _store_requests(organization: OrganizationStore, calls: int) -> list[AppendRequest]:

@@ -50,16 +50,16 @@ class Figure:
         )
 
 
-def allowed(name: str, value: float, *, unit: str, at_most: float | None) -> Figure:
-    """Return a figure that is compared with a fixed limit; only reported without one."""
+def allowed(name: str, value: float, *, unit: str, at_most: float, is_bound: bool = True) -> Figure:
+    """Return a figure beside a fixed limit, which may be that of another size."""
     return Figure(
         name=name,
         value=value,
         unit=unit,
-        floor=value if at_most is None else at_most,
-        floor_name="no limit at this size" if at_most is None else "allowed",
+        floor=at_most,
+        floor_name="allowed" if is_bound else "allowed at full size",
         direction="at most",
-        bound=None if at_most is None else 1.0,
+        bound=1.0 if is_bound else None,
     )
 
 

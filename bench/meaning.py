@@ -18,10 +18,10 @@ from bench.figures import RESULTS, Figure, allowed
 from bench.filling import fill_messages, new_organization
 from bench.indexing import INDEXING_LIMIT_S, bare_model
 from bench.opening import Parts, open_parts
-from bench.planting import BATCH, plant_vectors
+from bench.planting import BATCH, plant_store
 from bench.search import ask_fts5, found_keys, queries
 from bench.timing import Spent, Stopwatch, median_cpu, percentile, timed
-from engram.embedding.choice import LocalModel, NoEmbedder
+from engram.embedding.choice import LocalModel
 from engram.embedding.registry import ARCTIC
 from engram.limits import LEG_CANDIDATES
 from engram.model.access import Principal
@@ -133,16 +133,20 @@ async def _filled(size: int) -> AsyncGenerator[tuple[Parts, Principal, Path]]:
     """Yield a store whose messages all have deep vectors: those of the model only in a small one."""
     with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
         home = Path(directory)
-        chosen = LocalModel() if size == SMALL else NoEmbedder()
-        async with open_parts(Settings(home=home, embedder=chosen)) as parts:
-            principal = await new_organization(parts.service)
-            await fill_messages(parts.service, principal, messages=size)
-            await parts.indexer.drain(principal.organization_id, limit_s=INDEXING_LIMIT_S)
-        path = home / "orgs" / f"{principal.organization_id}.db"
-        if size != SMALL:
-            plant_vectors(path)
+        if size == SMALL:
+            principal = await _embed_store(home, messages=size)
+        else:
+            principal = (await plant_store(home, messages=size)).principal
         async with open_parts(Settings(home=home, embedder=LocalModel())) as parts:
-            yield parts, principal, path
+            yield parts, principal, home / "orgs" / f"{principal.organization_id}.db"
+
+
+async def _embed_store(home: Path, *, messages: int) -> Principal:
+    async with open_parts(Settings(home=home, embedder=LocalModel())) as parts:
+        principal = await new_organization(parts.service)
+        await fill_messages(parts.service, principal, messages=messages)
+        await parts.indexer.drain(principal.organization_id, limit_s=INDEXING_LIMIT_S)
+    return principal
 
 
 async def _search(parts: Parts, principal: Principal, query: str) -> SearchAnswer:

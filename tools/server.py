@@ -35,40 +35,59 @@ class Server:
 
     def post(self, path: str, body: dict[str, Any], *, token: str) -> dict[str, Any]:
         """Return the answer to one JSON request."""
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)  # noqa: S310 our own loopback URL
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 as above
-            return json.load(answer)
+        return self._ask(path, json.dumps(body).encode(), token=token)
+
+    def get(self, path: str, *, token: str) -> dict[str, Any]:
+        """Return what is at a path."""
+        return self._ask(path, None, token=token)
 
     def create_organization(self, name: str) -> str:
         """Return the API key of a new organisation."""
         made = self.post("/admin/organizations", {"name": name}, token=self.admin_token)
         return made["api_key"]
 
+    def wait_until_indexed(self, *, token: str, timeout_s: float) -> None:
+        """Return when every message of an organisation has its deep vectors."""
+        deadline = time.monotonic() + timeout_s
+        while self.get("/api/v1/status", token=token)["pending"]:
+            if time.monotonic() > deadline:
+                sys.exit(f"The messages were not indexed:\n{self.log.read_text(errors='replace')}")
+            time.sleep(POLL_S)
+
+    def _ask(self, path: str, body: bytes | None, *, token: str) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310 our own loopback URL
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 as above
+            return json.load(answer)
+
 
 @contextmanager
 def running_server(**settings: str) -> Generator[Server]:
-    """Yield a server with an empty store; `settings` are ENGRAM_ variables without the prefix."""
+    """Yield a server; `settings` are ENGRAM_ variables without the prefix.
+
+    Its store is empty unless they name the directory of another.
+    """
     with tempfile.TemporaryDirectory(prefix="engram-") as directory:
-        home, port, token = Path(directory), _free_port(), secrets.token_urlsafe(24)
+        port, token = _free_port(), secrets.token_urlsafe(24)
         own = {
-            "HOME": str(home / "store"),
+            "HOME": str(Path(directory) / "store"),
             "PORT": str(port),
             "ADMIN_TOKEN": token,
             "RATE_LIMIT": "0",
+            **settings,
         }
-        log = home / "log"
+        log = Path(directory) / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "engram", "serve"],
-                env=_environment(own | settings),
+                env=_environment(own),
                 stdout=output,
                 stderr=output,
             )
         server = Server(
             url=f"http://127.0.0.1:{port}",
             admin_token=token,
-            home=home / "store",
+            home=Path(own["HOME"]),
             log=log,
             pid=process.pid,
         )
