@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Engram:
-    """The command line on one store."""
+    """The command line on one store, without an embedder unless a command is given one."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -79,7 +79,7 @@ class Engram:
         return Outcome(process.returncode, stdout.decode(), stderr.decode())
 
     def _environment(self, variables: dict[str, str]) -> dict[str, str]:
-        own = {"ENGRAM_HOME": str(self.home)}
+        own = {"ENGRAM_HOME": str(self.home), "ENGRAM_EMBEDDER": "none"}
         return own | {f"ENGRAM_{name.upper()}": value for name, value in variables.items()}
 
 

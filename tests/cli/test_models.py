@@ -17,7 +17,7 @@ def empty(tmp_path: Path) -> str:
 
 
 def test_list_shows_every_model_and_which_are_needed(engram: Engram, empty: str) -> None:
-    models = engram("models", "list", "--json", model_dir=empty).json["models"]
+    models = engram("models", "list", "--json", model_dir=empty, embedder="local").json["models"]
 
     assert [model["name"] for model in models] == [model.name for model in MODELS]
     assert [model["name"] for model in models if model["needed"]] == [ARCTIC.name, POTION.name]
@@ -26,14 +26,14 @@ def test_list_shows_every_model_and_which_are_needed(engram: Engram, empty: str)
 
 
 def test_models_that_make_has_provisioned_are_whole(engram: Engram) -> None:
-    files = engram("models", "verify", "--json").json["files"]
+    files = engram("models", "verify", "--json", embedder="local").json["files"]
 
     assert len(files) == 4
     assert {file["state"] for file in files} == {"whole"}
 
 
 def test_pulling_what_is_here_changes_nothing(engram: Engram) -> None:
-    pulled = engram("models", "pull", "--json").json["models"]
+    pulled = engram("models", "pull", "--json", embedder="local").json["models"]
 
     assert [(model["name"], model["source"]) for model in pulled] == [
         (ARCTIC.name, None),
@@ -42,7 +42,7 @@ def test_pulling_what_is_here_changes_nothing(engram: Engram) -> None:
 
 
 def test_verify_fails_where_a_file_is_missing(engram: Engram, empty: str) -> None:
-    outcome = engram("models", "verify", model_dir=empty)
+    outcome = engram("models", "verify", model_dir=empty, embedder="local")
 
     assert outcome.status == 1
     assert outcome.stdout.count("missing") == 4

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.commands import Engram, inherited_environment
 
 
-def imported_by(engram: Engram, *arguments: str) -> set[str]:
+def imported_by(engram: Engram, *arguments: str, embedder: str = "none") -> set[str]:
     """Return the top-level modules that a command has imported when it ends."""
     script = (
         "import sys\n"
@@ -24,7 +24,11 @@ def imported_by(engram: Engram, *arguments: str) -> set[str]:
     )
     ended = subprocess.run(
         [sys.executable, "-c", script, *arguments],
-        env={**inherited_environment(), "ENGRAM_HOME": str(engram.home)},
+        env={
+            **inherited_environment(),
+            "ENGRAM_HOME": str(engram.home),
+            "ENGRAM_EMBEDDER": embedder,
+        },
         capture_output=True,
         text=True,
         timeout=60,
@@ -43,7 +47,6 @@ MODELS_ONLY = {"numpy", "onnxruntime", "tokenizers", "filelock"}
         ("--help",),
         ("search", "--help"),
         ("eval", "--help"),
-        ("search", "x"),
         ("conversations", "list", "--json"),
         ("conversations", "append", "x"),
         ("status",),
@@ -56,6 +59,19 @@ def test_commands_on_the_store_do_not_import_the_server(
     engram: Engram, arguments: tuple[str, ...]
 ) -> None:
     assert not (SERVER_ONLY | MODELS_ONLY) & imported_by(engram, *arguments)
+
+
+def test_a_search_without_an_embedder_imports_no_library_of_models(engram: Engram) -> None:
+    imported = imported_by(engram, "search", "x")
+
+    assert (SERVER_ONLY | MODELS_ONLY) & imported == {"numpy"}
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("conversations", "append", "x")])
+def test_storing_does_not_load_the_deep_model(engram: Engram, arguments: tuple[str, ...]) -> None:
+    imported = imported_by(engram, *arguments, embedder="local")
+
+    assert not (SERVER_ONLY | {"onnxruntime", "filelock"}) & imported
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("search", "x", "--json"), ("search", "x")])

@@ -14,11 +14,8 @@ Definitions = Mapping[str, Schema]
 
 _NULL: Schema = {"type": "null"}
 
-_UNSAID = ("title", "pattern", "uniqueItems")
+_UNSAID = ("title", "pattern", "uniqueItems", "maxLength")
 """What costs more to read than a refusal, which names the field and says what is wrong with it."""
-
-_NOISE = frozenset({"title", "pattern"})
-"""What repeats a name, and what few clients can read; the error of a refused text says more."""
 
 _SILENT: tuple[tuple[str, object], ...] = (
     ("default", None),
