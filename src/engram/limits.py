@@ -206,8 +206,8 @@ INDEX_DRAIN_S = 1.0
 PASSAGE_TOKENS_MAX = 480
 """Below the window of common models, which also holds a prefix and special tokens."""
 
-ROW_LENGTHS_KEPT = 1_000_000
-"""Lengths of texts remembered for each word index of an open organisation, about 16 MB."""
+ROW_FACTS_KEPT = 1_000_000
+"""Messages and windows of an open organisation whose lengths are remembered, about 16 MB each."""
 
 REEMBED_REFUSALS_MAX = 1_000
 """Messages that an embedder may give no vector before re-embedding stops: it is not the messages."""

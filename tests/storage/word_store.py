@@ -19,9 +19,9 @@ from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.sqlite.candidates import allowed_keys
 from engram.storage.sqlite.keys import message_key, window_key
+from engram.storage.sqlite.known_rows import KnownRows
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.word_filters import conditions_of
-from engram.storage.sqlite.word_lengths import WordLengths
 from engram.storage.sqlite.word_search import Asking, WordMatches, search_words
 from engram.storage.sqlite.words import index_messages, index_windows
 from engram.text import bm25
@@ -59,7 +59,7 @@ class WordStore:
     connection: sqlite3.Connection
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     windows: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
-    lengths: WordLengths = field(default_factory=WordLengths)
+    known: KnownRows = field(default_factory=KnownRows)
 
     def add(self, messages: Sequence[MessageDraft], **fields: Any) -> int:
         self.connection.execute("BEGIN")
@@ -85,9 +85,10 @@ class WordStore:
     ) -> WordMatches:
         conditions = conditions_of(self.connection, filters, organization_id=ORGANIZATION)
         asked = Asking(
+            organization_id=ORGANIZATION,
             conditions=conditions,
             allowed=allowed_keys(self.connection, conditions),
-            lengths=self.lengths,
+            known=self.known,
             limit=limit,
             also=np.empty(0, dtype=np.int64),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from engram.errors import (
@@ -55,12 +56,18 @@ class EmbedderIdentity:
 
     def as_text(self) -> str:
         """Return the form kept beside vectors: equal for equal identities, in every process."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return _identity_text(self)
 
     @classmethod
     def from_text(cls, text: str) -> EmbedderIdentity:
         """Return the identity that `as_text` wrote."""
         return cls(**json.loads(text))
+
+
+@lru_cache(maxsize=16)
+def _identity_text(identity: EmbedderIdentity) -> str:
+    """Return an identity as JSON; every search asks for that of its embedders."""
+    return json.dumps(asdict(identity), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,10 @@ def find_candidates(
     allowed = allowed_keys(connection, conditions)
     near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in legs)])
     asked = Asking(
+        organization_id=tenant.number,
         conditions=conditions,
         allowed=allowed,
-        lengths=tenant.word_lengths,
+        known=tenant.known_rows,
         limit=limit,
         also=near,
     )

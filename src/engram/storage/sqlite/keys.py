@@ -55,6 +55,13 @@ def word_row(key: int) -> int:
     return row << BLOCK_BITS | key & BLOCK_MASK
 
 
+def word_rows(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the row ids in a word index of the messages or windows with those keys."""
+    conversations = keys >> SEQUENCE_BITS
+    blocks = (keys & _SEQUENCE_MASK) >> BLOCK_BITS
+    return (blocks << _CONVERSATION_BITS | conversations) << BLOCK_BITS | keys & BLOCK_MASK
+
+
 def keys_of_word_rows(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the keys of the messages or windows in those rows of a word index."""
     conversations = rows >> BLOCK_BITS & _CONVERSATION_MASK

@@ -11,8 +11,8 @@ from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.ids import OrganizationId
 from engram.storage.content import ContentCodec
 from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.known_rows import KnownRows
 from engram.storage.sqlite.tails import TailCache
-from engram.storage.sqlite.word_lengths import WordLengths
 from engram.vectors.budgeted import BudgetedMatrices
 
 
@@ -28,7 +28,7 @@ class Tenant:
     matrices: BudgetedMatrices
     codec: ContentCodec = field(default_factory=ContentCodec)
     tails: TailCache = field(default_factory=TailCache)
-    word_lengths: WordLengths = field(default_factory=WordLengths)
+    known_rows: KnownRows = field(default_factory=KnownRows)
 
     def now(self) -> int:
         """Return the present moment in microseconds."""

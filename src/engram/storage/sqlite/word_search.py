@@ -11,25 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.storage.sqlite.keys import SEQUENCE_BITS, conversation_of, position_of, window_key
-from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.word_filters import Conditions, Table
+from engram.storage.sqlite.keys import SEQUENCE_BITS
+from engram.storage.sqlite.known_rows import KnownRows
+from engram.storage.sqlite.word_filters import Conditions
 from engram.storage.sqlite.word_leg import WordLeg
-from engram.storage.sqlite.word_lengths import WordLengths
-from engram.storage.sqlite.word_scan import Shares, WordScan, places_among
-from engram.text.windows import window_numbers_holding
+from engram.storage.sqlite.word_scan import (
+    Shares,
+    WordScan,
+    distinct,
+    places_among,
+    windows_holding,
+)
 from engram.vectors.snapshot import Allowed, KeyRanges
-
-_SQL = load_queries("words.sql")
 
 _SCANNED_MAX = 1_000_000
 """Where so many pairs of a row and a word are possible, rows are first chosen by FTS5's own ranking."""
 
 _CHOSEN_PER_CANDIDATE = 3
 """How many rows are chosen for each that is wanted: the two rankings differ in common words only."""
-
-_PAST_ENDS = 16
-"""Messages of windows read beyond those wanted: a few lie past the end of their conversation."""
 
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
@@ -41,10 +40,11 @@ Values = NDArray[np.float64]
 class Asking:
     """What a word search has to respect."""
 
+    organization_id: int
     conditions: Conditions
     allowed: Allowed | None
     """The keys that meet the conditions, in ascending order; None is all of them."""
-    lengths: WordLengths
+    known: KnownRows
     limit: int
     """How many messages each leg proposes."""
     also: Keys
@@ -73,10 +73,9 @@ def search_words(
     does not exist or meet the conditions.
     """
     repeats = Counter(terms)
-    scans = WordScan(connection, "message_words"), WordScan(connection, "window_words")
-    most = len(repeats) * sum(scan.rows for scan in scans)
-    if most <= _SCANNED_MAX:
-        return _Scanning(connection, repeats, asked).matches(*scans)
+    scan = WordScan(connection)
+    if scan.texts * len(repeats) <= _SCANNED_MAX:
+        return _Scanning(connection, repeats, asked).matches(scan)
     return _Choosing(connection, repeats, asked).matches()
 
 
@@ -104,57 +103,54 @@ class _WordSearch:
         self._repeats = repeats
         self._asked = asked
 
-    def _matches(self, messages: Shares, in_windows: Shares, order: Keys) -> WordMatches:
-        """Return the best messages of both legs, and those that were asked about.
-
-        `order` are the keys of windows' messages, best first; some lie past a conversation's end.
-        """
-        best = np.concatenate((messages.best_first()[: self._asked.limit], self._asked.also))
-        tried = self._asked.limit + _PAST_ENDS
+    def _matches(self, messages: Shares, windows: Shares) -> WordMatches:
+        """Return the best messages of both legs, and those that were asked about."""
+        limit = self._asked.limit
+        best = np.concatenate((messages.best_first()[:limit], self._asked.also))
+        ranked, tried = windows.best_first(), limit
         while True:
-            rows = self._rows(np.concatenate((best, order[:tried])))
-            around = order[:tried][_are_among(order[:tried], rows.keys)]
-            if len(around) >= self._asked.limit or tried >= len(order):
+            around = self._allowed(_messages_of(ranked[:tried]))
+            rows = self._rows(np.concatenate((best, around)))
+            around = around[_are_among(around, rows.keys)]
+            if len(around) >= limit or tried >= len(ranked):
                 break
             tried *= 2
-        found = rows.only(np.concatenate((best, around[: self._asked.limit])))
+        found = rows.only(np.concatenate((best, around[:limit])))
         return WordMatches(
             keys=found.keys,
             characters=found.characters,
             said_at=found.said_at,
             messages=messages.among(found.keys),
-            windows=in_windows.among(found.keys),
+            windows=np.maximum(*(windows.among(keys) for keys in windows_holding(found.keys))),
         )
 
     def _rows(self, keys: Keys) -> _Rows:
-        """Return those of the messages that exist and meet the conditions."""
-        statement = _SQL["found_rows"].replace("/*conditions*/", self._asked.conditions.message)
-        values = {"keys": str(list(set(keys.tolist()))), **self._asked.conditions.values}
-        rows = self._connection.execute(statement, values).fetchall()
-        return _Rows(*np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T)
+        """Return those of the messages that exist."""
+        asked = distinct(keys)
+        facts = self._asked.known.messages(
+            self._connection, asked, organization_id=self._asked.organization_id
+        )
+        there = facts[:, 0] >= 0
+        return _Rows(asked[there], facts[there, 0], facts[there, 1])
+
+    def _allowed(self, keys: Keys) -> Keys:
+        """Return those of the keys that may be found."""
+        if self._asked.allowed is None:
+            return keys
+        return keys[are_allowed(keys, self._asked.allowed)]
 
 
 class _Scanning(_WordSearch):
     """Scores every row that holds a word of the query."""
 
-    def matches(self, messages: WordScan, windows: WordScan) -> WordMatches:
+    def matches(self, scan: WordScan) -> WordMatches:
         """Return the best of all messages."""
-        own = self._allowed(self._shares(messages, "message_words"))
-        around, order = _spread(self._shares(windows, "window_words"))
-        if self._asked.allowed is not None:
-            order = order[are_allowed(order, self._asked.allowed)]
-        return self._matches(own, around, order)
-
-    def _shares(self, scan: WordScan, table: Table) -> Shares:
-        lengths = self._asked.lengths.of_table(table)
-        return scan.shares(
-            self._repeats, lengths, organization_id=self._asked.conditions.values["organization_id"]
+        own, windows = scan.shares(
+            self._repeats, self._asked.known, organization_id=self._asked.organization_id
         )
-
-    def _allowed(self, shares: Shares) -> Shares:
-        if self._asked.allowed is None:
-            return shares
-        return shares.only(are_allowed(shares.keys, self._asked.allowed))
+        if self._asked.allowed is not None:
+            own = own.only(are_allowed(own.keys, self._asked.allowed))
+        return self._matches(own, windows)
 
 
 class _Choosing(_WordSearch):
@@ -167,11 +163,12 @@ class _Choosing(_WordSearch):
         windows = WordLeg(self._connection, "window_words", self._repeats, asked.conditions)
         count, also = asked.limit * _CHOSEN_PER_CANDIDATE, asked.also.tolist()
         chosen = own.best(count, wanted=asked.limit)
-        around = windows.best(count, wanted=asked.limit)
-        around += [window for key in (*chosen, *also) for window in _windows_holding(key)]
-        in_windows, order = _spread(Shares.of(windows.shares_among(set(around))))
-        candidates = {*chosen, *order[:count].tolist(), *also}
-        return self._matches(Shares.of(own.shares_among(candidates)), in_windows, order)
+        around = np.array(windows.best(count, wanted=asked.limit), dtype=np.int64)
+        holding = windows_holding(np.array([*chosen, *also], dtype=np.int64))
+        in_windows = Shares.of(windows.shares_among({*np.concatenate((around, *holding)).tolist()}))
+        nearby = self._allowed(_messages_of(in_windows.best_first()))[:count]
+        own_shares = Shares.of(own.shares_among({*chosen, *nearby.tolist(), *also}))
+        return self._matches(own_shares, in_windows)
 
 
 def are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:
@@ -188,22 +185,12 @@ def _are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
     return places_among(keys, ascending) >= 0
 
 
-def _spread(windows: Shares) -> tuple[Shares, Keys]:
-    """Return for each message the share of its best window, and the messages best first.
+def _messages_of(windows: Keys) -> Keys:
+    """Return the messages of windows, each once, in the order of their first window.
 
-    Some keys lie past the end of a conversation: its last window may be short.
+    Some lie past the end of a conversation: its last window may be short.
     """
-    order = np.lexsort((windows.keys, -windows.shares))
-    ordered = windows.keys[order]
-    firsts = (ordered & ~_SEQUENCE_MASK) + (ordered & _SEQUENCE_MASK) * WINDOW_STRIDE + 1
-    spread = (firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)).reshape(-1)
-    keys, places = np.unique(spread, return_index=True)
-    shares = windows.shares[order][places // WINDOW_MESSAGES]
-    return Shares(keys, shares), spread[np.sort(places)]
-
-
-def _windows_holding(message: int) -> list[int]:
-    """Return the keys of a message's windows, the last possibly past the conversation's end."""
-    sequence = position_of(message)
-    numbers = window_numbers_holding(sequence, last_sequence=sequence + WINDOW_MESSAGES)
-    return [window_key(conversation_of(message), number) for number in numbers]
+    firsts = (windows & ~_SEQUENCE_MASK) + (windows & _SEQUENCE_MASK) * WINDOW_STRIDE + 1
+    messages = (firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)).reshape(-1)
+    _, places = np.unique(messages, return_index=True)
+    return messages[np.sort(places)]

@@ -22,6 +22,13 @@ VALUES ('delete', ((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2
 -- Returns FTS5's record of its rows and words: varints, the number of rows first.
 SELECT block FROM message_words_data WHERE id = 1;
 
+-- message_statistics --
+-- Returns FTS5's record of its rows and words: varints, the number of rows first, then of words.
+SELECT block FROM message_words_data WHERE id = 1;
+
+-- window_statistics --
+SELECT block FROM window_words_data WHERE id = 1;
+
 -- places_of_word --
 -- Returns the row of every place of a word.
 SELECT doc FROM message_word_places WHERE term = :term;
@@ -71,12 +78,10 @@ WHERE message_words MATCH :match AND +rowid IN
      FROM json_each(:keys))
     /*conditions*/;
 
--- found_rows --
--- Returns key, characters and moment of the messages of a JSON list that exist and meet the
--- conditions.
+-- message_facts --
+-- Returns key, characters and moment of the messages of a JSON list that exist.
 SELECT key, characters, coalesce(occurred_at, created_at) FROM message
-WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys))
-    /*conditions*/;
+WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
 
 -- find_conversation --
 -- Returns number and message_count.
