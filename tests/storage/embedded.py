@@ -125,3 +125,26 @@ async def nearest(
     if np.isnan(found.cosine).all():
         return None
     return MessageKey(int(found.keys[int(np.nanargmax(found.cosine))]))
+
+
+async def reembed_some(
+    organization: OrganizationStore, identity: str, *, limit: int = 100
+) -> list[MessageKey]:
+    """Give some messages vectors of the next embedder; return which."""
+    batch = await organization.read_unmoved(
+        identity, after=MessageKey(0), limit=limit, characters_max=1_000_000
+    )
+    embedded = [
+        Embedded(key=message.key, passages=passages_of(message.content, identity))
+        for message in batch.messages
+    ]
+    assert await organization.store_next_vectors(identity, embedded) == len(embedded)
+    return [message.key for message in batch.messages]
+
+
+async def reembed(organization: OrganizationStore, identity: str) -> None:
+    """Let the vectors of an embedder take over, without a break."""
+    assert not (await organization.begin_reembedding(identity)).is_current
+    while await reembed_some(organization, identity):
+        pass
+    assert await organization.finish_reembedding(identity)

@@ -98,11 +98,17 @@ def message_rows(
 def read_messages(
     connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[MessageKey]
 ) -> dict[MessageKey, Message]:
-    """Return the messages that exist among `keys`."""
+    """Return the messages that exist among `keys`.
+
+    Raises:
+        StoreCorruptError: one of them cannot be read.
+    """
     cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
     rows = [MessageRow._make(row) for row in cursor]
     numbers = {conversation_of(row.key) for row in rows}
     ids = read_conversation_ids(connection, tenant, sorted(numbers))
+    if len(ids) < len(numbers):
+        raise StoreCorruptError("messages belong to a conversation that is missing")
     return {
         MessageKey(row.key): read_message(
             connection, tenant, row, conversation_id=ids[conversation_of(row.key)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engram.errors import NotFoundError
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import shared_options
 from engram.transport.cli.visible import counted, visible_line
@@ -33,7 +34,7 @@ names the same embedder, before or after.
 
 Model = Annotated[
     str | None,
-    typer.Option(metavar="EMBEDDER", help="What embeds, as in ENGRAM_EMBEDDER, its default."),
+    typer.Option(metavar="EMBEDDER", help="What embeds, written as ENGRAM_EMBEDDER; by default that."),
 ]
 OrganizationOption = Annotated[
     str | None,
@@ -50,7 +51,7 @@ def reembed(
     org: OrganizationOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Replace all vectors by those of another embedder, while serving."""
+    """Replace all vectors by those of another embedder."""
     from engram.model.ids import OrganizationId
 
     configured = invocation.settings()
@@ -75,11 +76,15 @@ async def _reembed_all(
 
     plans = await service.reembedding.plan(organization_id)
     total = sum(plan.work.unmoved for plan in plans)
+    done: list[Reembedded] = []
     with progress("Making vectors", total=total) as advance:
-        return [
-            await service.reembedding.reembed(plan.organization.id, advance=advance)
-            for plan in plans
-        ]
+        for plan in plans:
+            try:
+                one = await service.reembedding.reembed(plan.organization.id, advance=advance)
+            except NotFoundError:
+                continue  # deleted meanwhile
+            done.append(one)
+    return done
 
 
 def _plans_view(plans: Sequence[ReembeddingPlan], chosen: Settings) -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""Append and re-embed in two child processes at once, of which one after the other is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engram.clock import RandomIds, SystemClock
+from engram.embedding.tiers import Tiers
+from engram.errors import ConflictError
+from engram.model.access import Quota
+from engram.model.conversation import AppendRequest, ConversationDraft
+from engram.model.ids import OrganizationId
+from engram.service.indexing import Indexer
+from engram.service.reembedding import Reembedding
+from engram.storage.ports import OrganizationStore
+from engram.storage.sqlite.store import SqliteStore
+from tests.meaning.hashing import QuickEmbedder
+from tests.meaning.programs.killed_indexing import Child, draft, tell
+from tests.service.embedders import NamedEmbedder
+
+if TYPE_CHECKING:
+    from engram.embedding.port import Vectors
+
+DIMENSIONS = {"red": 48, "green": 64, "blue": 80}
+MESSAGES = 24
+STEPS_MAX = 24
+
+
+class TellingEmbedder(NamedEmbedder):
+    """Says before each batch that it was reached."""
+
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
+        tell()
+        return await super().embed_passages(passages)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What one process does."""
+
+    store: SqliteStore
+    organization: OrganizationStore
+    generation: int
+
+    async def work_forever(self) -> None:
+        """Append as a server with the present embedder would, and re-embed; again and again."""
+        while True:
+            stored = await self.organization.identities()
+            deep = "red" if stored.deep is None else name_in(stored.deep)
+            await self.append(deep)
+            tell()
+            try:
+                await self.reembed(self.target(deep, stored.next))
+            except ConflictError:
+                continue  # The other process has begun with another embedder.
+
+    def target(self, deep: str, half_built: str | None) -> str:
+        """Return what to re-embed with: what is half built, if not sometimes something else."""
+        if half_built is not None and self.generation % 5:
+            return name_in(half_built)
+        others = [name for name in DIMENSIONS if name != deep]
+        return others[self.generation % 2]
+
+    async def append(self, deep: str) -> None:
+        """Append to a new conversation, and delete another one now and then."""
+        indexer = self.indexer(deep)
+        drafts = tuple(draft(self.generation, number) for number in range(MESSAGES))
+        made = [
+            await self.organization.create_conversation(ConversationDraft(), actor="local")
+            for _ in range(2)
+        ]
+        for conversation_id in made:
+            await self.organization.append_messages(
+                AppendRequest(messages=drafts, conversation_id=conversation_id),
+                actor="local",
+                quota=Quota(),
+                indexing=await indexer.index_new(drafts),
+            )
+        await indexer.work(self.organization.organization_id)
+        await self.organization.delete_conversation(made[0], actor="local")
+
+    async def reembed(self, name: str) -> None:
+        """Re-embed everything, as the command does."""
+        tiers = tiers_of(name)
+        work = Reembedding(self.store, tiers, indexer=self.indexer(name))
+        await work.reembed(self.organization.organization_id)
+
+    def indexer(self, name: str) -> Indexer:
+        return Indexer(self.store, tiers_of(name), owner=f"generation {self.generation}")
+
+
+def tiers_of(name: str) -> Tiers:
+    """Return the embedders of a process that is set to this one."""
+    embedder = TellingEmbedder(name, dimensions=DIMENSIONS[name])
+    return Tiers.of(deep=embedder, instant=QuickEmbedder())
+
+
+def name_in(identity: str) -> str:
+    return next(name for name in DIMENSIONS if f'"{name}"' in identity)
+
+
+async def be_killed(directory: Path, organization_id: OrganizationId, generation: int) -> None:
+    """Work until somebody ends it."""
+    store = SqliteStore(directory, clock=SystemClock(), ids=RandomIds())
+    await store.open()
+    organization = await store.organization(organization_id)
+    await Worker(store, organization, generation).work_forever()
+
+
+def start(directory: Path, organization_id: OrganizationId, generation: int) -> Child:
+    """Return a new process at work."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(write_end, sys.stdout.fileno())
+        asyncio.run(be_killed(directory, organization_id, generation))
+        os._exit(1)
+    os.close(write_end)
+    return Child(child, os.fdopen(read_end))
+
+
+def main(directory: str, organization_id: str, kills: str) -> None:
+    """Keep two processes at work, and kill the older one again and again."""
+    moments = random.Random(0)  # noqa: S311 - moments, not secrets
+    place = Path(directory), OrganizationId(organization_id)
+    older = start(*place, 0)
+    for generation in range(1, int(kills)):
+        newer = start(*place, generation)
+        older.kill_after(moments.randrange(1, STEPS_MAX))
+        older = newer
+    older.kill_after(moments.randrange(1, STEPS_MAX))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
