@@ -56,7 +56,6 @@ def table(rows: Iterable[Row]) -> Candidates:
         cosine=np.array([row.cosine for row in found], dtype=np.float64),
         cosine_around=np.array([row.around for row in found], dtype=np.float64),
         is_deep=np.array([row.is_deep for row in found], dtype=np.bool_),
-        total=len(found),
     )
 
 

@@ -16,10 +16,12 @@ from engram.model.search import PROFILES as PROFILE_NAMES
 from engram.model.search import ProfileName, ScoreBreakdown
 from engram.retrieval.fuse import Scored, Scoring, fuse, length_charge, score
 from engram.retrieval.legs import LEG_VALUE_MAX, LegName, Values
-from engram.retrieval.profiles import PROFILES
+from engram.retrieval.profiles import PROFILES, usable_profile
 from tests.retrieval.candidates import CALIBRATIONS, HOUR, NOW, Row, rows, table
 
 profiles = st.sampled_from(PROFILE_NAMES)
+absolute = st.sampled_from([name for name in PROFILE_NAMES if name != "composite"])
+"""All but the one that measures words against the best found."""
 
 
 def scoring(found: Iterable[Row], profile: ProfileName = "default") -> Scoring:
@@ -27,8 +29,8 @@ def scoring(found: Iterable[Row], profile: ProfileName = "default") -> Scoring:
 
 
 def facts(item: Scored) -> tuple[float, ...]:
-    """Return all of an item but its place among the candidates."""
-    return item[1:]
+    """Return all of an item but its place among the candidates and in the order."""
+    return item[1:-1]
 
 
 def only(found: Row, profile: ProfileName = "default") -> ScoreBreakdown:
@@ -47,7 +49,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_input(
     assert scoring(found, profile).rank() == scoring(shuffled, profile).rank()
 
 
-@given(rows, rows, profiles)
+@given(rows, rows, absolute)
 def test_a_score_does_not_depend_on_what_else_was_found(
     found: list[Row], others: list[Row], profile: ProfileName
 ) -> None:
@@ -72,7 +74,10 @@ def test_scores_and_charges_are_within_their_bounds_and_add_up(
         assert all(0 <= value <= LEG_VALUE_MAX for value in breakdown.legs.values())
         assert breakdown.legs.keys() == breakdown.raw.keys() == breakdown.weights.keys()
         assert sum(breakdown.weights.values()) == pytest.approx(1)
-        assert breakdown.order == pytest.approx(breakdown.fused * breakdown.length_charge)
+        weight = PROFILES[profile].conversation_weight
+        drawn = (breakdown.fused + weight * breakdown.conversation_best) / (1 + weight)
+        assert breakdown.conversation_best >= breakdown.fused
+        assert breakdown.order == pytest.approx(drawn * breakdown.length_charge)
         assert breakdown.fused == pytest.approx(
             sum(breakdown.weights[leg] * value for leg, value in breakdown.legs.items())
         )
@@ -95,7 +100,8 @@ def test_what_is_not_known_is_left_out_and_never_shown(
         assert all(map(math.isfinite, values))
         has_vector = not math.isnan(by_key[item.key].cosine)
         assert (breakdown.vector_tier is not None) == has_vector
-        assert has_vector or not {"message_vector", "neighbor_vectors"} & breakdown.legs.keys()
+        by_meaning = {"message_vector", "neighbor_vectors", "cosine"}
+        assert has_vector or not by_meaning & breakdown.legs.keys()
 
 
 @given(rows, profiles, st.floats(0, 1))
@@ -127,9 +133,9 @@ def test_fusing_is_a_mean_of_the_legs_there_are(data: st.DataObject) -> None:
 
     (fused,) = fuse(legs, weights).tolist()
 
-    known = {name: value for name, value in values.items() if not math.isnan(value)}
+    known: list[LegName] = [name for name in names if not math.isnan(values[name])]
     total = sum(weights[name] for name in known)
-    expected = sum(weights[name] * value for name, value in known.items()) / total if known else 0
+    expected = sum(weights[name] * values[name] for name in known) / total if known else 0
     assert fused == pytest.approx(expected)
 
 
@@ -137,11 +143,40 @@ def test_a_missing_leg_gives_its_weight_to_the_others() -> None:
     words = Row(1, 1, message=0.15, window=0.4)
     both = replace(words, cosine=0.585, around=0.75, is_deep=True)
 
-    assert only(words).weights == pytest.approx({"message_words": 0.5, "window_words": 0.5})
-    assert only(words).fused == pytest.approx(0.5 * 0.5 + 0.5 * 1.0)
-    assert only(both).fused == pytest.approx(
-        (0.7 * 0.5 + 0.3 * 1.0 + 0.3 * 0.5 + 0.3 * 1.0) / (0.7 + 0.3 + 0.3 + 0.3)
+    total = 0.35 + 0.2
+    assert only(words).weights == pytest.approx(
+        {"message_words": 0.35 / total, "window_words": 0.2 / total}
     )
+    assert only(words).fused == pytest.approx((0.35 * 0.5 + 0.2 * 1.0) / total)
+    assert only(both).fused == pytest.approx(
+        (0.7 * 0.5 + 0.2 * 1.0 + 0.35 * 0.5 + 0.2 * 1.0) / (0.7 + 0.2 + total)
+    )
+
+
+def test_the_default_profile_without_any_vector_is_that_of_words() -> None:
+    assert usable_profile("default", has_vectors=True) is PROFILES["default"]
+    assert usable_profile("default", has_vectors=False) is PROFILES["words"]
+    assert usable_profile("composite", has_vectors=False) is PROFILES["composite"]
+
+
+def test_a_good_answer_draws_the_messages_of_its_conversation_forward() -> None:
+    good = Row(1, 1, message=0.3, window=0.4)
+    beside = Row(1, 2, message=0.1)
+    elsewhere = Row(2, 1, message=0.11)
+
+    ranked = scoring([good, beside, elsewhere]).rank()
+
+    assert [item.key for item in ranked] == [1001, 1002, 2001]
+    assert ranked[1].score < ranked[2].score
+
+
+@given(rows)
+def test_the_best_of_a_conversation_is_that_of_its_own(found: list[Row]) -> None:
+    scored = scoring(found)
+
+    for conversation in {row.conversation for row in found}:
+        own = scored.candidates.conversations == conversation
+        assert set(scored.around[own]) == {scored.fused[own].max()}
 
 
 def test_a_vector_alone_is_enough_to_be_found() -> None:
@@ -149,7 +184,7 @@ def test_a_vector_alone_is_enough_to_be_found() -> None:
 
     (item,) = scoring([near]).rank()
 
-    assert item.score == pytest.approx((0.7 + 0.3) / 1.6 / 1.3)
+    assert item.score == pytest.approx((0.7 + 0.2) / (0.7 + 0.2 + 0.35 + 0.2) / 1.3)
 
 
 def test_cosines_count_on_the_scale_of_the_model_they_are_of() -> None:
@@ -176,7 +211,7 @@ def test_each_profile_asks_its_own_legs() -> None:
 
     assert legs == {
         "default": {"message_vector", "neighbor_vectors", "message_words", "window_words"},
-        "composite": {"message_vector", "message_words", "recency"},
+        "composite": {"cosine", "bm25_of_best", "recency"},
         "words": {"message_words", "window_words"},
         "vectors": {"message_vector", "neighbor_vectors"},
     }
@@ -206,10 +241,22 @@ def test_the_composite_profile_weighs_what_was_said_lately() -> None:
     assert only(old, "composite").raw["recency"] == pytest.approx(100)
     assert only(old, "composite").legs["recency"] == pytest.approx(math.exp(-1))
     assert only(old, "composite").fused == pytest.approx(
-        (0.35 * 0.5 + 0.15 * math.exp(-1)) / (0.35 + 0.15)
+        (0.35 * 1.0 + 0.15 * math.exp(-1)) / (0.35 + 0.15)
     )
     assert [item.sequence for item in scoring([old, new], "composite").rank()] == [2, 1]
     assert [item.sequence for item in scoring([old, new]).rank()] == [1, 2]
+
+
+def test_the_composite_profile_is_the_formula_it_is_named_for() -> None:
+    best = Row(1, 1, message=0.2, cosine=0.6, around=0.6, is_deep=True)
+    other = Row(2, 1, message=0.05, cosine=0.8, around=0.8, is_deep=True, characters=9_000)
+
+    scored = scoring([best, other], "composite")
+
+    assert scored.fused.tolist() == pytest.approx(
+        [0.5 * 0.6 + 0.35 * 1.0 + 0.15, 0.5 * 0.8 + 0.35 * 0.25 + 0.15]
+    )
+    assert scored.order.tolist() == scored.fused.tolist()
 
 
 def test_what_is_said_in_the_future_is_as_recent_as_can_be() -> None:
