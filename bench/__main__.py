@@ -48,7 +48,7 @@ def main() -> int:
     for name in arguments.names:
         measure = cast("Measure", importlib.import_module(f"bench.{name}").measure)
         figures = measure(quick=arguments.quick)
-        save(figures, name=name)
+        save(figures, name=name, quick=arguments.quick)
         for figure in figures:
             print(figure.line(), flush=True)
             missed += not figure.is_reached

@@ -63,8 +63,25 @@ def allowed(name: str, value: float, *, unit: str, at_most: float, is_bound: boo
     )
 
 
-def save(figures: Iterable[Figure], *, name: str) -> None:
+def results_directory(*, quick: bool) -> Path:
+    """Return where results are kept; rough ones lie apart, so that nobody takes them for others."""
+    directory = RESULTS / "quick" if quick else RESULTS
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def save(figures: Iterable[Figure], *, name: str, quick: bool) -> None:
     """Write figures where the next run and other tools can read them."""
-    RESULTS.mkdir(exist_ok=True)
     rows: Sequence[dict[str, object]] = [asdict(figure) for figure in figures]
-    (RESULTS / f"{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
+    path = results_directory(quick=quick) / f"{name}.json"
+    path.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def load(name: str) -> list[Figure]:
+    """Return the figures of the last full run of a benchmark.
+
+    Raises:
+        FileNotFoundError: there was none.
+    """
+    path = results_directory(quick=False) / f"{name}.json"
+    return [Figure(**row) for row in json.loads(path.read_bytes())]

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bench.bare import bare_model, bare_static_model
 from bench.figures import Figure
 from bench.filling import append_chat, drafts_of, in_batches, new_organization
-from bench.indexing import bare_model
 from bench.opening import Parts, open_parts
 from bench.texts import chat
 from bench.timing import Spent, Stopwatch, median_wall, timed
 from engram.embedding.choice import LocalModel, NoEmbedder
-from engram.embedding.files import ModelFiles
-from engram.embedding.registry import POTION
 from engram.embedding.static_model import StaticModel
 from engram.limits import MESSAGES_PER_CALL_MAX
 from engram.model.access import Principal, Quota
@@ -37,7 +35,7 @@ def measure(*, quick: bool) -> Sequence[Figure]:
     """Return the figures of an import."""
     messages, rounds, sample_s = (1_000, 1, 3.0) if quick else (20_000, 3, 60.0)
     texts = list(chat(messages))
-    static = StaticModel(ModelFiles(Settings(home=Path()).model_dir).require(POTION))
+    static = bare_static_model()
     static.embed(texts[:1])
     imports: list[_Import] = []
     for number in range(rounds):

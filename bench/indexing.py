@@ -8,17 +8,14 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
+from bench.bare import bare_model
 from bench.figures import Figure, allowed
 from bench.filling import append_chat, drafts_of, in_batches, new_organization
 from bench.opening import Parts, open_parts
 from bench.texts import chat, sized
 from bench.timing import Spent, Stopwatch, median_cpu, median_wall, timed
 from engram.embedding.choice import LocalModel, NoEmbedder
-from engram.embedding.files import ModelFiles
-from engram.embedding.onnx import find_known
 from engram.embedding.onnx_model import OnnxModel
-from engram.embedding.registry import ARCTIC
-from engram.embedding.tokens import load_tokenizer
 from engram.ingest.embed import EmbeddedText, deep_splitting
 from engram.model.access import Principal
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
@@ -40,17 +37,6 @@ def measure(*, quick: bool) -> Sequence[Figure]:
         home = Path(directory)
         deep = asyncio.run(_beside_model(home / "deep", texts=texts, rounds=rounds))
         return [*deep, *asyncio.run(_beside_words(home, messages=stored, rounds=rounds))]
-
-
-def bare_model() -> OnnxModel:
-    """Return the deep model without anything around it."""
-    source = find_known(ARCTIC, ModelFiles(Settings(home=Path()).model_dir))
-    return OnnxModel(
-        model=source.model,
-        tokenizer=load_tokenizer(source.tokenizer),
-        pooling=source.identity.pooling,
-        window=source.window,
-    )
 
 
 async def _beside_model(home: Path, *, texts: int, rounds: int) -> Sequence[Figure]:

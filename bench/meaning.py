@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.figures import RESULTS, Figure, allowed
+from bench.bare import bare_model
+from bench.figures import Figure, allowed, results_directory
 from bench.filling import fill_messages, new_organization
-from bench.indexing import INDEXING_LIMIT_S, bare_model
+from bench.indexing import INDEXING_LIMIT_S
 from bench.opening import Parts, open_parts
 from bench.planting import BATCH, plant_store
 from bench.search import ask_fts5, found_keys, queries
@@ -31,7 +32,7 @@ from engram.vectors.arrays import Floats
 from engram.vectors.matrix import VectorMatrix
 from engram.vectors.quantise import unpack_blobs
 
-LATENCIES = RESULTS / "latency.json"
+LATENCIES = "latency.json"
 
 SMALL = 600
 SMALL_MS_MAX = 3.0
@@ -83,10 +84,20 @@ def measure(*, quick: bool) -> Sequence[Figure]:
     """Return the figures of the search, and keep its latencies for the chart."""
     sizes = list(ROUNDS)[:2] if quick else list(ROUNDS)
     measured = [asyncio.run(_measure(size)) for size in sizes]
-    RESULTS.mkdir(exist_ok=True)
     rows = [asdict(each.latency()) for each in measured]
-    LATENCIES.write_text(json.dumps(rows, indent=2) + "\n")
+    path = results_directory(quick=quick) / LATENCIES
+    path.write_text(json.dumps(rows, indent=2) + "\n")
     return [*_figures(measured), asyncio.run(_embedding_figure())]
+
+
+def load_latencies() -> list[Latency]:
+    """Return the latencies of the last full run.
+
+    Raises:
+        FileNotFoundError: there was none.
+    """
+    path = results_directory(quick=False) / LATENCIES
+    return [Latency(**row) for row in json.loads(path.read_bytes())]
 
 
 def _figures(measured: Sequence[_Measured]) -> Iterator[Figure]:
