@@ -6,7 +6,6 @@ the products of the vectors with each other. These are products of bytes, exact 
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Protocol
 
 import numpy as np
@@ -34,20 +33,20 @@ class _Vectors(Protocol):
 
 def neighbourhood_cosines(vectors: _Vectors, query: QuantisedRows, keys: Keys) -> Cosines:
     """Return the cosine of a query with each key's neighbourhood, or NaN where it is empty."""
-    around = [_shifted(keys, offset) for offset in _OFFSETS]
-    messages, units = _message_vectors(vectors, _distinct(np.concatenate(around)))
-    places = [_places(messages, column) for column in around]
+    around = _shifted(keys, np.array(_OFFSETS)[:, np.newaxis])
+    messages, units = _message_vectors(vectors, _distinct(around.reshape(-1)))
+    places = _places(messages, around)
     products = vectors.kernels.products(query.codes[0], units.codes) * units.scales
-    summed = _sum(np.append(products * np.float64(query.scales[0]), 0), places)
+    summed = np.append(products * np.float64(query.scales[0]), 0)[places].sum(axis=0)
     lengths = np.sqrt(_squared_lengths(vectors.kernels, messages, units, places))
     out = np.full(len(keys), np.nan)
     np.divide(summed, lengths, out=out, where=lengths > 0)
     return np.clip(out, -1, 1)
 
 
-def _shifted(keys: Keys, offset: int) -> Keys:
+def _shifted(keys: Keys, offsets: Keys) -> Keys:
     """Return the keys some messages further on, or -1 past an end of the conversation."""
-    moved = keys + offset
+    moved = keys + offsets
     return np.where(moved >> _SEQUENCE_BITS == keys >> _SEQUENCE_BITS, moved, -1)
 
 
@@ -66,33 +65,32 @@ def _places(messages: Keys, keys: Keys) -> Rows:
     return places
 
 
-def _sum(values: Cosines, places: list[Rows]) -> Cosines:
-    return np.sum([values[column] for column in places], axis=0)
-
-
 def _squared_lengths(
-    kernels: Kernels, messages: Keys, units: QuantisedRows, places: list[Rows]
+    kernels: Kernels, messages: Keys, units: QuantisedRows, places: Rows
 ) -> Cosines:
-    """Return the squared length of the sum of the vectors at `places`."""
-    present = np.append(np.ones(len(messages)), 0)
-    out = _sum(present, places)
-    between = [_products_ahead(kernels, messages, units, step) for step in range(1, _REACH + 1)]
-    for first, second in combinations(range(len(_OFFSETS)), 2):
-        out += 2 * between[second - first - 1][places[first]]
+    """Return the squared length of the sum of the vectors at `places`, a row for each offset."""
+    out = np.count_nonzero(places < len(messages), axis=0).astype(np.float64)
+    ahead = _products_ahead(kernels, messages, units)
+    for step in range(1, _REACH + 1):
+        out += 2 * ahead[step][places[: len(_OFFSETS) - step]].sum(axis=0)
     # Vectors that cancel out leave what rounding left.
     return np.where(out > 1e-6, out, 0)
 
 
-def _products_ahead(kernels: Kernels, messages: Keys, units: QuantisedRows, step: int) -> Cosines:
-    """Return the product of each vector with that of the message `step` further on, or 0."""
-    out = np.zeros(len(messages) + 1)
-    ahead = _places(messages, _shifted(messages, step))
-    here = np.flatnonzero(ahead < len(messages))
-    there = ahead[here]
-    products = kernels.products_of_pairs(
-        units.codes.take(here, axis=0), units.codes.take(there, axis=0)
-    )
-    out[here] = products * units.scales[here].astype(np.float64) * units.scales[there]
+def _products_ahead(kernels: Kernels, messages: Keys, units: QuantisedRows) -> Cosines:
+    """Return the product of each vector with those of the messages next to it, or 0.
+
+    The row is the step from one message to the other. Messages ascend, so that those up to `_REACH`
+    further on are among as many that follow.
+    """
+    out = np.zeros((_REACH + 1, len(messages) + 1))
+    scales, conversations = units.scales.astype(np.float64), messages >> _SEQUENCE_BITS
+    for after in range(1, min(_REACH, len(messages) - 1) + 1):
+        steps = messages[after:] - messages[:-after]
+        is_near = (steps <= _REACH) & (conversations[after:] == conversations[:-after])
+        here = np.flatnonzero(is_near)
+        products = kernels.products_of_pairs(units.codes[:-after], units.codes[after:])
+        out[steps[here], here] = products[here] * scales[here] * scales[here + after]
     return out
 
 
