@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engram.errors import StoreCorruptError
 from engram.model.conversation import AppendRequest
 from engram.model.ids import ConversationId, MessageKey
 from engram.model.vectors import Indexing
@@ -215,3 +216,14 @@ async def test_a_message_that_came_without_deep_vectors_waits_though_others_had_
     assert await findings(organization) == []
     assert (await organization.counters()).pending == 2
     assert await embed_waiting(organization) == 2
+
+
+async def test_without_the_state_of_its_vectors_a_store_says_that_it_is_damaged(
+    meant: OrganizationStore, tmp_path: Path
+) -> None:
+    damage(tmp_path, meant, DAMAGE["no state"])
+
+    with pytest.raises(StoreCorruptError):
+        await nearest(meant, "apple")
+    with pytest.raises(StoreCorruptError):
+        await append_meant(meant, "plum")

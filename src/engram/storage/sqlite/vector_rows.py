@@ -5,11 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
+from engram.errors import StoreCorruptError
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
 from engram.storage.sqlite.embedders import StoredEmbedder, read_embedders, register
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.vector_source import STATE_MISSING
 
 _SQL = load_queries("vectors.sql")
 _UNEMBEDDED = load_queries("unembedded.sql")
@@ -141,4 +143,7 @@ def count_change(
 
 def _take_seqs(connection: sqlite3.Connection, tenant: Tenant, count: int) -> int:
     """Return the last of `count` new numbers of changes."""
-    return tenant.execute(connection, _SQL["take_seqs"], count=count).fetchone()[0]
+    row = tenant.execute(connection, _SQL["take_seqs"], count=count).fetchone()
+    if row is None:
+        raise StoreCorruptError(STATE_MISSING)
+    return row[0]

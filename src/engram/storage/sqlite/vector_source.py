@@ -6,6 +6,7 @@ import sqlite3
 from itertools import chain
 from typing import Any
 
+from engram.errors import StoreCorruptError
 from engram.model.vectors import Tier
 from engram.storage.sqlite.embedders import Embedders, StoredEmbedder
 from engram.storage.sqlite.queries import load_queries
@@ -14,6 +15,8 @@ from engram.vectors.source import VectorChanges
 
 _SQL = load_queries("vectors.sql")
 _SINCE: dict[Tier, str] = {"instant": "instant_vectors_since", "deep": "vectors_since"}
+
+STATE_MISSING = "the state of the vectors is missing: run `engram doctor --repair`"
 
 ROWS_AT_ONCE = 20_000
 """About 8 MB of vectors."""
@@ -45,7 +48,7 @@ class StoredVectors:
 
     def read_since(self, seq: int) -> VectorChanges:
         # Another thread may have read a later moment than this transaction sees.
-        newest, forgotten = self._ask("get_vector_state")[0]
+        newest, forgotten = self._state()
         newest = max(seq, newest)
         rows = self._ask(
             _SINCE[self._tier], seq=seq, embedder=self._embedder.number, limit=ROWS_AT_ONCE
@@ -59,6 +62,13 @@ class StoredVectors:
             newest=newest,
             forgotten=forgotten,
         )
+
+    def _state(self) -> tuple[int, int]:
+        """Return the last change, and up to where removals are no longer told."""
+        rows = self._ask("get_vector_state")
+        if not rows:
+            raise StoreCorruptError(STATE_MISSING)
+        return rows[0]
 
     def _removed(self, seq: int, upto: int) -> list[int]:
         """Return the keys whose vectors went away after `seq`, up to `upto`."""
