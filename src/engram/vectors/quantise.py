@@ -73,7 +73,7 @@ def unpack_blobs(blobs: Sequence[bytes], *, dimensions: int) -> QuantisedRows:
     Raises:
         StoreCorruptError: a blob has another size or version, or no scale.
     """
-    size = _SCALE_END + dimensions
+    size = blob_bytes(dimensions)
     if any(len(blob) != size for blob in blobs):
         raise StoreCorruptError(f"a stored vector is not of {dimensions} dimensions")
     content = np.frombuffer(b"".join(blobs), dtype=np.uint8).reshape(-1, size)
@@ -81,6 +81,11 @@ def unpack_blobs(blobs: Sequence[bytes], *, dimensions: int) -> QuantisedRows:
     if (content[:, 0] != BLOB_VERSION).any() or not (np.isfinite(scales) & (scales > 0)).all():
         raise StoreCorruptError("a stored vector cannot be read")
     return QuantisedRows(codes=content[:, _SCALE_END:].view(np.int8), scales=scales)
+
+
+def blob_bytes(dimensions: int) -> int:
+    """Return how many bytes a stored row takes."""
+    return _SCALE_END + dimensions
 
 
 def sign_bits(codes: Codes) -> Bits:

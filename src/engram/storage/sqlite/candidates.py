@@ -56,6 +56,7 @@ def find_candidates(
 
     Raises:
         NotFoundError: the filters name a conversation that is not here.
+        InvalidVectorError: a query vector has other dimensions than its identity's vectors.
     """
     conditions = conditions_of(connection, filters, organization_id=tenant.number)
     legs, mismatched = _vector_legs(connection, tenant, vectors)
@@ -86,14 +87,7 @@ def _vector_legs(
             if vector.tier in embedders.by_role:
                 mismatched.append(vector.tier)
             continue
-        source = StoredVectors(
-            connection,
-            tenant,
-            embedders,
-            tier=vector.tier,
-            embedder=embedder,
-            dimensions=len(vector.vector),
-        )
+        source = StoredVectors(connection, tenant, embedders, tier=vector.tier, embedder=embedder)
         snapshot = tenant.matrices.current((tenant.id, embedder.number), source)
         if snapshot.rows_live:
             legs.append(_VectorLeg(vector.tier, snapshot.prepare(vector.vector), snapshot))

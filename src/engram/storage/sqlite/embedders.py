@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,11 @@ class StoredEmbedder:
 
     number: int
     identity: str
+
+    @property
+    def dimensions(self) -> int:
+        """Return how long its vectors are."""
+        return json.loads(self.identity)["dimensions"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from engram.errors import StoreCorruptError
+from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
 from engram.storage.sqlite.embedders import StoredEmbedder, read_embedders, register
 from engram.storage.sqlite.keys import message_key
@@ -76,7 +76,12 @@ def add_vectors(
     tier: Tier,
     owned: Sequence[tuple[int, PassageVector]],
 ) -> None:
-    """Add a row for each passage, under the key of its message."""
+    """Add a row for each passage, under the key of its message.
+
+    Raises:
+        InvalidVectorError: one has other dimensions than the embedder's vectors.
+    """
+    _check_sizes(embedder, owned)
     first = _take_seqs(connection, tenant, len(owned)) - len(owned) + 1
     tenant.execute_many(
         connection,
@@ -93,6 +98,15 @@ def add_vectors(
             for seq, (key, passage) in enumerate(owned, first)
         ),
     )
+
+
+def _check_sizes(embedder: StoredEmbedder, owned: Sequence[tuple[int, PassageVector]]) -> None:
+    """Return if searches can read the vectors: a single one that they cannot fails them all."""
+    from engram.vectors.quantise import blob_bytes  # noqa: PLC0415 brings NumPy
+
+    size = blob_bytes(embedder.dimensions)
+    if any(len(passage.content) != size for _, passage in owned):
+        raise InvalidVectorError(f"a vector is not of {embedder.dimensions} dimensions")
 
 
 def replace_instant(

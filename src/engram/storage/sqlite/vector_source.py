@@ -33,18 +33,16 @@ class StoredVectors:
         *,
         tier: Tier,
         embedder: StoredEmbedder,
-        dimensions: int,
     ) -> None:
         self._connection = connection
         self._tenant = tenant
         self._deep = embedders.deep
         self._tier: Tier = tier
         self._embedder = embedder
-        self._dimensions = dimensions
 
     @property
     def dimensions(self) -> int:
-        return self._dimensions
+        return self._embedder.dimensions
 
     def read_since(self, seq: int) -> VectorChanges:
         # Another thread may have read a later moment than this transaction sees.
