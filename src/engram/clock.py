@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 NANOID_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
@@ -53,7 +53,7 @@ def to_microseconds(moment: datetime) -> int:
 
 def from_microseconds(value: int) -> datetime:
     """Return the moment that `to_microseconds` turned into `value`."""
-    return datetime.fromtimestamp(value // 1_000_000, UTC).replace(microsecond=value % 1_000_000)
+    return _EPOCH + timedelta(microseconds=value)
 
 
 def format_time(moment: datetime) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,9 @@ from engram.embedding.registry import KnownModel, ModelFile
 from engram.errors import EmbedderUnavailableError
 
 FileState = Literal["whole", "missing", "damaged"]
+PROOF_NAME = ".proved"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +57,60 @@ class ModelFiles:
             )
 
     def require(self, model: KnownModel) -> Path:
-        """Return the directory of `model` after proving its files.
+        """Return the directory of `model` after proving its files, unless they are as proved before.
 
         Raises:
             EmbedderUnavailableError: a file is missing or damaged.
         """
         directory = self.directory(model)
+        proof = Proof(directory)
+        if proof.holds(model):
+            return directory
         for kept in examine(model, directory):
             if kept.state != "whole":
                 raise EmbedderUnavailableError(
                     f"the model {model.name} is not usable, {kept.file.name} is {kept.state}: "
                     f"run `engram models pull {model.name}`"
                 )
+        proof.write(model)
         return directory
+
+
+class Proof:
+    """What the files of a model were like when their bytes were last proved.
+
+    Reading 65 MB at every start costs more than loading them. A file that has changed since, as far as
+    its size and time tell, is proved anew; `engram models verify` always is.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._path = directory / PROOF_NAME
+
+    def holds(self, model: KnownModel) -> bool:
+        """Say whether the files are as they were when they were proved."""
+        try:
+            written = json.loads(self._path.read_bytes())
+            return written == self._present(model)
+        except (OSError, ValueError):
+            return False
+
+    def write(self, model: KnownModel) -> None:
+        """Note that the files have been proved just now; where nothing can be written, nothing is."""
+        staged = self._path.with_name(f"{PROOF_NAME}.{os.getpid()}")
+        try:
+            staged.write_text(json.dumps(self._present(model)))
+            staged.replace(self._path)
+        except OSError:
+            logger.debug("the proof of %s cannot be kept", model.name, exc_info=True)
+
+    def _present(self, model: KnownModel) -> dict[str, list[int | str]]:
+        """Return size, time and pinned hash of each file."""
+        found: dict[str, list[int | str]] = {}
+        for file in model.files:
+            stat = (self._directory / file.name).stat()
+            found[file.name] = [stat.st_size, stat.st_mtime_ns, file.hub.sha256]
+        return found
 
 
 def examine(model: KnownModel, directory: Path) -> Iterator[KeptFile]:
