@@ -46,16 +46,28 @@ async def claim_unembedded(
 ) -> tuple[Unembedded, ...]:
     """Lease waiting messages, the newest first; look before writing."""
     find = partial(_claimable, tenant=tenant, limit=limit, characters_max=characters_max)
-    if not await tenant.file.read(find):
-        return ()
     until = to_microseconds(tenant.clock.now() + lease)
-    attempts = await tenant.file.write(
-        lambda connection: _lease(connection, tenant, find(connection), owner=owner, until=until)
+    while await tenant.file.read(find):
+        attempts = await tenant.file.write(
+            lambda connection: _lease(
+                connection, tenant, find(connection), owner=owner, until=until
+            )
+        )
+        claimed, damaged = await tenant.file.read(partial(_read, tenant=tenant, attempts=attempts))
+        if damaged:
+            await postpone_unembedded(tenant, damaged, owner=owner, delay=DAMAGED_DELAY)
+        if claimed:
+            return claimed
+    return ()
+
+
+async def has_leased(tenant: Tenant) -> bool:
+    """Say whether any process holds waiting messages."""
+    return await tenant.file.read(
+        lambda connection: (
+            tenant.execute(connection, _SQL["has_leased"], now=tenant.now()).fetchone() is not None
+        )
     )
-    claimed, damaged = await tenant.file.read(partial(_read, tenant=tenant, attempts=attempts))
-    if damaged:
-        await postpone_unembedded(tenant, damaged, owner=owner, delay=DAMAGED_DELAY)
-    return claimed
 
 
 async def store_vectors(
@@ -125,11 +137,12 @@ def _lease(
     owner: str,
     until: int,
 ) -> dict[MessageKey, int]:
-    """Return the keys of the messages leased, and how often each was."""
+    """Return the keys of the messages leased, the newest first, and how often each was."""
     rows = tenant.execute(
         connection, _SQL["lease_unembedded"], owner=owner, until=until, numbers=json.dumps(numbers)
     )
-    return dict(rows.fetchall())
+    newest_first = sorted(rows.fetchall(), reverse=True)
+    return {key: attempts for _, key, attempts in newest_first}
 
 
 def _read(

@@ -25,10 +25,17 @@ ORDER BY unembedded.number DESC
 LIMIT :limit;
 
 -- lease_unembedded --
--- Leases the messages of a JSON list of numbers; returns key and attempts of each.
+-- Leases the messages of a JSON list of numbers; returns number, key and attempts of each.
 UPDATE unembedded SET lease_owner = :owner, lease_until = :until, attempts = attempts + 1
 WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers))
-RETURNING key, attempts;
+RETURNING number, key, attempts;
+
+-- has_leased --
+-- Returns a row if a waiting message is leased; the newest are leased first.
+SELECT 1 FROM unembedded
+WHERE organization_id = :organization_id AND lease_until > :now
+ORDER BY number DESC
+LIMIT 1;
 
 -- renew_unembedded --
 UPDATE unembedded SET lease_until = :until
