@@ -33,6 +33,11 @@ class Lazy(Generic[T]):
         """Return what is loaded already."""
         return self._value
 
+    @property
+    def has_failed(self) -> bool:
+        """Say whether it could not be loaded the last time."""
+        return self._value is None and self._failure is not None
+
     def get(self) -> T:
         """Return the value, loading it when nobody has.
 

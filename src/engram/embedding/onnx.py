@@ -77,7 +77,10 @@ class OnnxEmbedder:
         return (await self._on(self._queries, self._loaded.get)).identity
 
     async def probe(self) -> None:
-        if self._loaded.value is None:
+        if self._loaded.has_failed:
+            # Files that look well have failed before: only loading them tells.
+            await self._on(self._queries, self._loaded.get)
+        elif self._loaded.value is None:
             await self._on(self._queries, lambda: _usable(self._probe))
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:

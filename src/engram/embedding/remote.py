@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -14,7 +15,7 @@ from engram.embedding.check import check_vectors, unit_rows
 from engram.embedding.port import EmbedderIdentity
 from engram.embedding.registry import prefixes_of
 from engram.embedding.retry import Backoff
-from engram.errors import EmbedderUnavailableError, InvalidRequestError
+from engram.errors import EmbedderUnavailableError, InvalidRequestError, InvalidVectorError
 from engram.limits import (
     REMOTE_ATTEMPTS_MAX,
     REMOTE_BATCH_BYTES_MAX,
@@ -74,26 +75,25 @@ class RemoteEmbedder:
         self._client: EmbeddingsClient | None = None
 
     async def identify(self) -> EmbedderIdentity:
-        if self._identity is not None:
-            return self._identity
-        vectors = await self._embed([PROBE], limit_s=self._query_s)
-        return self._discovered(vectors.shape[1])
+        return self._identity or self._discovered((await self._probed()).shape[1])
 
     async def probe(self) -> None:
-        await self.identify()
+        await self._probed()
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         import numpy as np
 
         identity = await self.identify()
         prefixed = [self._passage_prefix + text for text in passages]
-        rows = [await self._embed_patiently(batch) for batch in _batches(prefixed)]
+        async with self._telling_texts_from_service():
+            rows = [await self._embed_patiently(batch) for batch in _batches(prefixed)]
         return np.concatenate([np.zeros((0, identity.dimensions), dtype=np.float32), *rows])
 
     async def embed_query(self, query: str) -> Vector:
         # A search does not wait for retries: it has words to go on with.
         start = _readable_start(self._query_prefix + query)
-        return (await self._embed([start], limit_s=self._query_s))[0]
+        async with self._telling_texts_from_service():
+            return (await self._embed([start], limit_s=self._query_s))[0]
 
     def count_tokens(self, text: str) -> int:
         return _tokens_at_most(text)
@@ -101,6 +101,23 @@ class RemoteEmbedder:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
+
+    @asynccontextmanager
+    async def _telling_texts_from_service(self) -> AsyncGenerator[None]:
+        """Find out whether texts that get no vectors are to blame, or a service that gives none."""
+        try:
+            yield
+        except (InvalidRequestError, InvalidVectorError):
+            await self._probed()
+            raise
+
+    async def _probed(self) -> Vectors:
+        try:
+            return await self._embed([PROBE], limit_s=self._query_s)
+        except (InvalidRequestError, InvalidVectorError) as exc:
+            raise EmbedderUnavailableError(
+                f"the embedding service gives no vector for any text: {exc.message}"
+            ) from exc
 
     async def _embed_patiently(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of a batch; a batch that is refused is asked for in halves."""

@@ -30,7 +30,10 @@ class StaticEmbedder:
         return self._known.identity
 
     async def probe(self) -> None:
-        if self._model.value is None:
+        if self._model.has_failed:
+            # Files that look well have failed before: only loading them tells.
+            await asyncio.to_thread(self._model.get)
+        elif self._model.value is None:
             self._files.probe(self._known)
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:

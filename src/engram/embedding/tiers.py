@@ -31,7 +31,12 @@ class WatchedEmbedder:
         self.embedder = embedder
 
     async def identify(self) -> EmbedderIdentity:
-        self.known = await self._watch(self.embedder.identify())
+        try:
+            self.known = await self.embedder.identify()
+        except EmbedderUnavailableError as exc:
+            self._note(exc.message)
+            raise
+        # Success is not noted: most embedders know this without being asked.
         return self.known
 
     async def probe(self) -> None:
