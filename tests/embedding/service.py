@@ -52,7 +52,8 @@ class Service:
 
     url: str = ""
     behaviours: list[Behaviour] = field(default_factory=list[Behaviour])
-    """One for each request that comes; afterwards requests are answered with vectors."""
+    """One for each request that comes; afterwards requests are answered as usual."""
+    usual: Behaviour = vectors
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     keys: list[str | None] = field(default_factory=list["str | None"])
     asked: Event = field(default_factory=Event)
@@ -77,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         service.keys.append(self.headers.get("authorization"))
         service.asked.set()
         service.awake.wait(timeout=5)
-        behaviour = service.behaviours.pop(0) if service.behaviours else vectors
+        behaviour = service.behaviours.pop(0) if service.behaviours else service.usual
         with suppress(ConnectionError):
             self._send(behaviour(request["input"]))
 
@@ -94,11 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running_service() -> Generator[Service]:
+def running_service(*, port: int = 0) -> Generator[Service]:
     """Run a service until the block ends."""
     service = Service()
     service.awake.set()
-    with served(type("Handler", (_Handler,), {"service": service})) as service.url:
+    with served(type("Handler", (_Handler,), {"service": service}), port=port) as service.url:
         try:
             yield service
         finally:

@@ -14,9 +14,9 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def served(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
+def served(handler: type[BaseHTTPRequestHandler], *, port: int = 0) -> Generator[str]:
     """Serve with `handler` until the block ends; yield the address."""
-    server = _Server(("127.0.0.1", 0), handler)
+    server = _Server(("127.0.0.1", port), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

@@ -31,7 +31,7 @@ RETRY_DELAY = timedelta(seconds=30)
 
 RETRY_DELAY_MAX = timedelta(hours=1)
 TICK_S = 60.0
-"""How often the use of keys is written down."""
+"""How often the use of keys is written down, and messages are looked at that others had leased."""
 
 SWEEP_TICKS = 10
 """Every so many ticks all organisations are looked at, for work that a dead process left."""
@@ -70,7 +70,9 @@ class Background:
             try:
                 await self._work_until(asyncio.get_running_loop().time() + TICK_S)
                 await record_use()
+                self._indexer.look_again()
                 if tick % SWEEP_TICKS == 0:
+                    await self._indexer.sweep()
                     await self.sweep()
             except Exception:
                 logger.exception("background work failed; it will be tried again")

@@ -47,8 +47,11 @@ EMBEDDER_DELAY_S = 5.0
 """How long an embedder that cannot be asked is left alone; doubled with every failure."""
 
 EMBEDDER_DELAY_MAX_S = 60.0
-SWEEP_S = 600.0
-"""How often all organisations are looked at, for messages that other processes left waiting."""
+LEASED_LOOK_S = 0.01
+"""How often a search looks whether others have finished the messages they hold."""
+
+_UNUSABLE = (EmbedderUnavailableError, EmbedderMismatchError)
+"""The embedder is to blame and no message: whatever waits goes on waiting."""
 
 
 class Indexer:
@@ -62,6 +65,7 @@ class Indexer:
         self._owner = owner
         self._sleep = sleep
         self._noticed: dict[OrganizationId, None] = {}
+        self._left: set[OrganizationId] = set()
         self._wake = asyncio.Event()
         self._is_mismatch_told = False
 
@@ -95,6 +99,12 @@ class Indexer:
             self._noticed[organization_id] = None
             self._wake.set()
 
+    def look_again(self) -> None:
+        """Notice the organisations whose messages could not be had: leased, or waiting for a retry."""
+        for organization_id in self._left:
+            self.notice(organization_id)
+        self._left.clear()
+
     async def run(self) -> None:
         """Index until cancelled; a failure is logged and never ends the loop."""
         if self._tiers.deep is None:
@@ -107,7 +117,7 @@ class Indexer:
                 while True:
                     await self._work_noticed()
                     delay_s = EMBEDDER_DELAY_S
-            except EmbedderUnavailableError:
+            except _UNUSABLE:
                 # Logged by the embedder when it began; what waits is found again by the sweep.
                 await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, EMBEDDER_DELAY_MAX_S)
@@ -119,41 +129,49 @@ class Indexer:
         """Notice every organisation that has messages waiting."""
         for organization in await self._store.control.list_organizations():
             try:
-                store = await self._store.organization(organization.id)
-                if (await store.counters()).pending:
+                if await self._is_waiting(organization.id):
                     self.notice(organization.id)
-            except NotFoundError:
-                continue  # deleted meanwhile
             except EngramError:
                 logger.exception("organisation %s cannot be indexed now", organization.id)
 
     async def work(self, organization_id: OrganizationId) -> int:
-        """Index one batch of an organisation; return how many messages of it got vectors.
+        """Index a batch of an organisation; return how many messages got vectors, 0 at the end.
 
         Raises:
-            EmbedderUnavailableError: the embedder cannot be asked; nothing is lost.
+            EmbedderUnavailableError, EmbedderMismatchError: the embedder cannot be asked, or
+                another answers; nothing is lost.
         """
         if self._tiers.deep is None:
             return 0
         try:
             store = await self._store.organization(organization_id)
-            return await self._index_batch(store, self._tiers.deep)
+            while True:
+                taken, done = await self._index_batch(store, self._tiers.deep)
+                if done or not taken:
+                    return done
         except NotFoundError:
             return 0  # deleted meanwhile, and its messages with it
 
     async def drain(self, organization_id: OrganizationId, *, limit_s: float) -> None:
-        """Index an organisation's waiting messages until none is left or the time is up."""
-        with suppress(TimeoutError, EmbedderUnavailableError):
+        """Return when an organisation's messages have vectors, or none can be had, or time is up."""
+        store = await self._store.organization(organization_id)
+        with suppress(TimeoutError, *EMBEDDING_FAILURES):
             async with asyncio.timeout(limit_s):
-                while await self.work(organization_id):
-                    pass
+                while True:
+                    while await self.work(organization_id):
+                        pass
+                    if not await store.has_leased():
+                        return
+                    await asyncio.sleep(LEASED_LOOK_S)
+        # What was given back, the background may have passed over while it was held here.
+        self.notice(organization_id)
 
     async def _probe(self) -> None:
         """Find out early whether the embedders can be asked; the state is shown to operators."""
         for embedder in self._tiers.all:
             try:
                 await embedder.probe()
-            except EmbedderUnavailableError:
+            except _UNUSABLE:
                 if embedder is self._tiers.deep:
                     raise
 
@@ -161,35 +179,57 @@ class Indexer:
         """Index one batch of each noticed organisation, or wait until one is noticed."""
         if not self._noticed:
             self._wake.clear()
-            try:
-                await asyncio.wait_for(self._wake.wait(), SWEEP_S)
-            except TimeoutError:
-                await self.sweep()
+            await self._wake.wait()
         for organization_id in list(self._noticed):
             del self._noticed[organization_id]
             try:
                 if await self.work(organization_id):
                     self.notice(organization_id)
-            except EmbedderUnavailableError:
+                elif await self._is_waiting(organization_id):
+                    self._left.add(organization_id)
+            except _UNUSABLE:
                 self.notice(organization_id)
                 raise
             except EngramError:
                 logger.exception("organisation %s cannot be indexed now", organization_id)
 
-    async def _index_batch(self, store: OrganizationStore, embedder: WatchedEmbedder) -> int:
+    async def _is_waiting(self, organization_id: OrganizationId) -> bool:
+        try:
+            store = await self._store.organization(organization_id)
+            return (await store.counters()).pending > 0
+        except NotFoundError:
+            return False  # deleted meanwhile
+
+    async def _index_batch(
+        self, store: OrganizationStore, embedder: WatchedEmbedder
+    ) -> tuple[int, int]:
+        """Return how many messages were taken up, and how many of them got vectors."""
         identity = await embedder.identify()
         if not await store.adopt_embedder(identity.as_text()):
             self._tell_mismatch(identity.name)
-            return 0
-        claimed = await store.claim_unembedded(
+            return 0, 0
+        claimed = await self._claim(store)
+        splitting = deep_splitting(embedder, identity)
+        batch = _Batch(store, embedder, splitting, identity.as_text(), owner=self._owner)
+        return len(claimed), await batch.index(claimed)
+
+    async def _claim(self, store: OrganizationStore) -> tuple[Unembedded, ...]:
+        """Lease messages; what is leased while the caller is being cancelled is given back."""
+        claim = store.claim_unembedded(
             owner=self._owner,
             lease=LEASE,
             limit=limits.INDEX_BATCH_MESSAGES,
             characters_max=limits.INDEX_BATCH_CHARACTERS,
         )
-        splitting = deep_splitting(embedder, identity)
-        batch = _Batch(store, embedder, splitting, identity.as_text(), owner=self._owner)
-        return await batch.index(claimed)
+        claiming = asyncio.ensure_future(claim)
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            await asyncio.wait([claiming])
+            if claiming.exception() is None:
+                keys = [message.key for message in claiming.result()]
+                await store.postpone_unembedded(keys, owner=self._owner, delay=timedelta())
+            raise
 
     def _tell_mismatch(self, name: str) -> None:
         if not self._is_mismatch_told:
@@ -228,7 +268,7 @@ class _Batch:
             async with self._renewing():
                 for some in _runs(by_length, STORED_TOGETHER):
                     done += await self._index_some(some)
-        except (asyncio.CancelledError, EmbedderUnavailableError, EmbedderMismatchError):
+        except (asyncio.CancelledError, *_UNUSABLE):
             await self._give_back(self._held.values(), delay=timedelta())
             raise
         return done
@@ -236,7 +276,7 @@ class _Batch:
     async def _index_some(self, messages: Sequence[Unembedded]) -> int:
         try:
             embedded = await self._embed(messages)
-        except (EmbedderUnavailableError, EmbedderMismatchError):
+        except _UNUSABLE:
             raise
         except EMBEDDING_FAILURES as exc:
             if len(messages) > 1:
@@ -274,13 +314,16 @@ class _Batch:
             yield
         finally:
             renewal.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewal
+            # Not awaited itself: its end would look the same as a cancellation of the caller.
+            await asyncio.wait([renewal])
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(LEASE.total_seconds() / RENEWALS_PER_LEASE)
-            await self._store.renew_unembedded(list(self._held), owner=self._owner, lease=LEASE)
+            try:
+                await self._store.renew_unembedded(list(self._held), owner=self._owner, lease=LEASE)
+            except EngramError:
+                logger.exception("leases could not be renewed; others may do the work again")
 
 
 def _whole(

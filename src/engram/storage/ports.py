@@ -225,6 +225,10 @@ class OrganizationStore(Protocol):
         """
         ...
 
+    async def has_leased(self) -> bool:
+        """Say whether any process holds messages that wait for deep vectors."""
+        ...
+
     async def store_vectors(
         self, identity: str, embedded: Sequence[Embedded], *, owner: str
     ) -> int:

@@ -200,6 +200,9 @@ class SqliteOrganizationStore:
             self._tenant, owner=owner, lease=lease, limit=limit, characters_max=characters_max
         )
 
+    async def has_leased(self) -> bool:
+        return await unembedded.has_leased(self._tenant)
+
     async def store_vectors(
         self, identity: str, embedded: Sequence[Embedded], *, owner: str
     ) -> int:
