@@ -22,7 +22,9 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "store", embedder=NoEmbedder(), admin_token=ADMIN_TOKEN, rate_limit=0)
+    return Settings(
+        home=tmp_path / "store", embedder=NoEmbedder(), admin_token=ADMIN_TOKEN, rate_limit=0
+    )
 
 
 @pytest.fixture

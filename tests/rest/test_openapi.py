@@ -47,7 +47,9 @@ schema = load(DOCUMENT, config=CONFIG)
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server in a thread, because the tests of each operation are synchronous."""
     home = tmp_path_factory.mktemp("store")
-    settings = Settings(home=home, embedder=NoEmbedder(), admin_token=ADMIN_TOKEN, rate_limit=0, port=0)
+    settings = Settings(
+        home=home, embedder=NoEmbedder(), admin_token=ADMIN_TOKEN, rate_limit=0, port=0
+    )
     with listen(settings) as listener:
         server = uvicorn.Server(uvicorn.Config(create_app(settings), log_config=None, ws="none"))
         thread = threading.Thread(target=server.run, args=([listener],))

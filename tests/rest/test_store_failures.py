@@ -98,7 +98,12 @@ async def test_a_full_disk_stores_nothing_of_a_call(settings: Settings) -> None:
 
 async def test_a_read_only_file_is_read_and_not_written() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(home=Path(folder) / "store", embedder=NoEmbedder(), admin_token=ADMIN_TOKEN, rate_limit=0)
+        settings = Settings(
+            home=Path(folder) / "store",
+            embedder=NoEmbedder(),
+            admin_token=ADMIN_TOKEN,
+            rate_limit=0,
+        )
         key, conversation_id, path = await filled_store(settings)
         allow_all_but(path)
 

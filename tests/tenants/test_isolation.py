@@ -124,7 +124,9 @@ class Tenants(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         home = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        here = open_service(Settings(home=home, embedder=Hashed()), clock=self.clock, ids=RandomIds())
+        here = open_service(
+            Settings(home=home, embedder=Hashed()), clock=self.clock, ids=RandomIds()
+        )
         self.services.append(self.run(self.stack.enter_async_context(here)))
         self.services.append(other_process().open(home))
         self.stack.callback(other_process().close_store)
