@@ -20,7 +20,8 @@ from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import OrganizationId
 from engram.model.vectors import Indexing
-from engram.service.indexing import LEASE, RETRY_DELAY_MAX, Indexer
+from engram.service.batch import LEASE, RETRY_DELAY_MAX
+from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock

@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from engram import limits
 from engram.embedding.port import EMBEDDING_FAILURES
 from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers, WatchedEmbedder
-from engram.errors import (
-    EmbedderMismatchError,
-    EmbedderUnavailableError,
-    EngramError,
-    NotFoundError,
-)
+from engram.errors import EngramError, NotFoundError
 from engram.ingest.embed import (
     EmbeddedText,
-    Splitting,
     deep_splitting,
     embed_texts,
     instant_splitting,
 )
 from engram.model.conversation import MessageDraft
-from engram.model.ids import MessageKey, OrganizationId
-from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Unembedded
+from engram.model.ids import OrganizationId
+from engram.model.vectors import Indexing, NewVectors, PassageVector, Unembedded
+from engram.service.batch import LEASE, UNUSABLE, Batch
 from engram.storage.ports import OrganizationStore, Store
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(seconds=60)
-"""After it another process takes up what a dead one held; a living one renews it in time."""
-
-RENEWALS_PER_LEASE = 3
-STORED_TOGETHER = 16
-"""Messages whose vectors are stored in one transaction; what a crash loses is done again."""
-
-RETRY_DELAY = timedelta(seconds=30)
-"""For a message the embedder gives no vector; doubled with every attempt."""
-
-RETRY_DELAY_MAX = timedelta(hours=6)
 EMBEDDER_DELAY_S = 5.0
 """How long an embedder that cannot be asked is left alone; doubled with every failure."""
 
 EMBEDDER_DELAY_MAX_S = 60.0
 LEASED_LOOK_S = 0.01
 """How often a search looks whether others have finished the messages they hold."""
-
-_UNUSABLE = (EmbedderUnavailableError, EmbedderMismatchError)
-"""The embedder is to blame and no message: whatever waits goes on waiting."""
 
 
 class Indexer:
@@ -117,7 +98,7 @@ class Indexer:
                 while True:
                     await self._work_noticed()
                     delay_s = EMBEDDER_DELAY_S
-            except _UNUSABLE:
+            except UNUSABLE:
                 # Logged by the embedder when it began; what waits is found again by the sweep.
                 await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, EMBEDDER_DELAY_MAX_S)
@@ -171,7 +152,7 @@ class Indexer:
         for embedder in self._tiers.all:
             try:
                 await embedder.probe()
-            except _UNUSABLE:
+            except UNUSABLE:
                 if embedder is self._tiers.deep:
                     raise
 
@@ -187,7 +168,7 @@ class Indexer:
                     self.notice(organization_id)
                 elif await self._is_waiting(organization_id):
                     self._left.add(organization_id)
-            except _UNUSABLE:
+            except UNUSABLE:
                 self.notice(organization_id)
                 raise
             except EngramError:
@@ -210,7 +191,7 @@ class Indexer:
             return 0, 0
         claimed = await self._claim(store)
         splitting = deep_splitting(embedder, identity)
-        batch = _Batch(store, embedder, splitting, identity.as_text(), owner=self._owner)
+        batch = Batch(store, embedder, splitting, identity.as_text(), owner=self._owner)
         return len(claimed), await batch.index(claimed)
 
     async def _claim(self, store: OrganizationStore) -> tuple[Unembedded, ...]:
@@ -239,93 +220,6 @@ class Indexer:
         self._is_mismatch_told = True
 
 
-class _Batch:
-    """Waiting messages of one organisation, leased to this process."""
-
-    def __init__(
-        self,
-        store: OrganizationStore,
-        embedder: WatchedEmbedder,
-        splitting: Splitting,
-        identity: str,
-        *,
-        owner: str,
-    ) -> None:
-        self._store = store
-        self._embedder = embedder
-        self._splitting = splitting
-        self._identity = identity
-        self._owner = owner
-        self._held: dict[MessageKey, Unembedded] = {}
-
-    async def index(self, claimed: Sequence[Unembedded]) -> int:
-        """Embed and store some messages at a time; give back what cannot be done now."""
-        self._held = {message.key: message for message in claimed}
-        # Texts of one length go together: services pad a request's texts to its longest.
-        by_length = sorted(claimed, key=lambda message: len(message.content))
-        done = 0
-        try:
-            async with self._renewing():
-                for some in _runs(by_length, STORED_TOGETHER):
-                    done += await self._index_some(some)
-        except (asyncio.CancelledError, *_UNUSABLE):
-            await self._give_back(self._held.values(), delay=timedelta())
-            raise
-        return done
-
-    async def _index_some(self, messages: Sequence[Unembedded]) -> int:
-        try:
-            embedded = await self._embed(messages)
-        except _UNUSABLE:
-            raise
-        except EMBEDDING_FAILURES as exc:
-            if len(messages) > 1:
-                return sum([await self._index_some([message]) for message in messages])
-            logger.warning("a message gets no vector now: %s", exc.message)
-            await self._give_back(messages, delay=_retry_delay(messages[0].attempts))
-            return 0
-        done = await self._store.store_vectors(self._identity, embedded, owner=self._owner)
-        self._release(messages)
-        return done
-
-    async def _embed(self, messages: Sequence[Unembedded]) -> list[Embedded]:
-        texts = [EmbeddedText(message.name, message.content) for message in messages]
-        vectors = await embed_texts(texts, self._embedder, splitting=self._splitting)
-        return [
-            Embedded(key=message.key, passages=passages)
-            for message, passages in zip(messages, vectors, strict=True)
-        ]
-
-    async def _give_back(self, messages: Iterable[Unembedded], *, delay: timedelta) -> None:
-        given = list(messages)
-        keys = [message.key for message in given]
-        await self._store.postpone_unembedded(keys, owner=self._owner, delay=delay)
-        self._release(given)
-
-    def _release(self, messages: Iterable[Unembedded]) -> None:
-        for message in messages:
-            self._held.pop(message.key, None)
-
-    @asynccontextmanager
-    async def _renewing(self) -> AsyncGenerator[None]:
-        """Renew the leases while the block runs: a long message takes longer than a lease."""
-        renewal = asyncio.create_task(self._renew())
-        try:
-            yield
-        finally:
-            renewal.cancel()
-            # Not awaited itself: its end would look the same as a cancellation of the caller.
-            await asyncio.wait([renewal])
-
-    async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(LEASE.total_seconds() / RENEWALS_PER_LEASE)
-            try:
-                await self._store.renew_unembedded(list(self._held), owner=self._owner, lease=LEASE)
-            except EngramError:
-                logger.exception("leases could not be renewed; others may do the work again")
-
-
 def _whole(
     texts: Sequence[EmbeddedText], messages: Sequence[Sequence[PassageVector]]
 ) -> list[Sequence[PassageVector]]:
@@ -334,12 +228,3 @@ def _whole(
         passages if passages[-1].end == len(text.content) else ()
         for text, passages in zip(texts, messages, strict=True)
     ]
-
-
-def _runs(messages: Sequence[Unembedded], length: int) -> Iterator[Sequence[Unembedded]]:
-    for start in range(0, len(messages), length):
-        yield messages[start : start + length]
-
-
-def _retry_delay(attempts: int) -> timedelta:
-    return min(RETRY_DELAY * 2 ** min(attempts, 20), RETRY_DELAY_MAX)

@@ -27,7 +27,8 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
-from engram.service.indexing import STORED_TOGETHER, Indexer
+from engram.service.batch import STORED_TOGETHER
+from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore, Store
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,8 @@ from engram.embedding.tiers import Tiers
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import OrganizationId
-from engram.service.indexing import LEASE, Indexer
+from engram.service.batch import LEASE
+from engram.service.indexing import Indexer
 from engram.storage.sqlite.store import SqliteStore
 from tests.meaning.hashing import QuickEmbedder, ToldEmbedder
 
