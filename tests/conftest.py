@@ -14,7 +14,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Loading models takes longer than most tests; those about meaning choose their own embedder.
-os.environ["ENGRAM_EMBEDDER"] = "none"
+os.environ["ENGRAM_EMBEDDER"] = "none"  # noqa: TID251 for the processes that tests start
 
 settings.register_profile(
     "engram",

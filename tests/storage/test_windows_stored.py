@@ -170,7 +170,7 @@ async def test_a_conversation_longer_than_a_block_of_rows_is_found_whole(
     for conversation_id, count in ((long, last), (short, 1)):
         filters = SearchFilters(conversation_id=conversation_id)
         found = await find(organization, "appl", filters=filters, limit=2 * last)
-        assert found.total == len(found.keys) == count
+        assert len(found.keys) == count
         assert found.sequences.tolist() == list(range(1, count + 1))
         assert (found.share_message > 0).all()
         assert (found.share_window > 0).all()

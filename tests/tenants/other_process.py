@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
-from engram.embedding.choice import Hashed
 from engram.clock import RandomIds
+from engram.embedding.choice import Hashed
 from engram.errors import EngramError
 from engram.service import Service
 from engram.settings import Settings

@@ -24,8 +24,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from engram.embedding.choice import Hashed
 from engram.clock import RandomIds
+from engram.embedding.choice import Hashed
 from engram.errors import AccessDeniedError, NotFoundError, UnauthenticatedError
 from engram.model.access import KeyDraft, KeyScope, OrganizationDraft, Principal
 from engram.model.conversation import (
