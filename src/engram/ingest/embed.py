@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from engram import limits
 from engram.embedding.port import Embedder, EmbedderIdentity
 from engram.model.vectors import PassageVector
-from engram.text.passages import Passage, TokenCount, count_tokens_roughly, split_passages
+from engram.text.passages import Passage, TokenCount, count_tokens_roughly, iterate_passages
+
+_COLON_TOKENS = 2
+"""At most, for what is between a name and a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +23,14 @@ class EmbeddedText:
     name: str | None
     content: str
 
+    @property
+    def opening(self) -> str:
+        """Return what goes before every passage."""
+        return "" if self.name is None else f"{self.name}: "
+
     def passage_text(self, passage: Passage) -> str:
         """Return a passage as the model reads it."""
-        content = self.content[passage.start : passage.end]
-        return content if self.name is None else f"{self.name}: {content}"
+        return self.opening + self.content[passage.start : passage.end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +41,29 @@ class Splitting:
     count_tokens: TokenCount
     passages_max: int | None = None
 
+    def fit(self, text: EmbeddedText) -> EmbeddedText:
+        """Return the text with as much of the name as leaves room for what was said."""
+        half = self.tokens_max // 2
+        if text.name is None or self._fits(text.opening, half):
+            return text
+        room = max(1, half - _COLON_TOKENS)
+        start = next(iterate_passages(text.name, tokens_max=room, count_tokens=self.count_tokens))
+        return replace(text, name=text.name[: start.end])
+
     def passages(self, text: EmbeddedText) -> list[Passage]:
-        """Return the passages of a text: at least one."""
-        content, name = text.content, text.name or ""
-        if len(content) + len(name) < self.tokens_max:
-            return [Passage(0, len(content))]  # No token is shorter than a character.
-        # A long name must not leave the text without room.
-        room = max(self.tokens_max // 2, self.tokens_max - self.count_tokens(f"{name}: "))
-        split = split_passages(content, tokens_max=room, count_tokens=self.count_tokens)
+        """Return the passages of a text that has been fitted: at least one."""
+        if len(text.content) < self.tokens_max and self._fits(
+            text.opening + text.content, self.tokens_max
+        ):
+            return [Passage(0, len(text.content))]
+        room = max(1, self.tokens_max - self.count_tokens(text.opening))
+        split = iterate_passages(text.content, tokens_max=room, count_tokens=self.count_tokens)
         return list(islice(split, self.passages_max))
+
+    def _fits(self, text: str, tokens_max: int) -> bool:
+        # Counting costs more than this, and no token is shorter than a byte; a character may be
+        # several tokens.
+        return len(text.encode()) <= tokens_max or self.count_tokens(text) <= tokens_max
 
 
 def instant_splitting() -> Splitting:
@@ -72,11 +93,7 @@ async def embed_texts(
         InvalidVectorError, InvalidRequestError: it gives no vector for one of the texts.
     """
     split = await _split(texts, splitting)
-    spoken = [
-        text.passage_text(passage)
-        for text, passages in zip(texts, split, strict=True)
-        for passage in passages
-    ]
+    spoken = [text.passage_text(passage) for text, passages in split for passage in passages]
     vectors = await embedder.embed_passages(spoken)
 
     from engram.vectors.quantise import pack_blobs, quantise  # noqa: PLC0415 brings NumPy
@@ -87,12 +104,19 @@ async def embed_texts(
             PassageVector(start=passage.start, end=passage.end, content=next(contents))
             for passage in passages
         ]
-        for passages in split
+        for _, passages in split
     ]
 
 
-async def _split(texts: Sequence[EmbeddedText], splitting: Splitting) -> list[list[Passage]]:
-    """Return the passages of each text; long ones do not hold up the event loop."""
+async def _split(
+    texts: Sequence[EmbeddedText], splitting: Splitting
+) -> list[tuple[EmbeddedText, list[Passage]]]:
+    """Return each text as it is read, and its passages; long ones do not hold up the event loop."""
+
+    def split() -> list[tuple[EmbeddedText, list[Passage]]]:
+        fitted = map(splitting.fit, texts)
+        return [(text, splitting.passages(text)) for text in fitted]
+
     if sum(len(text.content) for text in texts) <= limits.INLINE_CHARACTERS_MAX:
-        return [splitting.passages(text) for text in texts]
-    return await asyncio.to_thread(lambda: [splitting.passages(text) for text in texts])
+        return split()
+    return await asyncio.to_thread(split)

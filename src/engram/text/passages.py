@@ -41,8 +41,15 @@ def split_passages(
 
     Only a single character that is counted as more makes a longer passage.
     """
+    return list(iterate_passages(text, tokens_max=tokens_max, count_tokens=count_tokens))
+
+
+def iterate_passages(
+    text: str, *, tokens_max: int, count_tokens: TokenCount = count_tokens_roughly
+) -> Iterator[Passage]:
+    """Yield the passages of `split_passages`; those nobody takes cost nothing."""
     splitter = _Splitter(text, tokens_max, count_tokens)
-    return list(splitter.split(Passage(0, len(text)), level=0))
+    return splitter.split(Passage(0, len(text)), level=0)
 
 
 @dataclass(frozen=True, slots=True)
