@@ -18,7 +18,7 @@ from tests.meaning.servers import append, found, search, serve
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
 
-ROUNDS = 50
+ROUNDS = 30
 
 
 class SlowEmbedder(HashedEmbedder):

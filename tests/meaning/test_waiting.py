@@ -20,6 +20,7 @@ from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import OrganizationId
 from engram.model.vectors import Indexing
+from engram.service.background import Background
 from engram.service.batch import LEASE, RETRY_DELAY_MAX
 from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore
@@ -29,6 +30,8 @@ from tests.fakes import FakeClock
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
 
+TICK_S = 0.05
+
 
 class Workplace:
     """An organisation on a real store, and the worker of one process."""
@@ -37,6 +40,7 @@ class Workplace:
         self.clock = clock
         self.embedder = ChoosyEmbedder()
         self.indexer = Indexer(store, Tiers.of(deep=self.embedder), owner="this process")
+        self.background = Background(store, indexer=self.indexer, owner="jobs", tick_s=TICK_S)
         self._store = store
 
     async def begin(self) -> None:
@@ -65,6 +69,10 @@ class Workplace:
                 pass
 
 
+async def nothing_to_record() -> None:
+    """No key was used."""
+
+
 class ChoosyEmbedder(HashedEmbedder):
     """Refuses texts that say so."""
 
@@ -91,7 +99,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Workplace]:
 @pytest.fixture
 async def running(place: Workplace) -> AsyncIterator[Workplace]:
     """Yield a workplace whose worker is at work."""
-    worker = asyncio.create_task(place.indexer.run())
+    worker = asyncio.create_task(place.background.run(nothing_to_record))
     yield place
     worker.cancel()
     with anyio.fail_after(10):
@@ -109,7 +117,6 @@ async def test_what_a_dead_process_held_is_taken_up_when_its_lease_has_ended(
     await running.wait_until_pending(1)
 
     running.clock.advance(LEASE)
-    running.indexer.look_again()
 
     await running.wait_until_pending(0)
 
@@ -130,7 +137,6 @@ async def test_refused_messages_are_tried_again(running: Workplace) -> None:
 
     running.embedder.is_choosy = False
     running.clock.advance(RETRY_DELAY_MAX)
-    running.indexer.look_again()
 
     await running.wait_until_pending(0)
 

@@ -46,10 +46,13 @@ CLAIM_MAX = 8
 class Background:
     """One process's worker: sleeps until work is noticed or a sweep is due."""
 
-    def __init__(self, store: Store, *, indexer: Indexer, owner: str) -> None:
+    def __init__(
+        self, store: Store, *, indexer: Indexer, owner: str, tick_s: float = TICK_S
+    ) -> None:
         self._store = store
         self._indexer = indexer
         self._owner = owner
+        self._tick_s = tick_s
         self._noticed: set[OrganizationId] = set()
         self._wake = asyncio.Event()
 
@@ -68,7 +71,7 @@ class Background:
     async def _run_jobs(self, record_use: Callable[[], Awaitable[None]]) -> None:
         for tick in itertools.count(1):
             try:
-                await self._work_until(asyncio.get_running_loop().time() + TICK_S)
+                await self._work_until(asyncio.get_running_loop().time() + self._tick_s)
                 await record_use()
                 self._indexer.look_again()
                 if tick % SWEEP_TICKS == 0:
