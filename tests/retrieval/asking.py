@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from engram.clock import to_microseconds
+from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.port import Embedder
 from engram.embedding.tiers import Tiers
+from engram.ingest.embed import EmbeddedText, embed_texts, instant_splitting
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchAnswer, SearchRequest
-from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.model.vectors import WORDS_ALONE, Indexing, NewVectors, Tier
 from engram.retrieval import pipeline
 from engram.retrieval.question import Questions
 from engram.storage.ports import OrganizationStore
@@ -28,6 +31,27 @@ async def add(
     request = AppendRequest(conversation_id=conversation_id, messages=drafts)
     await store.append_messages(request, actor="test", quota=Quota(), indexing=indexing)
     return conversation_id
+
+
+async def meant(*contents: str, embedder: Embedder | None = None, tier: Tier = "deep") -> Indexing:
+    """Return what an append of these texts stores of their meaning."""
+    embedder = embedder or HashedEmbedder()
+    identity = await embedder.identify()
+    texts = [EmbeddedText(None, content) for content in contents]
+    messages = await embed_texts(texts, embedder, splitting=instant_splitting())
+    vectors = NewVectors(tier=tier, identity=identity.as_text(), messages=messages)
+    return Indexing(vectors=vectors, is_queued=tier == "instant")
+
+
+async def add_meant(
+    store: OrganizationStore,
+    *contents: str,
+    embedder: Embedder | None = None,
+    tier: Tier = "deep",
+) -> ConversationId:
+    """Store messages with their vectors in a conversation of their own."""
+    indexing = await meant(*contents, embedder=embedder, tier=tier)
+    return await add(store, *contents, indexing=indexing)
 
 
 async def search(
