@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -62,28 +61,17 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class _Postings:
-    """What holds words of a query: by term, then by key, and how often each holds it."""
+class _Counts:
+    """How often each text holds each term of a query."""
 
-    terms: NDArray[np.intp]
-    """The place of the term in the query."""
     keys: Keys
+    """Of the texts, in ascending order."""
     counts: Keys
+    """A row for each term, a column for each text."""
 
-    @classmethod
-    def counted(cls, terms: NDArray[np.intp], keys: Keys, counts: Keys) -> _Postings:
-        """Return each pair of a term and a key once, with the sum of its counts."""
-        order = np.lexsort((keys, terms))
-        terms, keys, counts = terms[order], keys[order], counts[order]
-        is_new = (np.diff(terms, prepend=-1) != 0) | (np.diff(keys, prepend=-1) != 0)
-        starts = np.flatnonzero(is_new)
-        if not len(starts):
-            return cls(terms, keys, counts)
-        return cls(terms[starts], keys[starts], np.add.reduceat(counts, starts))
-
-    def only(self, wanted: NDArray[np.bool_]) -> _Postings:
-        """Return some of them."""
-        return _Postings(self.terms[wanted], self.keys[wanted], self.counts[wanted])
+    def only(self, wanted: NDArray[np.bool_]) -> _Counts:
+        """Return some of the texts."""
+        return _Counts(self.keys[wanted], self.counts[:, wanted])
 
 
 class _Statistics(NamedTuple):
@@ -109,10 +97,10 @@ class WordScan:
         self, repeats: Mapping[str, int], known: KnownRows, *, organization_id: int
     ) -> tuple[Shares, Shares]:
         """Return the shares of all messages, and of all windows, that hold a word of the query."""
-        asked = partial(_shares, repeats=[*repeats.values()])
-        messages = self._postings([*repeats])
+        terms = [*repeats]
+        messages = self._in_messages(terms)
         # Windows are not asked: what their messages hold, they hold too.
-        windows = _in_windows(messages, [*repeats])
+        windows = _in_windows(messages, [term not in STOP_WORDS for term in terms])
         lengths = known.message_lengths(
             self._connection, messages.keys, organization_id=organization_id
         )
@@ -121,13 +109,10 @@ class WordScan:
         )
         # After the last messages of a conversation a window may be missing still.
         is_there = window_lengths >= 0
+        asked = [*repeats.values()]
         return (
-            asked(messages, lengths=lengths, statistics=self._messages),
-            asked(
-                windows.only(is_there),
-                lengths=window_lengths[is_there],
-                statistics=self._windows,
-            ),
+            _shares(messages, lengths, asked, self._messages),
+            _shares(windows.only(is_there), window_lengths[is_there], asked, self._windows),
         )
 
     def _statistics(self, name: str) -> _Statistics:
@@ -135,11 +120,15 @@ class WordScan:
         texts, words, *_ = [*(read_varints(row[0]) if row and row[0] else ()), 0, 0]
         return _Statistics(texts, words)
 
-    def _postings(self, terms: Sequence[str]) -> _Postings:
+    def _in_messages(self, terms: Sequence[str]) -> _Counts:
         rows = [self._rows_of(term) for term in terms]
-        keys = keys_of_word_rows(np.concatenate([_NO_KEYS, *rows]))
+        keys, places = np.unique(
+            keys_of_word_rows(np.concatenate([_NO_KEYS, *rows])), return_inverse=True
+        )
         owners = np.repeat(np.arange(len(terms)), [len(held) for held in rows])
-        return _Postings.counted(owners, keys, np.ones(len(keys), dtype=np.int64))
+        size = len(terms) * len(keys)
+        counts = np.bincount(owners * len(keys) + places, minlength=size)
+        return _Counts(keys, counts.reshape(len(terms), len(keys)))
 
     def _rows_of(self, term: str) -> Keys:
         name = "places_of_prefix" if is_prefix(term) else "places_of_word"
@@ -148,10 +137,10 @@ class WordScan:
 
 
 def _shares(
-    held: _Postings, *, repeats: Sequence[int], lengths: Keys, statistics: _Statistics
+    held: _Counts, lengths: Keys, repeats: Sequence[int], statistics: _Statistics
 ) -> Shares:
-    """Return the share of everything that holds a word."""
-    holding = np.bincount(held.terms, minlength=len(repeats)).tolist()
+    """Return the share of every text that holds a word."""
+    holding = np.count_nonzero(held.counts, axis=1).tolist()
     weights = [
         count * bm25.weight(texts=statistics.texts, holding=texts)
         for count, texts in zip(repeats, holding, strict=True)
@@ -162,24 +151,31 @@ def _shares(
         lengths=lengths,
         length_average=statistics.words / max(statistics.texts, 1),
     )
-    keys, places = np.unique(held.keys, return_inverse=True)
-    shares = np.zeros(len(keys))
-    np.add.at(shares, places, np.array(weights)[held.terms] / bound * worths)
-    return Shares(keys, shares)
+    # Not a product of matrices: how that adds up depends on the machine.
+    shares = (np.array(weights).reshape(-1, 1) * worths).sum(axis=0)
+    return Shares(held.keys, shares / bound if bound else shares)
 
 
-def _in_windows(held: _Postings, terms: Sequence[str]) -> _Postings:
-    """Return the windows that hold words, from the messages that do."""
-    # Windows are not found by stop words.
-    is_found = np.array([term not in STOP_WORDS for term in terms], dtype=np.bool_)
-    held = held.only(is_found[held.terms])
-    first, last = windows_holding(held.keys)
+def _in_windows(messages: _Counts, are_found: Sequence[bool]) -> _Counts:
+    """Return how often windows hold the terms that they are found by, from what messages hold."""
+    first, last = windows_holding(messages.keys)
     has_two = first < last
-    return _Postings.counted(
-        np.concatenate((held.terms, held.terms[has_two])),
-        np.concatenate((last, first[has_two])),
-        np.concatenate((held.counts, held.counts[has_two])),
-    )
+    parts = [_summed(last, messages.counts), _summed(first[has_two], messages.counts[:, has_two])]
+    keys = distinct(np.concatenate([part.keys for part in parts]))
+    counts = np.zeros((len(are_found), len(keys)), dtype=np.int64)
+    for part in parts:
+        counts[:, np.searchsorted(keys, part.keys)] += part.counts
+    counts[~np.array(are_found, dtype=np.bool_)] = 0
+    # A window of stop words alone is found by none of its words.
+    return _Counts(keys, counts).only(counts.max(axis=0, initial=0) > 0)
+
+
+def _summed(owners: Keys, counts: Keys) -> _Counts:
+    """Return the sums of the columns of each owner; owners ascend."""
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    if not len(starts):
+        return _Counts(owners, counts)
+    return _Counts(owners[starts], np.add.reduceat(counts, starts, axis=1))
 
 
 def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
