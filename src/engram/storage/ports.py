@@ -88,6 +88,7 @@ class OrganizationStore(Protocol):
             NotFoundError: there is no such conversation here.
             QuotaExceededError: the messages do not fit the quota any more.
             LimitExceededError: the conversation would pass `CONVERSATION_MESSAGES_MAX`.
+            InvalidVectorError: a vector has other dimensions than its identity says.
         """
         ...
 
@@ -220,8 +221,8 @@ class OrganizationStore(Protocol):
     ) -> tuple[Unembedded, ...]:
         """Lease messages that wait for deep vectors, the newest first.
 
-        At least one if any waits, at most `limit`, and not much more text than `characters_max`.
-        It looks before it writes. A message that cannot be read is left waiting.
+        At least one if any can be had, at most `limit`, and not much more text than
+        `characters_max`. It looks before it writes. A message that cannot be read is left waiting.
         """
         ...
 
@@ -236,6 +237,9 @@ class OrganizationStore(Protocol):
 
         Messages whose lease `owner` has lost, that were deleted, or for which another embedder is
         the deep one by now, are passed over.
+
+        Raises:
+            InvalidVectorError: a vector has other dimensions than the identity says.
         """
         ...
 
@@ -296,6 +300,7 @@ class OrganizationStore(Protocol):
 
         Raises:
             ConflictError: another embedder is the next one by now.
+            InvalidVectorError: a vector has other dimensions than the identity says.
         """
         ...
 
