@@ -1,4 +1,4 @@
-"""Processes that append, delete, reindex and train at once leave a store that is whole."""
+"""Processes that append, embed, delete, reindex and train at once leave a store that is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Append, delete, search, reindex and train dictionaries in one organisation, as many processes do."""
+"""Append, embed, delete, search, reindex and train in one organisation, as many processes do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import asyncio
 import os
 import random
 import sys
+from datetime import timedelta
 from pathlib import Path
+
+import numpy as np
 
 from engram.clock import RandomIds, SystemClock
 from engram.errors import ConflictError, NotFoundError
@@ -20,11 +23,14 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationId, OrganizationId
 from engram.model.search import SearchFilters
+from engram.model.vectors import Embedded, QueryVector, Tier
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.text.analyse import query_terms
+from tests.storage.embedded import DEEP, QUICK, indexing_of, passages_of, vector_of
 
 ACTOR = "local"
+TIERS: tuple[tuple[Tier, str], ...] = (("instant", QUICK), ("deep", DEEP))
 
 
 async def main(directory: str, organization_id: str, name: str, rounds: str) -> None:
@@ -55,12 +61,14 @@ class Worker:
             await self._reindex()
         elif chance < 0.15:
             await self._organization.train_dictionary()
-        elif chance < 0.3 and self._mine:
+        elif chance < 0.25:
+            await self._embed()
+        elif chance < 0.4 and self._mine:
             conversation_id = self._mine.pop(self._chance.randrange(len(self._mine)))
             await self._organization.delete_conversation(conversation_id, actor=ACTOR)
-        elif chance < 0.5 or not self._mine:
+        elif chance < 0.6 or not self._mine:
             await self._append(await self._begin(), number)
-        elif chance < 0.7:
+        elif chance < 0.75:
             await self._append(await self._any(), number)
         else:
             await self._append(self._chance.choice(self._mine), number)
@@ -85,7 +93,14 @@ class Worker:
         )
         request = AppendRequest(messages=drafts, conversation_id=conversation_id)
         try:
-            receipt = await self._organization.append_messages(request, actor=ACTOR, quota=Quota())
+            receipt = await self._organization.append_messages(
+                request,
+                actor=ACTOR,
+                quota=Quota(),
+                indexing=indexing_of(
+                    [draft.content for draft in drafts], tier="instant", identity=QUICK
+                ),
+            )
             await self._check(conversation_id, receipt.first_sequence, word, count)
         except NotFoundError:
             # Another process has deleted its conversation.
@@ -99,14 +114,34 @@ class Worker:
         page = await self._organization.get_conversation(query)
         terms = query_terms(word)
         filters = SearchFilters(conversation_id=conversation_id)
+        vectors = [
+            QueryVector(tier=tier, identity=identity, vector=vector_of(word, identity))
+            for tier, identity in TIERS
+        ]
         found = await self._organization.find_candidates(
-            terms, vectors=(), filters=filters, limit=50
+            terms, vectors=vectors, filters=filters, limit=1_000
         )
         hits = (found.share_message > 0).sum()
         if sum(message.content.startswith(f"{word} ") for message in page.messages) != count:
             raise AssertionError(f"{word} is not where it was stored")
         if hits != count:
             raise AssertionError(f"{word} is found {hits} times and not {count}")
+        new = (found.sequences >= sequence) & (found.sequences < sequence + count)
+        compared = (~np.isnan(found.cosine[new])).sum()
+        if compared != count:
+            raise AssertionError(f"{word} has {compared} vectors and not {count}")
+
+    async def _embed(self) -> None:
+        """Give some waiting messages their deep vectors; leases of the dead end on their own."""
+        await self._organization.adopt_embedder(DEEP)
+        claimed = await self._organization.claim_unembedded(
+            owner=self._name, lease=timedelta(seconds=1), limit=20, characters_max=100_000
+        )
+        embedded = [
+            Embedded(key=message.key, passages=passages_of(message.content, DEEP))
+            for message in claimed
+        ]
+        await self._organization.store_vectors(DEEP, embedded, owner=self._name)
 
     async def _reindex(self) -> None:
         try:
