@@ -103,8 +103,8 @@ class Workplace:
     async def opened(self) -> OrganizationStore:
         return await self.store.organization(self.id)
 
-    async def append(self, *texts: str) -> None:
-        """Store messages that wait."""
+    async def append(self, *texts: str, is_queued: bool = True) -> None:
+        """Store messages that wait, or that nobody will embed."""
         drafts = tuple(MessageDraft(role="user", content=text) for text in texts)
         for start in range(0, len(drafts), limits.MESSAGES_PER_CALL_MAX):
             some = drafts[start : start + limits.MESSAGES_PER_CALL_MAX]
@@ -112,7 +112,7 @@ class Workplace:
                 AppendRequest(messages=some),
                 actor="test",
                 quota=Quota(),
-                indexing=Indexing(is_queued=True),
+                indexing=Indexing(is_queued=is_queued),
             )
 
     async def pending(self) -> int:
@@ -222,6 +222,21 @@ async def test_the_first_indexer_takes_up_what_was_stored_before_it(
 @pytest.mark.parametrize(
     "failure", [EmbedderUnavailableError("down"), EmbedderMismatchError("another answers")]
 )
+async def test_an_organisation_filled_without_an_embedder_is_indexed_by_the_first_one(
+    place: Workplace, embedder: ScriptedEmbedder
+) -> None:
+    await place.append("one", "two", is_queued=False)
+
+    running = asyncio.create_task(place.indexer(embedder).run())
+    with anyio.fail_after(10):
+        while await place.vectors() != 2:
+            pass
+    running.cancel()
+
+    assert await place.pending() == 0
+    assert sorted(embedder.seen) == ["one", "two"]
+
+
 async def test_a_failure_of_the_embedder_gives_every_message_back(
     place: Workplace, embedder: ScriptedEmbedder, failure: EngramError
 ) -> None:

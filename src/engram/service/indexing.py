@@ -107,10 +107,10 @@ class Indexer:
                 await self._sleep(delay_s)
 
     async def sweep(self) -> None:
-        """Notice every organisation that has messages waiting."""
+        """Notice every organisation that has messages waiting, or has never had an embedder."""
         for organization in await self._store.control.list_organizations():
             try:
-                if await self._is_waiting(organization.id):
+                if await self._is_waiting(organization.id) or await self._is_new(organization.id):
                     self.notice(organization.id)
             except EngramError:
                 logger.exception("organisation %s cannot be indexed now", organization.id)
@@ -178,6 +178,14 @@ class Indexer:
         try:
             store = await self._store.organization(organization_id)
             return (await store.counters()).pending > 0
+        except NotFoundError:
+            return False  # deleted meanwhile
+
+    async def _is_new(self, organization_id: OrganizationId) -> bool:
+        """Say whether an organisation was filled while there was no embedder."""
+        try:
+            store = await self._store.organization(organization_id)
+            return (await store.identities()).deep is None and (await store.counters()).messages > 0
         except NotFoundError:
             return False  # deleted meanwhile
 
