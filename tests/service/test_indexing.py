@@ -207,21 +207,6 @@ async def test_several_indexers_share_the_work(place: Workplace) -> None:
     assert await place.vectors() == 300
 
 
-async def test_the_first_indexer_takes_up_what_was_stored_before_it(
-    place: Workplace, embedder: ScriptedEmbedder
-) -> None:
-    drafts = tuple(MessageDraft(role="user", content=text) for text in numbered(3))
-    await (await place.opened()).append_messages(
-        AppendRequest(messages=drafts), actor="test", quota=Quota()
-    )
-    assert await place.pending() == 0
-
-    assert await place.indexer(embedder).work(place.id) == 3
-
-
-@pytest.mark.parametrize(
-    "failure", [EmbedderUnavailableError("down"), EmbedderMismatchError("another answers")]
-)
 async def test_an_organisation_filled_without_an_embedder_is_indexed_by_the_first_one(
     place: Workplace, embedder: ScriptedEmbedder
 ) -> None:
@@ -237,6 +222,21 @@ async def test_an_organisation_filled_without_an_embedder_is_indexed_by_the_firs
     assert sorted(embedder.seen) == ["one", "two"]
 
 
+async def test_the_first_indexer_takes_up_what_was_stored_before_it(
+    place: Workplace, embedder: ScriptedEmbedder
+) -> None:
+    drafts = tuple(MessageDraft(role="user", content=text) for text in numbered(3))
+    await (await place.opened()).append_messages(
+        AppendRequest(messages=drafts), actor="test", quota=Quota()
+    )
+    assert await place.pending() == 0
+
+    assert await place.indexer(embedder).work(place.id) == 3
+
+
+@pytest.mark.parametrize(
+    "failure", [EmbedderUnavailableError("down"), EmbedderMismatchError("another answers")]
+)
 async def test_a_failure_of_the_embedder_gives_every_message_back(
     place: Workplace, embedder: ScriptedEmbedder, failure: EngramError
 ) -> None:
