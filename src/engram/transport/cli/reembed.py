@@ -34,7 +34,9 @@ names the same embedder, before or after.
 
 Model = Annotated[
     str | None,
-    typer.Option(metavar="EMBEDDER", help="What embeds, written as ENGRAM_EMBEDDER; by default that."),
+    typer.Option(
+        metavar="EMBEDDER", help="What embeds, written as ENGRAM_EMBEDDER; by default that."
+    ),
 ]
 OrganizationOption = Annotated[
     str | None,
