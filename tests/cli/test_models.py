@@ -22,7 +22,7 @@ def test_list_shows_every_model_and_which_are_needed(engram: Engram, empty: str)
     assert [model["name"] for model in models] == [model.name for model in MODELS]
     assert [model["name"] for model in models if model["needed"]] == [ARCTIC.name, POTION.name]
     assert not any(model["here"] for model in models)
-    assert "missing" in engram("models", "list", model_dir=empty).stdout
+    assert "missing" in engram("models", "list", model_dir=empty, embedder="local").stdout
 
 
 def test_models_that_make_has_provisioned_are_whole(engram: Engram) -> None:
