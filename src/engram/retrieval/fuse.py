@@ -17,6 +17,7 @@ from engram.model.search import Candidates, ScoreBreakdown
 from engram.model.vectors import Tier
 from engram.retrieval.legs import Calibrations, LegName, Values, leg_values, raw_values
 from engram.retrieval.profiles import Profile
+from engram.vectors.runs import run_lengths, run_starts
 
 CHARGE_FREE_TOKENS = 96
 """Messages up to this length are ordered by their fused value alone."""
@@ -138,9 +139,8 @@ def best_of_conversations(conversations: NDArray[np.int64], values: Values) -> V
     """Return for each candidate the best value in its conversation; conversations ascend."""
     if not len(values):
         return values
-    starts = np.flatnonzero(np.diff(conversations, prepend=conversations[0] - 1))
-    best = np.maximum.reduceat(values, starts)
-    return np.repeat(best, np.diff(starts, append=len(values)))
+    starts = run_starts(conversations)
+    return np.repeat(np.maximum.reduceat(values, starts), run_lengths(starts, len(values)))
 
 
 def fuse(legs: Mapping[LegName, Values], weights: Mapping[LegName, float]) -> Values:

@@ -15,6 +15,7 @@ from engram.limits import CONVERSATION_MESSAGES_MAX
 from engram.vectors.arrays import Cosines, Keys, Rows
 from engram.vectors.kernels import Kernels
 from engram.vectors.quantise import QuantisedRows, quantise
+from engram.vectors.runs import distinct, run_lengths, run_starts
 
 _SEQUENCE_BITS = CONVERSATION_MESSAGES_MAX.bit_length()
 _OFFSETS = (-2, -1, 0, 1, 2)
@@ -34,7 +35,7 @@ class _Vectors(Protocol):
 def neighbourhood_cosines(vectors: _Vectors, query: QuantisedRows, keys: Keys) -> Cosines:
     """Return the cosine of a query with each key's neighbourhood, or NaN where it is empty."""
     around = _shifted(keys, np.array(_OFFSETS)[:, np.newaxis])
-    messages, units = _message_vectors(vectors, _distinct(around.reshape(-1)))
+    messages, units = _message_vectors(vectors, distinct(around.reshape(-1)))
     places = _places(messages, around)
     products = vectors.kernels.products(query.codes[0], units.codes) * units.scales
     summed = np.append(products * np.float64(query.scales[0]), 0)[places].sum(axis=0)
@@ -48,14 +49,6 @@ def _shifted(keys: Keys, offsets: Keys) -> Keys:
     """Return the keys some messages further on, or -1 past an end of the conversation."""
     moved = keys + offsets
     return np.where(moved >> _SEQUENCE_BITS == keys >> _SEQUENCE_BITS, moved, -1)
-
-
-def _distinct(keys: Keys) -> Keys:
-    """Return the keys in ascending order, each once; quicker for so few than `np.unique`."""
-    ordered = np.sort(keys)
-    is_new = np.ones(len(ordered), dtype=np.bool_)
-    is_new[1:] = ordered[1:] != ordered[:-1]
-    return ordered[is_new]
 
 
 def _places(messages: Keys, keys: Keys) -> Rows:
@@ -99,8 +92,8 @@ def _message_vectors(vectors: _Vectors, keys: Keys) -> tuple[Keys, QuantisedRows
     rows, owners = vectors.rows_of(keys)
     order = np.argsort(owners, kind="stable")
     owners, units = owners[order], vectors.vectors(rows[order])
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    present, counts = keys[owners[starts]], np.diff(starts, append=len(owners))
+    starts = run_starts(owners)
+    present, counts = keys[owners[starts]], run_lengths(starts, len(owners))
     if len(present) == len(owners):
         return present, units
     whole = QuantisedRows(codes=units.codes[starts], scales=units.scales[starts])

@@ -23,6 +23,7 @@ from engram.storage.sqlite.varints import read_varints
 from engram.text import bm25
 from engram.text.analyse import is_prefix
 from engram.text.english import STOP_WORDS
+from engram.vectors.runs import distinct, run_starts
 
 _SQL = load_queries("words.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
@@ -172,7 +173,7 @@ def _in_windows(messages: _Counts, are_found: Sequence[bool]) -> _Counts:
 
 def _summed(owners: Keys, counts: Keys) -> _Counts:
     """Return the sums of the columns of each owner; owners ascend."""
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    starts = run_starts(owners)
     if not len(starts):
         return _Counts(owners, counts)
     return _Counts(owners[starts], np.add.reduceat(counts, starts, axis=1))
@@ -186,12 +187,6 @@ def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
 
 
 _NO_KEYS: Keys = np.empty(0, dtype=np.int64)
-
-
-def distinct(keys: Keys) -> Keys:
-    """Return the keys in ascending order, each once; quicker for so few than `np.unique`."""
-    ordered = np.sort(keys)
-    return ordered[np.diff(ordered, prepend=-1) != 0]
 
 
 def places_among(keys: Keys, ascending: Keys) -> Keys:

@@ -18,10 +18,10 @@ from engram.storage.sqlite.word_leg import WordLeg
 from engram.storage.sqlite.word_scan import (
     Shares,
     WordScan,
-    distinct,
     places_among,
     windows_holding,
 )
+from engram.vectors.runs import distinct
 from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SCANNED_MAX = 1_000_000

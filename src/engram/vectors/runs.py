@@ -1,0 +1,30 @@
+"""Where runs of equal values begin in an array that ascends; quicker for a few than `np.unique`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.vectors.arrays import Keys, Rows
+
+
+def run_starts(values: NDArray[np.int64]) -> Rows:
+    """Return the place of the first value of each run."""
+    is_first = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
+
+
+def run_lengths(starts: Rows, total: int) -> Rows:
+    """Return how long each run is, given where it starts and how many values there are."""
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    if len(starts):
+        lengths[-1] = total - starts[-1]
+    return lengths
+
+
+def distinct(keys: Keys) -> Keys:
+    """Return the keys in ascending order, each once."""
+    ordered = np.sort(keys)
+    return ordered[run_starts(ordered)]
