@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help models serve test lint fix bench eval score conformance coverage lock clean
+.PHONY: help models serve test lint fix bench performance eval score conformance coverage lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -73,6 +73,9 @@ conformance: .venv/installed-dev  ## the MCP conformance suite against a fresh s
 
 bench: .venv/installed-dev models  ## the benchmarks, each beside its floor
 	$(BIN)/python -m bench $(ARGS)
+
+performance: .venv/installed-dev  ## renew docs/performance.md from the last full benchmarks
+	$(BIN)/python -m bench.publish
 
 # The sets lie beside this repository: their licences do not let them be part of it.
 DATA ?= ../shared/eval

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from bench.figures import Figure, allowed
 from bench.filling import append_chat, drafts_of, in_batches, new_organization
 from bench.opening import Parts, open_parts
 from bench.texts import chat, sized
-from bench.timing import Spent, Stopwatch, median_cpu, median_wall, timed
+from bench.timing import Spent, Stopwatch, fastest_wall, median_cpu, timed
 from engram.embedding.choice import LocalModel, NoEmbedder
 from engram.embedding.onnx_model import OnnxModel
 from engram.ingest.embed import EmbeddedText, deep_splitting
@@ -55,21 +55,26 @@ async def _beside_model(home: Path, *, texts: int, rounds: int) -> Sequence[Figu
             )
             for _ in range(rounds)
         ]
+    what = f"deep indexing of {texts + LONG_TEXTS:,} messages"
+    # A busy machine keeps threads waiting that hand work to each other; the bare model has one.
     return [
-        _deep_figure(f"{texts + LONG_TEXTS:,} messages", len(passages), pairs, of=of)
-        for of in ("wall", "CPU")
+        _deep_figure(f"{what}, fastest round", len(passages), pairs, seconds=fastest_wall),
+        _deep_figure(f"{what}, CPU time", len(passages), pairs, seconds=median_cpu),
     ]
 
 
 def _deep_figure(
-    what: str, passages: int, pairs: Sequence[tuple[Spent, Spent]], *, of: str
+    name: str,
+    passages: int,
+    pairs: Sequence[tuple[Spent, Spent]],
+    *,
+    seconds: Callable[[Iterable[Spent]], float],
 ) -> Figure:
-    median = median_wall if of == "wall" else median_cpu
     return Figure(
-        name=f"deep indexing of {what}, {of} time",
-        value=passages / median(own for own, _ in pairs),
+        name=name,
+        value=passages / seconds(own for own, _ in pairs),
         unit="passages/s",
-        floor=passages / median(floor for _, floor in pairs),
+        floor=passages / seconds(floor for _, floor in pairs),
         floor_name="bare model loop",
         direction="at least",
         bound=DEEP_BOUND,

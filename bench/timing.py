@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -41,12 +42,17 @@ def median_wall(rounds: Iterable[Spent]) -> float:
     return statistics.median(spent.wall_s for spent in rounds)
 
 
+def fastest_wall(rounds: Iterable[Spent]) -> float:
+    """Return the least seconds on the clock: those of the round that was disturbed least."""
+    return min(spent.wall_s for spent in rounds)
+
+
 def median_cpu(rounds: Iterable[Spent]) -> float:
     """Return the median seconds on the processor."""
     return statistics.median(spent.cpu_s for spent in rounds)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that `share` of all values do not exceed."""
+    """Return the least of the values that `share` of them do not exceed."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
