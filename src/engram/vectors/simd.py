@@ -13,10 +13,9 @@ class SimdKernels:
 
     def products(self, query: Codes, rows: Codes) -> Cosines:
         """Let the processor multiply and add bytes."""
-        out = np.empty((1, len(rows)), dtype=np.float64)
-        if len(rows):
-            simsimd.cdist(query.reshape(1, -1), rows, "dot", out=out)
-        return out[0]
+        if not len(rows):
+            return np.empty(0, dtype=np.float64)
+        return _distances(simsimd.cdist(query.reshape(1, -1), rows, "dot"))
 
     def products_of_pairs(self, rows: Codes, others: Codes) -> Cosines:
         """Let the processor multiply and add bytes."""
@@ -26,7 +25,16 @@ class SimdKernels:
 
     def distances(self, query: Bits, rows: Bits) -> Distances:
         """Let the processor count bits."""
-        out = np.empty((1, len(rows)), dtype=np.float64)
-        if len(rows):
-            simsimd.cdist(query.reshape(1, -1), rows, "hamming", dtype="bin8", out=out)
-        return out[0].astype(np.int16)
+        if not len(rows):
+            return np.empty(0, dtype=np.int16)
+        found = simsimd.cdist(query.reshape(1, -1), rows, "hamming", dtype="bin8")
+        return _distances(found).astype(np.int16)
+
+
+def _distances(found: object) -> Cosines:
+    """Return the one row of a result.
+
+    Given an array to write to, `cdist` returns None without counting the reference: before Python
+    3.12 the process dies after some thousand searches. So it makes its own.
+    """
+    return np.asarray(found, dtype=np.float64)[0]

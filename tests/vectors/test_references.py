@@ -1,0 +1,24 @@
+"""Kernels leave the interpreter as they found it."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from engram.vectors.kernels import best_kernels
+
+CALLS = 200
+
+
+def test_kernels_take_no_reference_that_is_not_theirs() -> None:
+    kernels, rows = best_kernels(), np.ones((4, 64), dtype=np.int8)
+    bits = rows.view(np.uint8)
+    before = sys.getrefcount(None)
+
+    for _ in range(CALLS):
+        kernels.products(rows[0], rows)
+        kernels.products_of_pairs(rows, rows)
+        kernels.distances(bits[0], bits)
+
+    assert abs(sys.getrefcount(None) - before) < CALLS
