@@ -136,6 +136,17 @@ async def test_a_tier_that_is_left_is_used_while_the_other_is_of_another_embedde
     assert answer.degraded == ("embedder_changed",)
 
 
+async def test_words_alone_are_said_where_only_vectors_of_another_embedder_are_stored(
+    store: OrganizationStore,
+) -> None:
+    await add_meant(store, "The harbour opens at six.", embedder=OtherEmbedder(), tier="deep")
+
+    answer = await search(SearchRequest(query="harbour"), store, tiers=BOTH)
+
+    assert contents_of(answer) == ["The harbour opens at six."]
+    assert answer.degraded == ("words_only", "embedder_changed")
+
+
 async def test_without_a_stored_vector_nothing_has_changed(store: OrganizationStore) -> None:
     await add(store, "The harbour opens at six.")
 

@@ -41,7 +41,7 @@ async def search(
     scoring = score(candidates, profile=profile, calibrations=question.calibrations, now=now)
     ranked = scoring.rank(score_min=request.min_score)
     delivered = await deliver(ranked, request=request, store=store, scoring=scoring)
-    degraded = (*question.degraded, *_mismatches(candidates, question))
+    degraded = (*question.degraded, *_mismatches(candidates))
     return SearchAnswer(
         results=delivered.results,
         total_candidates=len(candidates.keys),
@@ -64,9 +64,8 @@ def is_relevant(ranked: Sequence[Scored], profile: Profile) -> bool:
     return max((item.score for item in ranked), default=0.0) >= profile.relevant
 
 
-def _mismatches(candidates: Candidates, question: Question) -> tuple[str, ...]:
+def _mismatches(candidates: Candidates) -> tuple[str, ...]:
     """Say when the stored vectors are another embedder's, and when none is left to compare."""
     if not candidates.mismatched:
         return ()
-    is_wordless = len(candidates.mismatched) == len(question.vectors)
-    return (WORDS_ONLY, EMBEDDER_CHANGED) if is_wordless else (EMBEDDER_CHANGED,)
+    return (EMBEDDER_CHANGED,) if has_vectors(candidates) else (WORDS_ONLY, EMBEDDER_CHANGED)
