@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +19,8 @@ from engram.service.reembedding import Reembedding
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.meaning.hashing import QuickEmbedder
-from tests.meaning.programs.killed_indexing import Child, draft, tell
+from tests.meaning.programs.killed_indexing import draft
+from tests.meaning.programs.killing import keep_killing, tell
 from tests.service.embedders import NamedEmbedder
 
 if TYPE_CHECKING:
@@ -114,29 +112,5 @@ async def be_killed(directory: Path, organization_id: OrganizationId, generation
     await Worker(store, organization, generation).work_forever()
 
 
-def start(directory: Path, organization_id: OrganizationId, generation: int) -> Child:
-    """Return a new process at work."""
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.dup2(write_end, sys.stdout.fileno())
-        asyncio.run(be_killed(directory, organization_id, generation))
-        os._exit(1)
-    os.close(write_end)
-    return Child(child, os.fdopen(read_end))
-
-
-def main(directory: str, organization_id: str, kills: str) -> None:
-    """Keep two processes at work, and kill the older one again and again."""
-    moments = random.Random(0)  # noqa: S311 - moments, not secrets
-    place = Path(directory), OrganizationId(organization_id)
-    older = start(*place, 0)
-    for generation in range(1, int(kills)):
-        newer = start(*place, generation)
-        older.kill_after(moments.randrange(1, STEPS_MAX))
-        older = newer
-    older.kill_after(moments.randrange(1, STEPS_MAX))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    keep_killing(be_killed, sys.argv[1:], steps_max=STEPS_MAX)
