@@ -100,7 +100,8 @@ class WordLeg:
         return [(key, score * least) for key, score in rows]
 
     def _row_count(self) -> int:
-        row = self._connection.execute(self._statement("statistics")).fetchone()
+        name = "message" if self._table == "message_words" else "window"
+        row = self._connection.execute(_SQL[f"{name}_statistics"]).fetchone()
         return read_varints(row[0])[0] if row and row[0] else 0
 
     def _rows_holding(self, term: str) -> int:

@@ -18,10 +18,6 @@ VALUES (((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 INSERT INTO window_words (window_words, rowid, words)
 VALUES ('delete', ((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2);
 
--- statistics --
--- Returns FTS5's record of its rows and words: varints, the number of rows first.
-SELECT block FROM message_words_data WHERE id = 1;
-
 -- message_statistics --
 -- Returns FTS5's record of its rows and words: varints, the number of rows first, then of words.
 SELECT block FROM message_words_data WHERE id = 1;
