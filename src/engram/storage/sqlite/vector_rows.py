@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
-from engram.storage.sqlite.embedders import StoredEmbedder, read_embedders, register
+from engram.storage.sqlite.embedders import Embedders, StoredEmbedder, read_embedders, register
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
@@ -22,8 +22,9 @@ def index_appended(
     connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[int], indexing: Indexing
 ) -> None:
     """Store the vectors of new messages, and let those wait that have no deep ones."""
-    deep = read_embedders(connection, tenant).deep
-    added, tier = _add_new(connection, tenant, keys, indexing.vectors)
+    embedders = read_embedders(connection, tenant)
+    deep = embedders.deep
+    added, tier = _add_new(connection, tenant, embedders, keys, indexing.vectors)
     if deep is None and tier == "deep":
         enqueue_missing(connection, tenant)  # those stored before there was an embedder
     is_queued = indexing.is_queued or deep is not None
@@ -52,12 +53,18 @@ def enqueue_missing(connection: sqlite3.Connection, tenant: Tenant) -> int:
 
 
 def _add_new(
-    connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[int], new: NewVectors | None
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    embedders: Embedders,
+    keys: Sequence[int],
+    new: NewVectors | None,
 ) -> tuple[int, Tier | None]:
     """Return how many vectors were added, and of which tier; None when they are not of use here."""
     if new is None:
         return 0, None
-    embedder = register(connection, tenant, role=new.tier, identity=new.identity)
+    embedder = embedders.matching(new.tier, new.identity) or register(
+        connection, tenant, role=new.tier, identity=new.identity
+    )
     if embedder is None:
         return 0, None
     owned = [
