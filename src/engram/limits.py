@@ -211,3 +211,48 @@ ROW_FACTS_KEPT = 1_000_000
 
 REEMBED_REFUSALS_MAX = 1_000
 """Messages that an embedder may give no vector before re-embedding stops: it is not the messages."""
+
+NOTE_CHARACTERS_MIN = 10
+"""Shorter notes say nothing that a later reader could use."""
+
+NOTE_CHARACTERS_MAX = 2_000
+"""A note is one fact; what is longer is a memory or a document."""
+
+MEMORY_BYTES_MAX = 500_000
+"""The bound engram-go's clients know; what is longer is a document."""
+
+MEMORIES_PER_CALL_MAX = 100
+"""One batch stays one short transaction."""
+
+MEMORY_PAGE_MAX = 500
+"""Memories returned by one listing."""
+
+NOTE_PAGE_MAX = 50
+"""Notes returned by one `list_entries`."""
+
+RECALL_RESULTS_MAX = 500
+"""What engram-go's clients may ask of one recall."""
+
+CONTEXT_RESULTS_MAX = 10
+"""Entries of one `fetch_context`: more would drown the question they are read for."""
+
+IMPORTANCE_MAX = 4
+"""Importance goes from 0, critical, to 4, trivial."""
+
+SOURCE_CHARACTERS_MAX = 256
+"""A source is a name, a path or an address."""
+
+REASON_BYTES_MAX = 2_048
+"""Why a memory was forgotten, in a sentence or two."""
+
+SUMMARY_BYTES_MAX = 8_192
+"""A summary that is longer is a memory of its own."""
+
+RELATION_HOPS_MAX = 2
+"""Neighbours of neighbours; further away everything is related."""
+
+RELATED_MAX = 50
+"""Related memories brought along with one recalled memory."""
+
+FEEDBACK_MEMORIES_MAX = 100
+"""Memories one call of `memory_feedback` speaks of."""

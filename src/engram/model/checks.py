@@ -72,6 +72,18 @@ def check_range(field: str, value: int, *, minimum: int, maximum: int) -> None:
         raise InvalidRequestError(message, field=field)
 
 
+def check_share(field: str, value: float | None) -> None:
+    """Refuse a share outside 0 to 1."""
+    if value is not None and not 0.0 <= value <= 1.0:
+        raise InvalidRequestError(f"must be between 0 and 1, got {value}", field=field)
+
+
+def check_choice(field: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse what is not among the choices."""
+    if value not in choices:
+        raise InvalidRequestError(f"must be one of {', '.join(choices)}", field=field)
+
+
 def check_moment(field: str, value: datetime | None) -> None:
     """Refuse a moment that is not the same everywhere, or that has no date in UTC."""
     if value is None:

@@ -11,6 +11,9 @@ KeyId = NewType("KeyId", str)
 ConversationId = NewType("ConversationId", str)
 MessageId = NewType("MessageId", str)
 ChunkId = NewType("ChunkId", str)
+MemoryId = NewType("MemoryId", str)
+RelationId = NewType("RelationId", str)
+EpisodeId = NewType("EpisodeId", str)
 
 MessageKey = NewType("MessageKey", int)
 """A store's own number for a message: opaque outside the store, ordered by conversation and sequence."""

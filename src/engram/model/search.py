@@ -112,6 +112,8 @@ class Candidates:
     """Whether the cosines are of the deep tier; else they are of the instant one."""
     mismatched: tuple[Tier, ...] = ()
     """Tiers whose stored vectors are of another embedder than the query's."""
+    unasked: tuple[Tier, ...] = ()
+    """Tiers of which there are vectors to compare, but no vector of the query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

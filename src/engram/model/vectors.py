@@ -55,7 +55,8 @@ class QueryVector:
 
     tier: Tier
     identity: str
-    vector: NDArray[np.float32]
+    vector: NDArray[np.float32] | None
+    """None where it is not known whether there is anything to compare it with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

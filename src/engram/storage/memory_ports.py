@@ -1,0 +1,241 @@
+"""What Engram asks of a store about memories, beside what `engram.storage.ports` asks of it.
+
+The same promises hold: a write is one durable transaction, a read sees one consistent snapshot,
+and all errors are of `engram.errors`. "Not yours" and "does not exist" are the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from engram.model.access import Quota
+from engram.model.ids import EpisodeId, MemoryId
+from engram.model.memory import (
+    Change,
+    Episode,
+    Feedback,
+    Memory,
+    MemoryChange,
+    MemoryDraft,
+    MemoryPage,
+    MemoryQuery,
+    MemoryStatus,
+    MemoryVersion,
+    ProjectSize,
+    Relation,
+    RelationDraft,
+    RelationType,
+    StoredMemory,
+    Tombstone,
+)
+from engram.model.vectors import WORDS_ALONE, Indexing
+
+
+class MemoryStore(Protocol):
+    """The memories of one organisation."""
+
+    async def store(
+        self,
+        drafts: Sequence[MemoryDraft],
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
+        once: bool = False,
+    ) -> tuple[StoredMemory, ...]:
+        """Store memories with all that is derived from them and an audit row, or nothing.
+
+        `indexing` speaks of the drafts in their order, as for messages. With `once`, a draft whose
+        content, project and category a searched memory has already is not stored again: its place
+        in the answer names that memory. Drafts of one call count among each other.
+
+        Raises:
+            NotFoundError: a draft names an episode that is not here.
+            QuotaExceededError: they do not fit the quota any more.
+        """
+        ...
+
+    async def get(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Memory]:
+        """Return those that exist, forgotten ones included.
+
+        Raises:
+            StoreCorruptError: the bytes of one do not match its hash.
+        """
+        ...
+
+    async def list(self, query: MemoryQuery, *, now: datetime) -> MemoryPage:
+        """Return a page of memories under all the query's filters, newest first, ties by id.
+
+        Those that have expired by `now`, or do not hold at that moment, are left out unless
+        `include_forgotten`.
+        """
+        ...
+
+    async def scan(
+        self, project: str | None, *, after: MemoryId | None, limit: int
+    ) -> tuple[Memory, ...]:
+        """Return memories in the order they were first stored, forgotten ones included.
+
+        Begins after the memory `after`; None begins with the first. For walks over everything.
+        """
+        ...
+
+    async def correct(
+        self,
+        memory_id: MemoryId,
+        change: MemoryChange,
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> Memory:
+        """Keep the present version in the history and change the memory; return it.
+
+        `indexing` speaks of the new content, if there is one.
+
+        Raises:
+            NotFoundError: there is no such memory.
+            ConflictError: it is immutable, or was forgotten.
+            InvalidRequestError: its validity would end before it begins.
+            QuotaExceededError: the new content does not fit the quota any more.
+        """
+        ...
+
+    async def forget(
+        self,
+        memory_id: MemoryId,
+        *,
+        reason: str | None,
+        change: Change = "invalidate",
+        actor: str,
+        now: datetime,
+    ) -> Memory:
+        """End a memory's validity; it is searched no more and its text stays in the history.
+
+        Forgotten again, nothing changes.
+
+        Raises:
+            NotFoundError: there is no such memory.
+            ConflictError: it is immutable.
+        """
+        ...
+
+    async def restore(
+        self, memory_id: MemoryId, *, actor: str, indexing: Indexing = WORDS_ALONE
+    ) -> Memory:
+        """Undo a `forget`: the memory holds and is searched again as it was before.
+
+        `indexing` speaks of its content. A memory that is not forgotten stays as it is.
+
+        Raises:
+            NotFoundError: there is no such memory.
+        """
+        ...
+
+    async def set_summary(self, memory_id: MemoryId, summary: str, *, actor: str) -> None:
+        """Keep a summary beside a memory; it is no new version.
+
+        Raises:
+            NotFoundError: there is no such memory.
+        """
+        ...
+
+    async def purge(self, memory_id: MemoryId, *, actor: str, force: bool = False) -> Tombstone:
+        """Remove a memory with its versions, relations, feedback, words and vectors.
+
+        A tombstone stays. Purged again, the first tombstone is the answer.
+
+        Raises:
+            NotFoundError: there never was such a memory here.
+            ConflictError: it is immutable, and not `force`.
+        """
+        ...
+
+    async def delete_project(self, project: str, *, actor: str) -> int:
+        """Remove every memory and episode of a project, immutable ones too; return how many memories.
+
+        A tombstone stays of each memory. Conversations of the project stay.
+        """
+        ...
+
+    async def history(self, memory_id: MemoryId) -> tuple[MemoryVersion, ...]:
+        """Return the versions a memory had before the present one, oldest first.
+
+        Raises:
+            NotFoundError: there is no such memory.
+        """
+        ...
+
+    async def timeline(
+        self, as_of: datetime, *, projects: Sequence[str] | None, limit: int
+    ) -> tuple[Memory, ...]:
+        """Return the memories that were known and held at a moment, as they were then, newest first."""
+        ...
+
+    async def connect(self, draft: RelationDraft, *, actor: str) -> Relation:
+        """Relate two memories; the same pair and type again takes the new strength.
+
+        Raises:
+            NotFoundError: one of them is not here.
+            InvalidRequestError: `supersedes` would close a circle.
+        """
+        ...
+
+    async def disconnect(
+        self, source_id: MemoryId, target_id: MemoryId, relation_type: RelationType, *, actor: str
+    ) -> bool:
+        """Take a relation away; False when there was none."""
+        ...
+
+    async def relations(
+        self, memory_ids: Sequence[MemoryId], *, hops: int = 1
+    ) -> tuple[Relation, ...]:
+        """Return the relations met by walking up to `hops` steps from some memories, either way.
+
+        Nearest first, then strongest, ties by id; at most `RELATED_MAX` for each memory and step.
+        """
+        ...
+
+    async def record_feedback(self, feedback: Feedback, *, actor: str) -> int:
+        """Keep what helped and what did not; return how many memories it speaks of.
+
+        Raises:
+            NotFoundError: one of the memories is not here; nothing is kept then.
+        """
+        ...
+
+    async def start_episode(self, project: str, description: str, *, actor: str) -> EpisodeId:
+        """Begin an episode."""
+        ...
+
+    async def end_episode(
+        self, episode_id: EpisodeId, *, summary: str | None, actor: str
+    ) -> Episode:
+        """End an episode; one that has ended keeps its end, and takes a summary if one is given.
+
+        Raises:
+            NotFoundError: there is no such episode.
+        """
+        ...
+
+    async def list_episodes(self, project: str, *, limit: int) -> tuple[Episode, ...]:
+        """Return the episodes of a project, the last begun first."""
+        ...
+
+    async def get_episode(self, episode_id: EpisodeId) -> Episode:
+        """Return an episode.
+
+        Raises:
+            NotFoundError: there is no such episode.
+        """
+        ...
+
+    async def projects(self) -> tuple[ProjectSize, ...]:
+        """Return the projects that have memories, by name."""
+        ...
+
+    async def status(self, project: str | None) -> MemoryStatus:
+        """Return what the memories of a project, or of all, amount to."""
+        ...
