@@ -37,6 +37,10 @@ class FailingEmbedder(HashedEmbedder):
         self.is_failing = True
         self.asked = 0
 
+    async def probe(self) -> None:
+        if self.is_failing:
+            raise self.failure
+
     async def embed_query(self, query: str) -> Vector:
         self.asked += 1
         if self.is_failing:

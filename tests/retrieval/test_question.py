@@ -53,6 +53,7 @@ async def test_a_vector_carries_the_identity_of_its_embedder_and_the_scale_of_it
 
     (vector,) = question.vectors
     assert vector.identity == deep.identity.as_text()
+    assert vector.vector is not None
     assert np.array_equal(vector.vector, await deep.embed_query("harbour"))
     assert question.calibrations == {"deep": calibration_of(deep.identity)}
 
@@ -87,6 +88,38 @@ async def test_a_repeated_question_is_not_embedded_again_but_for_each_organisati
         await questions.embed("harbour", organization_id=organization_id)
 
     assert deep.asked == 2
+
+
+async def test_the_instant_tier_has_only_its_identity_until_it_is_needed() -> None:
+    instant = FailingEmbedder()
+    instant.is_failing = False
+    questions = Questions(Tiers.of(deep=OtherEmbedder(), instant=instant))
+
+    early = await questions.embed("harbour", organization_id=ACME, is_instant_needed=False)
+
+    assert [vector.vector is None for vector in early.vectors] == [False, True]
+    assert (early.degraded, instant.asked) == ((), 0)
+
+    await questions.embed("harbour", organization_id=GLOBEX, is_instant_needed=True)
+    later = await questions.embed("harbour", organization_id=ACME, is_instant_needed=False)
+
+    assert [vector.vector is None for vector in later.vectors] == [False, False]
+    assert early.calibrations == later.calibrations
+    assert instant.asked == 2
+
+
+async def test_an_instant_tier_that_is_not_there_is_missed_also_where_it_is_not_needed() -> None:
+    instant = FailingEmbedder()
+    questions = Questions(Tiers.of(deep=OtherEmbedder(), instant=instant))
+
+    missing = await questions.embed("harbour", organization_id=ACME, is_instant_needed=False)
+    instant.is_failing = False
+    there = await questions.embed("harbour", organization_id=ACME, is_instant_needed=False)
+
+    assert [vector.tier for vector in missing.vectors] == ["deep"]
+    assert missing.degraded == ("instant_unavailable",)
+    assert [vector.tier for vector in there.vectors] == ["deep", "instant"]
+    assert (there.degraded, instant.asked) == ((), 0)
 
 
 def test_what_is_missing_is_told_for_any_tiers() -> None:

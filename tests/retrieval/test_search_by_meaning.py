@@ -84,6 +84,26 @@ async def test_messages_are_compared_in_the_tier_they_have(store: OrganizationSt
     assert answer.pending == 1
 
 
+async def test_the_instant_embedder_is_asked_only_where_vectors_of_it_are_stored(
+    store: OrganizationStore,
+) -> None:
+    instant = FailingEmbedder()
+    instant.is_failing = False
+    tiers = Tiers.of(deep=OtherEmbedder(), instant=instant)
+    await add_meant(store, "The harbour opens at six.", embedder=OtherEmbedder())
+
+    without = await search(SearchRequest(query=WORDLESS), store, tiers=tiers)
+    assert (instant.asked, without.degraded) == (0, ())
+
+    await add_meant(store, WORDLESS, embedder=instant, tier="instant")
+    answer = await search(SearchRequest(query=WORDLESS, explain=True), store, tiers=tiers)
+
+    assert (instant.asked, answer.degraded) == (1, ())
+    breakdown = found(answer)[WORDLESS].breakdown
+    assert breakdown is not None
+    assert breakdown.vector_tier == "instant"
+
+
 @pytest.mark.parametrize("failure", EMBEDDING_FAILURES)
 async def test_words_answer_while_the_embedder_fails(
     store: OrganizationStore, failure: type[EngramError]

@@ -21,6 +21,7 @@ from engram.model.ids import ConversationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.status import Finding
 from engram.storage.ports import OrganizationStore
+from tests.storage.finding import find_candidates
 
 ACTOR = "key_test"
 UNBOUNDED = Quota()
@@ -80,7 +81,7 @@ async def find(
     filters: SearchFilters = EVERYTHING,
 ) -> Candidates:
     """Return what a search by words alone proposes."""
-    return await organization.find_candidates(terms, vectors=(), filters=filters, limit=limit)
+    return await find_candidates(organization, terms, filters=filters, limit=limit)
 
 
 async def count_holders(organization: OrganizationStore, *terms: str, limit: int = 10) -> int:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from engram.embedding.port import EmbedderIdentity
 from engram.model.conversation import AppendRequest
 from engram.model.ids import ConversationId, MessageKey
-from engram.model.search import SearchFilters
 from engram.model.vectors import (
     WORDS_ALONE,
     Embedded,
@@ -26,6 +25,7 @@ from engram.model.vectors import (
 from engram.storage.ports import OrganizationStore
 from engram.vectors.quantise import pack_blobs, quantise
 from tests.storage.drafts import ACTOR, UNBOUNDED, drafts
+from tests.storage.finding import find_candidates
 
 OWNER = "job_test"
 PASSAGE_CHARACTERS = 20
@@ -119,9 +119,7 @@ async def nearest(
 ) -> MessageKey | None:
     """Return the message whose vectors are nearest to a text, by meaning alone."""
     query = QueryVector(tier=tier, identity=identity, vector=vector_of(text, identity))
-    found = await organization.find_candidates(
-        [], vectors=[query], filters=SearchFilters(), limit=10
-    )
+    found = await find_candidates(organization, [], vectors=[query])
     if np.isnan(found.cosine).all():
         return None
     return MessageKey(int(found.keys[int(np.nanargmax(found.cosine))]))

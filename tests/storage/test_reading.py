@@ -13,10 +13,11 @@ from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import Conversation, ConversationQuery, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey, MessageKey
-from engram.model.search import SearchFilters
+from engram.model.search import Candidates, SearchFilters
 from engram.storage.ports import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, append, begin, find
+from tests.storage.finding import Kept
 
 NOWHERE = ConversationId("conv_nowhere")
 TEN = tuple(f"text {number}" for number in range(1, 11))
@@ -133,24 +134,47 @@ async def test_a_page_too_large_for_memory_says_where_it_goes_on(
     assert page.next_offset == next_offset
 
 
-async def test_messages_are_loaded_by_the_keys_a_search_found(
+async def test_what_is_chosen_of_the_candidates_of_a_search_is_read_with_it(
     organization: OrganizationStore,
 ) -> None:
     one = await begin(organization, "apple", "pear")
     two = await begin(organization, "apple pie")
-    found = await find(organization, "appl")
-    keys = [MessageKey(key) for key in found.keys.tolist()]
-    numbers = [ConversationKey(number) for number in found.conversations.tolist()]
 
-    loaded = await organization.load_found([*keys, MessageKey(7)], [*numbers, ConversationKey(99)])
+    def choose(found: Candidates) -> Kept:
+        keys = [MessageKey(key) for key in (*found.keys.tolist(), 7)]
+        numbers = [ConversationKey(number) for number in (*found.conversations.tolist(), 99)]
+        return Kept(found, keys, numbers)
 
+    kept, loaded = await organization.search(
+        ["appl"], vectors=(), filters=SearchFilters(), limit=10, choose=choose
+    )
+
+    *keys, unknown = kept.messages
     assert sorted(message.content for message in loaded.messages.values()) == sorted(
         ["apple", "pear", "apple pie"]
     )
+    assert unknown not in loaded.messages
     assert {conversation.id for conversation in loaded.conversations.values()} == {one, two}
+    found = kept.candidates
     assert [loaded.messages[key].sequence for key in keys] == found.sequences.tolist()
     assert [len(loaded.messages[key].content) for key in keys] == found.characters.tolist()
     assert loaded.pending == 0
+
+
+async def test_what_choosing_raises_reaches_the_searcher_and_harms_no_later_search(
+    organization: OrganizationStore,
+) -> None:
+    await begin(organization, "apple")
+
+    def refuse(found: Candidates) -> Kept:
+        raise InvalidRequestError(f"not among {len(found.keys)}")
+
+    with pytest.raises(InvalidRequestError, match="not among 1"):
+        await organization.search(
+            ["appl"], vectors=(), filters=SearchFilters(), limit=10, choose=refuse
+        )
+
+    assert len((await find(organization, "appl")).keys) == 1
 
 
 async def test_a_range_of_messages_is_loaded_in_order(organization: OrganizationStore) -> None:

@@ -25,7 +25,6 @@ from hypothesis.stateful import (
 from engram.clock import RandomIds
 from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationId, MessageKey
-from engram.model.search import SearchFilters
 from engram.model.vectors import Embedded, QueryVector, Tier, Unembedded
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.keys import message_key
@@ -33,6 +32,7 @@ from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, begin, findings
 from tests.storage.embedded import DEEP, OTHER, QUICK, append_meant, passages_of, vector_of
+from tests.storage.finding import find_candidates
 
 T = TypeVar("T")
 LEASE = timedelta(minutes=1)
@@ -259,11 +259,7 @@ class Vectors(RuleBasedStateMachine):
             QueryVector(tier=tier, identity=identity, vector=vector_of(text, identity))
             for tier, identity in IDENTITIES.items()
         ]
-        found = self.run(
-            self.stores[store].find_candidates(
-                [], vectors=vectors, filters=SearchFilters(), limit=1_000
-            )
-        )
+        found = self.run(find_candidates(self.stores[store], [], vectors=vectors, limit=1_000))
         tiers = {
             key: "deep" if is_deep else "instant"
             for key, is_deep in zip(found.keys.tolist(), found.is_deep.tolist(), strict=True)

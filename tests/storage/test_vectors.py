@@ -30,6 +30,7 @@ from tests.storage.embedded import (
     passages_of,
     vector_of,
 )
+from tests.storage.finding import Kept, find_candidates
 
 EVERYTHING = SearchFilters()
 
@@ -45,7 +46,7 @@ async def ask(
     filters: SearchFilters = EVERYTHING,
     limit: int = 10,
 ) -> Candidates:
-    return await organization.find_candidates(terms, vectors=vectors, filters=filters, limit=limit)
+    return await find_candidates(organization, terms, vectors=vectors, filters=filters, limit=limit)
 
 
 def cosines(found: Candidates) -> dict[int, float]:
@@ -201,9 +202,14 @@ async def test_a_deleted_conversation_leaves_no_vector_in_any_process(
 
     assert (receipt.messages, receipt.vectors) == (3, 3)
     for store in (organization, elsewhere):
-        found = await ask(store, *queries)
-        assert cosines(found).keys() == {1}
-        loaded = await store.load_found([], found.conversations.tolist())
+        found, loaded = await store.search(
+            [],
+            vectors=queries,
+            filters=EVERYTHING,
+            limit=10,
+            choose=lambda found: Kept(found, conversations=found.conversations.tolist()),
+        )
+        assert cosines(found.candidates).keys() == {1}
         assert [one.id for one in loaded.conversations.values()] == [kept]
     counters = await organization.counters()
     assert (counters.messages, counters.vectors, counters.pending) == (1, 1, 1)

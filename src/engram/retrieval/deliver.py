@@ -1,15 +1,15 @@
-"""Read the chosen messages and make them the results of an answer, in the detail asked for."""
+"""Make the messages chosen and read the results of an answer, in the detail asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey, chunk_id
 from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
-from engram.retrieval.budget import Group, best_of_each, pack
+from engram.retrieval.budget import Group, Packed
+from engram.retrieval.choose import Chosen
 from engram.retrieval.fuse import Scored, Scoring, tokens_of
 from engram.retrieval.windows import ChosenWindow, choose_windows
 from engram.storage.ports import OrganizationStore
@@ -25,39 +25,21 @@ class Delivered:
     results: tuple[SearchResult, ...]
     tokens: int
     is_truncated: bool
-    pending: int
-    """Messages that wait for deep vectors, as the store said when it was read."""
 
 
 async def deliver(
-    ranked: Sequence[Scored],
-    *,
-    request: SearchRequest,
-    store: OrganizationStore,
-    scoring: Scoring,
+    chosen: Chosen, loaded: Loaded, *, request: SearchRequest, store: OrganizationStore
 ) -> Delivered:
-    """Turn ranked messages into results; what was deleted meanwhile is left out."""
-    explained = scoring if request.explain else None
-    match request.detail:
-        case "messages":
-            return await _deliver_messages(ranked, request, store, explained)
-        case "window":
-            return await _deliver_windows(ranked, request, store, explained)
-        case "handle":
-            return await _deliver_handles(ranked, request, store)
-        case _:
-            assert_never(request.detail)
+    """Turn what was chosen and read into results, in the detail asked for."""
+    explained = chosen.scoring if request.explain else None
+    if request.detail == "window":
+        return await _deliver_windows(
+            chosen.ranked, loaded.conversations, request, store, explained
+        )
+    return _deliver_packed(chosen.packed, loaded, explained)
 
 
-async def _deliver_messages(
-    ranked: Sequence[Scored],
-    request: SearchRequest,
-    store: OrganizationStore,
-    explained: Scoring | None,
-) -> Delivered:
-    packed = pack(ranked, limit=request.limit, token_budget=request.token_budget)
-    chosen = [item for group in packed.groups for item in group.items]
-    loaded = await _load([*chosen, *packed.handles], store, messages=chosen)
+def _deliver_packed(packed: Packed, loaded: Loaded, explained: Scoring | None) -> Delivered:
     results = [
         _result_of(group, loaded.messages, loaded.conversations[group.conversation], explained)
         for group in packed.groups
@@ -68,18 +50,16 @@ async def _deliver_messages(
         results=(*results, *_handles(packed.handles, loaded.conversations)),
         tokens=sum(map(_tokens, results)),
         is_truncated=packed.is_truncated,
-        pending=loaded.pending,
     )
 
 
 async def _deliver_windows(
     ranked: Sequence[Scored],
+    conversations: Conversations,
     request: SearchRequest,
     store: OrganizationStore,
     explained: Scoring | None,
 ) -> Delivered:
-    loaded = await _load(ranked, store)
-    conversations = loaded.conversations
     chosen = choose_windows(ranked, last_sequences=_lengths(conversations))
     scored = {_place(item): item for item in ranked}
     results: list[SearchResult] = []
@@ -96,31 +76,7 @@ async def _deliver_windows(
         tokens += _tokens(result)
         results.append(result)
     is_truncated = len(chosen) > len(results) or any(result.is_handle for result in results)
-    return Delivered(
-        results=tuple(results), tokens=tokens, is_truncated=is_truncated, pending=loaded.pending
-    )
-
-
-async def _deliver_handles(
-    ranked: Sequence[Scored], request: SearchRequest, store: OrganizationStore
-) -> Delivered:
-    best = best_of_each(ranked, request.limit + 1)
-    shown = best[: request.limit]
-    loaded = await _load(shown, store)
-    return Delivered(
-        results=tuple(_handles(shown, loaded.conversations)),
-        tokens=0,
-        is_truncated=len(best) > len(shown),
-        pending=loaded.pending,
-    )
-
-
-async def _load(
-    items: Iterable[Scored], store: OrganizationStore, *, messages: Iterable[Scored] = ()
-) -> Loaded:
-    """Read the conversations of some items, and the messages of some."""
-    conversations = dict.fromkeys(item.conversation for item in items)
-    return await store.load_found([item.key for item in messages], list(conversations))
+    return Delivered(results=tuple(results), tokens=tokens, is_truncated=is_truncated)
 
 
 def _result_of(

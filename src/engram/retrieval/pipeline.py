@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from engram import limits
-from engram.model.search import Candidates, SearchAnswer, SearchRequest
+from engram.model.search import Candidates, Loaded, SearchAnswer, SearchRequest
+from engram.retrieval.choose import Chosen, choose
 from engram.retrieval.deliver import deliver
-from engram.retrieval.fuse import Scored, has_vectors, score
-from engram.retrieval.profiles import PROFILES, Profile, usable_profile
-from engram.retrieval.question import EMBEDDER_CHANGED, WITHOUT_VECTORS, WORDS_ONLY, Question
+from engram.retrieval.fuse import has_vectors
+from engram.retrieval.profiles import PROFILES
+from engram.retrieval.question import (
+    EMBEDDER_CHANGED,
+    WITHOUT_VECTORS,
+    WORDS_ONLY,
+    Embed,
+    Question,
+)
 from engram.storage.ports import OrganizationStore
 from engram.text.analyse import query_terms
 
 NOTHING_RELEVANT = "nothing relevant"
 QUERY_SHORTENED = "query_shortened"
-
-Embed = Callable[[str], Awaitable[Question]]
 
 
 async def search(
@@ -33,23 +39,21 @@ async def search(
     searched = shorten(terms)
     question = WITHOUT_VECTORS
     if is_asked and profile.needs_vectors:
-        question = await embed(request.query)
-    candidates = await store.find_candidates(
-        searched, vectors=question.vectors, filters=request.filters, limit=limits.LEG_CANDIDATES
-    )
-    profile = usable_profile(request.profile, has_vectors=has_vectors(candidates))
-    scoring = score(candidates, profile=profile, calibrations=question.calibrations, now=now)
-    ranked = scoring.rank(score_min=request.min_score)
-    delivered = await deliver(ranked, request=request, store=store, scoring=scoring)
-    degraded = (*question.degraded, *_mismatches(candidates))
+        question = await embed(request.query, is_instant_needed=False)
+    chosen, loaded = await _find(request, store, searched, question, now=now)
+    if chosen.candidates.unasked:
+        question = await embed(request.query, is_instant_needed=True)
+        chosen, loaded = await _find(request, store, searched, question, now=now)
+    delivered = await deliver(chosen, loaded, request=request, store=store)
+    degraded = (*question.degraded, *_mismatches(chosen.candidates))
     return SearchAnswer(
         results=delivered.results,
-        total_candidates=len(candidates.keys),
+        total_candidates=len(chosen.candidates.keys),
         tokens=delivered.tokens,
         truncated=delivered.is_truncated,
-        pending=delivered.pending,
+        pending=loaded.pending,
         degraded=degraded if searched == terms else (*degraded, QUERY_SHORTENED),
-        note=None if is_relevant(ranked, profile) else NOTHING_RELEVANT,
+        note=None if chosen.is_relevant else NOTHING_RELEVANT,
     )
 
 
@@ -59,9 +63,22 @@ def shorten(terms: Sequence[str]) -> list[str]:
     return [term for term in terms if term in known]
 
 
-def is_relevant(ranked: Sequence[Scored], profile: Profile) -> bool:
-    """Say whether the best of the messages found is good enough to be an answer."""
-    return max((item.score for item in ranked), default=0.0) >= profile.relevant
+async def _find(
+    request: SearchRequest,
+    store: OrganizationStore,
+    terms: Sequence[str],
+    question: Question,
+    *,
+    now: int,
+) -> tuple[Chosen, Loaded]:
+    """Return what is delivered of all that the store holds about a question."""
+    return await store.search(
+        terms,
+        vectors=question.vectors,
+        filters=request.filters,
+        limit=limits.LEG_CANDIDATES,
+        choose=partial(choose, request=request, calibrations=question.calibrations, now=now),
+    )
 
 
 def _mismatches(candidates: Candidates) -> tuple[str, ...]:

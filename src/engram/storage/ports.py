@@ -7,9 +7,9 @@ a driver's exception never leaves its backend.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from engram.model.access import (
     ApiKey,
@@ -52,6 +52,23 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
+
+
+class Choice(Protocol):
+    """What of a search's candidates is to be read."""
+
+    @property
+    def messages(self) -> Sequence[MessageKey]:
+        """The messages to be read with their texts."""
+        ...
+
+    @property
+    def conversations(self) -> Sequence[ConversationKey]:
+        """The conversations to be read, without their messages."""
+        ...
+
+
+ChoiceT = TypeVar("ChoiceT", bound=Choice)
 
 
 class OrganizationStore(Protocol):
@@ -115,33 +132,35 @@ class OrganizationStore(Protocol):
         """
         ...
 
-    async def find_candidates(
+    async def search(
         self,
         terms: Sequence[str],
         *,
         vectors: Sequence[QueryVector],
         filters: SearchFilters,
         limit: int,
-    ) -> Candidates:
-        """Return the best `limit` messages of each leg, united, each with every leg's raw value.
+        choose: Callable[[Candidates], ChoiceT],
+    ) -> tuple[ChoiceT, Loaded]:
+        """Return what `choose` makes of the candidates, and what it wants to be read.
+
+        The candidates are the best `limit` messages of each leg, united, each with every leg's raw
+        value. `choose` is called once, in a thread of the store, and asks the store for nothing;
+        what it wants is read in the same snapshot, as far as it exists.
 
         `terms` are analysed query terms (`engram.text.analyse`), repeats counted. Filters hold
         before ranking. Statistics are the whole organisation's and nobody else's. An unknown
         conversation in the filters is an error, not an empty answer. Every vector committed
         before the call is seen, whichever process stored it. A message counts with its deep
         vectors if it has any, else with its instant ones. Vectors of another identity than the
-        query's are not compared: their tier is named in `mismatched`.
+        query's are not compared: their tier is named in `mismatched`. Vectors of a query that
+        has only its identity are not compared either: if there are any, their tier is named in
+        `unasked`.
 
         Raises:
             NotFoundError: the filters name a conversation that is not here.
             InvalidVectorError: a query vector has other dimensions than its identity's vectors.
+            StoreCorruptError: the bytes of a message do not match its hash.
         """
-        ...
-
-    async def load_found(
-        self, messages: Sequence[MessageKey], conversations: Sequence[ConversationKey]
-    ) -> Loaded:
-        """Return those of the messages and conversations that still exist."""
         ...
 
     async def load_range(

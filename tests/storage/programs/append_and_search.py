@@ -10,9 +10,9 @@ from engram.clock import RandomIds, SystemClock
 from engram.errors import ConflictError
 from engram.model.access import Organization, OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, MessageDraft
-from engram.model.search import SearchFilters
 from engram.storage.sqlite.store import SqliteStore
 from engram.text.analyse import query_terms
+from tests.storage.finding import find_candidates
 
 
 async def main(directory: str, name: str, rounds: str) -> None:
@@ -25,9 +25,7 @@ async def main(directory: str, name: str, rounds: str) -> None:
         word = f"{name}number{number}"
         drafts = tuple(MessageDraft(role="user", content=f"{word} part {i}") for i in range(2))
         await mine.append_messages(AppendRequest(messages=drafts), actor="local", quota=Quota())
-        found = await mine.find_candidates(
-            query_terms(word), vectors=(), filters=SearchFilters(), limit=10
-        )
+        found = await find_candidates(mine, query_terms(word))
         if (found.share_message > 0).sum() != 2:
             raise AssertionError(f"{word} is not found: {found}")
     await store.close()

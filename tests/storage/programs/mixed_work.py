@@ -28,6 +28,7 @@ from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.text.analyse import query_terms
 from tests.storage.embedded import DEEP, QUICK, indexing_of, passages_of, vector_of
+from tests.storage.finding import find_candidates
 
 ACTOR = "local"
 TIERS: tuple[tuple[Tier, str], ...] = (("instant", QUICK), ("deep", DEEP))
@@ -118,8 +119,8 @@ class Worker:
             QueryVector(tier=tier, identity=identity, vector=vector_of(word, identity))
             for tier, identity in TIERS
         ]
-        found = await self._organization.find_candidates(
-            terms, vectors=vectors, filters=filters, limit=1_000
+        found = await find_candidates(
+            self._organization, terms, vectors=vectors, filters=filters, limit=1_000
         )
         hits = (found.share_message > 0).sum()
         if sum(message.content.startswith(f"{word} ") for message in page.messages) != count:

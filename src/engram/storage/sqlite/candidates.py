@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,15 @@ class _VectorLeg:
         return keys
 
 
+@dataclass(frozen=True, slots=True)
+class _Legs:
+    """The vectors that can be compared, and the tiers of which there are others."""
+
+    legs: list[_VectorLeg] = field(default_factory=list[_VectorLeg])
+    mismatched: list[Tier] = field(default_factory=list[Tier])
+    unasked: list[Tier] = field(default_factory=list[Tier])
+
+
 def find_candidates(
     connection: sqlite3.Connection,
     tenant: Tenant,
@@ -59,9 +68,9 @@ def find_candidates(
         InvalidVectorError: a query vector has other dimensions than its identity's vectors.
     """
     conditions = conditions_of(connection, filters, organization_id=tenant.number)
-    legs, mismatched = _vector_legs(connection, tenant, vectors)
+    found = _vector_legs(connection, tenant, vectors)
     allowed = allowed_keys(connection, conditions)
-    near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in legs)])
+    near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
     asked = Asking(
         organization_id=tenant.number,
         conditions=conditions,
@@ -71,27 +80,31 @@ def find_candidates(
         also=near,
     )
     words = search_words(connection, terms, asked)
-    return _united(words, legs, mismatched)
+    return _united(words, found)
 
 
 def _vector_legs(
     connection: sqlite3.Connection, tenant: Tenant, vectors: Iterable[QueryVector]
-) -> tuple[list[_VectorLeg], tuple[Tier, ...]]:
-    """Return the legs that can be compared, and the tiers whose vectors are another embedder's."""
+) -> _Legs:
+    """Return the legs that can be compared, and the tiers that cannot."""
     embedders = read_embedders(connection, tenant)
-    legs: list[_VectorLeg] = []
-    mismatched: list[Tier] = []
+    found = _Legs()
     for vector in vectors:
         embedder = embedders.matching(vector.tier, vector.identity)
         if embedder is None:
             if vector.tier in embedders.by_role:
-                mismatched.append(vector.tier)
+                found.mismatched.append(vector.tier)
             continue
         source = StoredVectors(connection, tenant, embedders, tier=vector.tier, embedder=embedder)
         snapshot = tenant.matrices.current((tenant.id, embedder.number), source)
-        if snapshot.rows_live:
-            legs.append(_VectorLeg(vector.tier, snapshot.prepare(vector.vector), snapshot))
-    return legs, tuple(mismatched)
+        if not snapshot.rows_live:
+            continue
+        if vector.vector is None:
+            found.unasked.append(vector.tier)
+        else:
+            query = snapshot.prepare(vector.vector)
+            found.legs.append(_VectorLeg(vector.tier, query, snapshot))
+    return found
 
 
 def allowed_keys(connection: sqlite3.Connection, conditions: Conditions) -> Allowed | None:
@@ -114,11 +127,9 @@ def _first_column(
     return np.fromiter((row[0] for row in rows), dtype=np.int64)
 
 
-def _united(
-    words: WordMatches, legs: Sequence[_VectorLeg], mismatched: tuple[Tier, ...]
-) -> Candidates:
+def _united(words: WordMatches, found: _Legs) -> Candidates:
     """Return every message found, with the values of all legs."""
-    cosine, around, is_deep = _cosines(words.keys, legs)
+    cosine, around, is_deep = _cosines(words.keys, found.legs)
     return Candidates(
         keys=words.keys,
         conversations=words.keys >> SEQUENCE_BITS,
@@ -130,7 +141,8 @@ def _united(
         cosine=cosine,
         cosine_around=around,
         is_deep=is_deep,
-        mismatched=mismatched,
+        mismatched=tuple(found.mismatched),
+        unasked=tuple(found.unasked),
     )
 
 

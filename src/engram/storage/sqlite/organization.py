@@ -3,7 +3,8 @@ short ones where the work is long."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 from engram.clock import Clock, IdSource
@@ -33,6 +34,7 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
+from engram.storage.ports import ChoiceT
 from engram.storage.sqlite import (
     append,
     audit,
@@ -116,28 +118,28 @@ class SqliteOrganizationStore:
     ) -> DeletionReceipt:
         return await deletion.delete_conversation(self._tenant, conversation_id, actor=actor)
 
-    async def find_candidates(
+    async def search(
         self,
         terms: Sequence[str],
         *,
         vectors: Sequence[QueryVector],
         filters: SearchFilters,
         limit: int,
-    ) -> Candidates:
-        from engram.storage.sqlite import candidates  # noqa: PLC0415 brings NumPy
+        choose: Callable[[Candidates], ChoiceT],
+    ) -> tuple[ChoiceT, Loaded]:
+        from engram.storage.sqlite.candidates import find_candidates  # noqa: PLC0415 brings NumPy
 
-        return await self._file.read(
-            lambda connection: candidates.find_candidates(
-                connection, self._tenant, terms, vectors=vectors, filters=filters, limit=limit
+        def find_and_load(connection: sqlite3.Connection) -> tuple[ChoiceT, Loaded]:
+            choice = choose(
+                find_candidates(
+                    connection, self._tenant, terms, vectors=vectors, filters=filters, limit=limit
+                )
             )
-        )
+            return choice, reading.load_found(
+                connection, self._tenant, choice.messages, choice.conversations
+            )
 
-    async def load_found(
-        self, messages: Sequence[MessageKey], conversations: Sequence[ConversationKey]
-    ) -> Loaded:
-        return await self._file.read(
-            lambda connection: reading.load_found(connection, self._tenant, messages, conversations)
-        )
+        return await self._file.read(find_and_load)
 
     async def load_range(
         self, conversation: ConversationKey, *, start: int, end: int

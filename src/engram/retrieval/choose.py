@@ -1,0 +1,74 @@
+"""Rank the candidates of a search and choose what is delivered of them, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from engram.model.ids import ConversationKey, MessageKey
+from engram.model.search import Candidates, SearchRequest
+from engram.retrieval.budget import Packed, best_of_each, pack
+from engram.retrieval.fuse import Scored, Scoring, has_vectors, score
+from engram.retrieval.legs import Calibrations
+from engram.retrieval.profiles import usable_profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The candidates in their order, and which of them come as text and which as handles."""
+
+    scoring: Scoring
+    ranked: Sequence[Scored]
+    packed: Packed
+
+    @property
+    def candidates(self) -> Candidates:
+        """Return all that was found."""
+        return self.scoring.candidates
+
+    @property
+    def messages(self) -> list[MessageKey]:
+        """Return what comes as text."""
+        return [item.key for group in self.packed.groups for item in group.items]
+
+    @property
+    def conversations(self) -> list[ConversationKey]:
+        """Return where that was said, and where handles point to."""
+        groups = dict.fromkeys(group.conversation for group in self.packed.groups)
+        handles = dict.fromkeys(item.conversation for item in self.packed.handles)
+        return list(groups | handles)
+
+    @property
+    def is_relevant(self) -> bool:
+        """Say whether the best of the messages found is good enough to be an answer."""
+        best = max((item.score for item in self.ranked), default=0.0)
+        return best >= self.scoring.profile.relevant
+
+
+def choose(
+    candidates: Candidates, *, request: SearchRequest, calibrations: Calibrations, now: int
+) -> Chosen:
+    """Rank the candidates and choose what of them a request gets."""
+    profile = usable_profile(request.profile, has_vectors=has_vectors(candidates))
+    scoring = score(candidates, profile=profile, calibrations=calibrations, now=now)
+    ranked = scoring.rank(score_min=request.min_score)
+    return Chosen(scoring=scoring, ranked=ranked, packed=_packed(ranked, request))
+
+
+def _packed(ranked: Sequence[Scored], request: SearchRequest) -> Packed:
+    match request.detail:
+        case "messages":
+            return pack(ranked, limit=request.limit, token_budget=request.token_budget)
+        case "handle":
+            best = best_of_each(ranked, request.limit + 1)
+            return _as_handles(best[: request.limit], is_truncated=len(best) > request.limit)
+        case "window":
+            # Which windows there are, the lengths of the conversations tell.
+            return _as_handles(ranked, is_truncated=False)
+        case _:
+            assert_never(request.detail)
+
+
+def _as_handles(items: Sequence[Scored], *, is_truncated: bool) -> Packed:
+    return Packed(groups=(), handles=items, tokens=0, is_truncated=is_truncated)
