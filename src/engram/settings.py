@@ -24,14 +24,13 @@ from pydantic import (
 from engram import limits
 from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
 from engram.errors import ConfigurationError
+from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset
 
 PREFIX = "ENGRAM_"
 FILE_NAME = "engram.toml"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["plain", "json"]
-Toolset = Literal["conversations"]
-TOOLSETS: tuple[Toolset, ...] = ("conversations",)
 
 
 def _parse_embedder(value: object) -> EmbedderChoice:
@@ -61,7 +60,7 @@ class Settings(BaseModel):
     ] = 500.0
     toolsets: Annotated[
         tuple[Toolset, ...], Field(min_length=1, description="MCP toolsets shown to clients.")
-    ] = TOOLSETS
+    ] = DEFAULT_TOOLSETS
     embedder: Annotated[
         EmbedderChoice,
         PlainValidator(_parse_embedder),

@@ -88,7 +88,9 @@ async def test_a_key_is_found_by_its_secrets_hash(
     control: ControlStore, acme: Organization, clock: FakeClock
 ) -> None:
     expires_at = clock.now() + A_MINUTE
-    draft = KeyDraft(name="laptop", scopes=("search", "read"), expires_at=expires_at)
+    draft = KeyDraft(
+        name="laptop", scopes=("search", "read"), toolsets=("notes",), expires_at=expires_at
+    )
 
     new = await control.create_key(acme.id, draft, actor=ACTOR)
 
@@ -100,6 +102,7 @@ async def test_a_key_is_found_by_its_secrets_hash(
         name="laptop",
         prefix=new.secret[:20],
         scopes=("search", "read"),
+        toolsets=("notes",),
         created_at=clock.now(),
         expires_at=expires_at,
         revoked_at=None,

@@ -115,4 +115,4 @@ def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
 
 def plain(sql: str) -> str:
     """Return a statement without comments and layout."""
-    return " ".join(re.sub(r"--.*", "", sql).split())
+    return re.sub(r"\s*([(),])\s*", r"\1", " ".join(re.sub(r"--.*", "", sql).split()))

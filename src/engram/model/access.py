@@ -11,6 +11,7 @@ from engram import limits
 from engram.errors import AccessDeniedError, InvalidRequestError
 from engram.model.checks import check_label, check_moment, check_range
 from engram.model.ids import KeyId, OrganizationId
+from engram.model.toolsets import Toolset, choose_toolsets
 
 KeyScope = Literal["read", "write", "search", "delete", "admin"]
 KEY_SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
@@ -52,6 +53,8 @@ class Principal:
     """The key's id, or `local` for a process of this machine's owner."""
     scopes: frozenset[KeyScope]
     quota: Quota = Quota()
+    toolsets: tuple[Toolset, ...] | None = None
+    """What the key's clients see, unless their connection asks for others."""
 
     def require(self, scope: KeyScope) -> None:
         """Refuse unless the credential carries `scope`.
@@ -91,12 +94,16 @@ class KeyDraft:
 
     name: str
     scopes: tuple[KeyScope, ...] = KEY_SCOPES
+    toolsets: tuple[Toolset, ...] | None = None
+    """What its clients see; None leaves it to the setting."""
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
         check_label("name", self.name, characters_max=limits.NAME_CHARACTERS_MAX)
         if not self.scopes or any(scope not in KEY_SCOPES for scope in self.scopes):
             raise InvalidRequestError(f"must be some of {', '.join(KEY_SCOPES)}", field="scopes")
+        if self.toolsets is not None:
+            choose_toolsets(self.toolsets)
         check_moment("expires_at", self.expires_at)
 
 
@@ -109,6 +116,7 @@ class ApiKey:
     name: str
     prefix: str
     scopes: tuple[KeyScope, ...]
+    toolsets: tuple[Toolset, ...] | None
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

@@ -73,6 +73,7 @@ class Access:
             actor=owner.key.id,
             scopes=frozenset(owner.key.scopes),
             quota=owner.organization.quota,
+            toolsets=owner.key.toolsets,
         )
 
     def authenticate_operator(self, token: str | None) -> None:

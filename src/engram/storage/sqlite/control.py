@@ -204,6 +204,7 @@ class SqliteControlStore:
             name=draft.name,
             prefix=secret[:_PREFIX_CHARACTERS],
             scopes=draft.scopes,
+            toolsets=draft.toolsets,
             created_at=self._clock.now(),
             expires_at=draft.expires_at,
             revoked_at=None,

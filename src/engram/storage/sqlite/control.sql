@@ -41,9 +41,10 @@ DELETE FROM removal WHERE organization_id = :organization_id;
 
 -- create_key --
 INSERT INTO api_key
-    (key_id, organization_id, name, secret_hash, prefix, scopes, created_at, expires_at)
+    (key_id, organization_id, name, secret_hash, prefix, scopes, toolsets, created_at, expires_at)
 VALUES
-    (:key_id, :organization_id, :name, :secret_hash, :prefix, :scopes, :created_at, :expires_at);
+    (:key_id, :organization_id, :name, :secret_hash, :prefix, :scopes, :toolsets, :created_at,
+     :expires_at);
 
 -- count_live_keys --
 SELECT count(*) FROM api_key
@@ -52,13 +53,13 @@ WHERE organization_id = :organization_id
   AND (expires_at IS NULL OR expires_at > :now);
 
 -- get_key --
-SELECT key_id, organization_id, name, prefix, scopes,
+SELECT key_id, organization_id, name, prefix, scopes, toolsets,
        created_at, expires_at, revoked_at, last_used_at
 FROM api_key WHERE organization_id = :organization_id AND key_id = :key_id;
 
 -- list_keys --
 -- Returns the keys of an organisation, oldest first.
-SELECT key_id, organization_id, name, prefix, scopes,
+SELECT key_id, organization_id, name, prefix, scopes, toolsets,
        created_at, expires_at, revoked_at, last_used_at
 FROM api_key WHERE organization_id = :organization_id ORDER BY number;
 
@@ -69,7 +70,7 @@ WHERE organization_id = :organization_id AND key_id = :key_id AND revoked_at IS 
 
 -- find_key --
 -- Returns a key and its organisation. It names none: the organisation is what it finds.
-SELECT key.key_id, key.organization_id, key.name, key.prefix, key.scopes,
+SELECT key.key_id, key.organization_id, key.name, key.prefix, key.scopes, key.toolsets,
        key.created_at, key.expires_at, key.revoked_at, key.last_used_at,
        organization.organization_id, organization.name, organization.is_local,
        organization.messages_max, organization.bytes_max, organization.created_at

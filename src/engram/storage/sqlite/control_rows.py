@@ -17,10 +17,11 @@ from engram.model.access import (
     Quota,
 )
 from engram.model.ids import KeyId, OrganizationId
+from engram.model.toolsets import Toolset
 
 Row = tuple[Any, ...]
 
-_KEY_COLUMNS = 9
+_KEY_COLUMNS = 10
 
 
 def organization_of(row: Row) -> Organization:
@@ -37,13 +38,15 @@ def organization_of(row: Row) -> Organization:
 
 def key_of(row: Row) -> ApiKey:
     """Return the key in a row of `get_key` and its like."""
-    key_id, organization_id, name, prefix, scopes, created, expires, revoked, last_used = row
+    key_id, organization_id, name, prefix, scopes, toolsets, *moments = row
+    created, expires, revoked, last_used = moments
     return ApiKey(
         id=KeyId(key_id),
         organization_id=OrganizationId(organization_id),
         name=name,
         prefix=prefix,
         scopes=cast("tuple[KeyScope, ...]", tuple(scopes.split(" "))),
+        toolsets=_toolsets(toolsets),
         created_at=from_microseconds(created),
         expires_at=_moment(expires),
         revoked_at=_moment(revoked),
@@ -92,9 +95,14 @@ def key_parameters(key: ApiKey, *, secret_hash: str) -> dict[str, Any]:
         "secret_hash": secret_hash,
         "prefix": key.prefix,
         "scopes": " ".join(key.scopes),
+        "toolsets": None if key.toolsets is None else " ".join(key.toolsets),
         "created_at": to_microseconds(key.created_at),
         "expires_at": None if key.expires_at is None else to_microseconds(key.expires_at),
     }
+
+
+def _toolsets(value: str | None) -> tuple[Toolset, ...] | None:
+    return None if value is None else cast("tuple[Toolset, ...]", tuple(value.split(" ")))
 
 
 def _moment(value: int | None) -> datetime | None:

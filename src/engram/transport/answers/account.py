@@ -18,6 +18,7 @@ class KeyView(TypedDict):
     name: str
     prefix: str
     scopes: list[str]
+    toolsets: list[str] | None
     created_at: str
     expires_at: str | None
     revoked_at: str | None
@@ -71,6 +72,7 @@ def key_view(key: ApiKey) -> KeyView:
         "name": key.name,
         "prefix": key.prefix,
         "scopes": list(key.scopes),
+        "toolsets": None if key.toolsets is None else list(key.toolsets),
         "created_at": format_time(key.created_at),
         "expires_at": _optional_time(key.expires_at),
         "revoked_at": _optional_time(key.revoked_at),

@@ -19,11 +19,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engram.model.toolsets import Toolset
 from engram.service import Service
 from engram.transport.mcp.handshake import JSON, VERSIONS, HandshakeEndpoint
-from engram.transport.mcp.server import Caller, Identify, build_server
+from engram.transport.mcp.server import Caller, Identify, build_server, find_caller
 from engram.transport.mcp.sse import MESSAGES_PATH, SseMessages, SseStreams
-from engram.transport.mcp.tools import parse_toolsets
 
 RawHeaders = list[tuple[bytes, bytes]]
 ANYTHING = "*/*"
@@ -37,7 +37,9 @@ class McpHttp:
     run: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def build_mcp_http(service: Service, *, toolsets: tuple[str, ...], body_bytes_max: int) -> McpHttp:
+def build_mcp_http(
+    service: Service, *, toolsets: tuple[Toolset, ...], body_bytes_max: int
+) -> McpHttp:
     """Return the MCP routes; `toolsets` are shown where a connection does not ask for others."""
     server = build_server(service, _identify_by_request(toolsets))
     manager = StreamableHTTPSessionManager(
@@ -102,10 +104,9 @@ def _refuse(status: int, message: str, *, code: str) -> Response:
     return Response(body, status_code=status, media_type=JSON)
 
 
-def _identify_by_request(toolsets: tuple[str, ...]) -> Identify:
+def _identify_by_request(toolsets: tuple[Toolset, ...]) -> Identify:
     def identify(request: Request) -> Caller:
         asked = request.query_params.get("toolsets")
-        shown = toolsets if asked is None else parse_toolsets(asked)
-        return Caller(request.state.principal, shown)
+        return find_caller(request.state.principal, asked=asked, setting=toolsets)
 
     return identify

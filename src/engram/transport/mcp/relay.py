@@ -18,6 +18,7 @@ from typing import Any, cast
 import httpx
 
 from engram import limits
+from engram.model.toolsets import Toolset
 from engram.transport.mcp.lines import (
     STDIN,
     LineTooLongError,
@@ -44,7 +45,7 @@ _PLAIN = re.compile(r"(?! )(?!=\?base64\?)[\x20-\x7e]*(?<! )")
 
 
 async def relay_stdio(
-    url: str, *, api_key: str | None, toolsets: tuple[str, ...] | None = None
+    url: str, *, api_key: str | None, toolsets: tuple[Toolset, ...] | None = None
 ) -> None:
     """Relay until the input ends; every request gets an answer, if only that the server failed."""
     headers = {

@@ -19,6 +19,7 @@ from engram import __version__
 from engram.errors import EngramError
 from engram.model.access import Principal
 from engram.model.conversation import Conversation
+from engram.model.toolsets import Toolset, parse_toolsets
 from engram.service import Service
 from engram.transport.answers import to_json
 from engram.transport.mcp import resources
@@ -49,7 +50,18 @@ class Caller:
     """Who sends a request, and which toolsets their connection shows."""
 
     principal: Principal
-    toolsets: tuple[str, ...]
+    toolsets: tuple[Toolset, ...]
+
+
+def find_caller(principal: Principal, *, asked: str | None, setting: tuple[Toolset, ...]) -> Caller:
+    """Return the caller: a connection's toolsets win over its key's, and those over the setting.
+
+    Raises:
+        InvalidRequestError: the connection asks for a toolset that does not exist.
+    """
+    if asked is not None:
+        return Caller(principal, parse_toolsets(asked))
+    return Caller(principal, setting if principal.toolsets is None else principal.toolsets)
 
 
 Identify = Callable[[Request], Caller]
@@ -184,7 +196,7 @@ class _Handlers:
 
 
 @cache
-def _shown_tools(toolsets: tuple[str, ...]) -> list[types.Tool]:
+def _shown_tools(toolsets: tuple[Toolset, ...]) -> list[types.Tool]:
     return [_shown_tool(tool) for tool in tools_of(toolsets)]
 
 

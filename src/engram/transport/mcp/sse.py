@@ -14,9 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from engram import limits
+from engram.model.toolsets import Toolset
 from engram.service import Service
-from engram.transport.mcp.server import Caller, build_server
-from engram.transport.mcp.tools import parse_toolsets
+from engram.transport.mcp.server import Caller, build_server, find_caller
 
 MESSAGES_PATH = "/messages/"
 """Where clients post; the first event of a stream tells them."""
@@ -26,7 +26,7 @@ class SseStreams:
     """Serves `/sse`: one connection, one session."""
 
     def __init__(
-        self, service: Service, transport: SseServerTransport, *, toolsets: tuple[str, ...]
+        self, service: Service, transport: SseServerTransport, *, toolsets: tuple[Toolset, ...]
     ) -> None:
         self._service = service
         self._transport = transport
@@ -49,8 +49,7 @@ class SseStreams:
         asked = Request(scope).query_params.get("toolsets")
 
         def identify(request: Request) -> Caller:
-            shown = self._toolsets if asked is None else parse_toolsets(asked)
-            return Caller(request.state.principal, shown)
+            return find_caller(request.state.principal, asked=asked, setting=self._toolsets)
 
         server = build_server(self._service, identify)
         async with self._transport.connect_sse(with_owner(scope), receive, send) as streams:

@@ -13,6 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from engram import limits
+from engram.model.toolsets import Toolset
 from engram.service import Service
 from engram.transport.mcp.lines import (
     STDIN,
@@ -34,7 +35,7 @@ Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 
 
-async def serve_stdio(service: Service, *, toolsets: tuple[str, ...]) -> None:
+async def serve_stdio(service: Service, *, toolsets: tuple[Toolset, ...]) -> None:
     """Serve the local organisation until the input ends or the process is told to terminate."""
     caller = Caller(await service.access.local_principal(), toolsets)
     server = build_server(service, lambda _request: caller)

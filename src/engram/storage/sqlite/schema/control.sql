@@ -30,7 +30,8 @@ CREATE TABLE api_key (
     created_at      INTEGER NOT NULL,
     expires_at      INTEGER,
     revoked_at      INTEGER,
-    last_used_at    INTEGER
+    last_used_at    INTEGER,
+    toolsets        TEXT                               -- separated by spaces; NULL leaves them to the setting
 ) STRICT;
 
 CREATE INDEX api_key_organization ON api_key (organization_id, number);
