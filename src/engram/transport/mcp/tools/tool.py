@@ -1,0 +1,69 @@
+"""What a tool is: how it is shown, what it takes and gives, and the use case it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from engram.model.access import Principal
+from engram.service import Service
+from engram.transport import requests
+from engram.transport.mcp.schemas import Schema, input_schema, output_schema
+
+RequestT = TypeVar("RequestT", bound=requests.Request)
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Tool(Generic[RequestT]):
+    """One tool: how it is shown, what it takes and gives, and the use case it calls."""
+
+    name: str
+    title: str
+    description: str
+    toolset: str
+    request: type[RequestT]
+    answer: type[Any]
+    run: Callable[[Service, Principal, RequestT], Awaitable[Answer]]
+    reads: bool = False
+    destroys: bool = False
+    repeatable: bool = False
+
+    @cached_property
+    def input_schema(self) -> Schema:
+        return input_schema(self.request)
+
+    @cached_property
+    def output_schema(self) -> Schema:
+        return output_schema(self.answer)
+
+    @property
+    def annotations(self) -> dict[str, bool]:
+        """Hints for clients; whether a reading tool destroys or may be repeated is no question."""
+        closed = {"openWorldHint": False}
+        if self.reads:
+            return {"readOnlyHint": True, **closed}
+        return {
+            "readOnlyHint": False,
+            "destructiveHint": self.destroys,
+            "idempotentHint": self.repeatable,
+            **closed,
+        }
+
+    async def call(
+        self, service: Service, principal: Principal, arguments: Mapping[str, Any]
+    ) -> Answer:
+        """Parse the arguments and run the use case.
+
+        Raises:
+            EngramError: an argument is wrong, or the use case failed.
+        """
+        try:
+            request = self.request.model_validate(arguments)
+        except ValidationError as exc:
+            raise requests.invalid_request(exc) from exc
+        return await self.run(service, principal, request)

@@ -1,0 +1,44 @@
+"""What callers may send about keys, organisations and the audit."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from engram import limits
+from engram.model.access import KEY_SCOPES, KeyDraft, KeyScope, OrganizationDraft, Quota
+from engram.transport.requests.fields import WHOLE, Moment, Name
+from engram.transport.requests.request import Request
+
+
+class CreateKey(Request):
+    name: Name
+    scopes: Annotated[list[KeyScope], Field(min_length=1)] = list(KEY_SCOPES)
+    expires_at: Moment | None = None
+
+    def to_model(self) -> KeyDraft:
+        return KeyDraft(
+            name=self.name,
+            scopes=tuple(dict.fromkeys(self.scopes)),
+            expires_at=self.expires_at,
+        )
+
+
+class CreateOrganization(Request):
+    name: Name
+    messages_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), WHOLE] = None
+    bytes_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), WHOLE] = None
+
+    def to_model(self) -> OrganizationDraft:
+        quota = Quota(messages_max=self.messages_max, bytes_max=self.bytes_max)
+        return OrganizationDraft(name=self.name, quota=quota)
+
+
+class BackfillCompress(Request):
+    batch_size: Annotated[int, Field(ge=1, le=limits.BACKFILL_BATCH_MAX), WHOLE] = 500
+
+
+class AuditQuery(Request):
+    limit: Annotated[int, Field(ge=1, le=limits.AUDIT_PAGE_MAX), WHOLE] = 100
+    before: Moment | None = None
