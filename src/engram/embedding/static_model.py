@@ -16,6 +16,7 @@ import numpy as np
 from engram.embedding.check import unit_rows
 from engram.embedding.hashed import hashed_vectors
 from engram.embedding.tokens import count_tokens, load_tokenizer
+from engram.embedding.wordpieces import WordPieces
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
@@ -30,24 +31,20 @@ class StaticModel:
     def __init__(self, directory: Path) -> None:
         self._rows = _map_tensor(directory / "model.safetensors")
         self._tokenizer = load_tokenizer(directory / "tokenizer.json")
-        self._unknown = self._tokenizer.token_to_id(UNKNOWN)
+        self._pieces = WordPieces(self._tokenizer, unknown=self._tokenizer.token_to_id(UNKNOWN))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return a unit vector for each text."""
         sums = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         for row, text in zip(sums, texts, strict=True):
             # The sum and the mean point the same way, and only the direction is kept.
-            np.add.reduce(self._rows[self._known_tokens(text)], axis=0, out=row)
+            np.add.reduce(self._rows[self._pieces.known_tokens(text)], axis=0, out=row)
         self._fill_unknown(sums, texts)
         return unit_rows(sums)
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a text has, known or not."""
         return count_tokens(self._tokenizer, text)
-
-    def _known_tokens(self, text: str) -> list[int]:
-        ids = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return [token for token in ids if token != self._unknown]
 
     def _fill_unknown(self, sums: Vectors, texts: Sequence[str]) -> None:
         """Give texts without any known token, such as a lone emoji, a direction of their own.
