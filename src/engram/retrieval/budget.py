@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from engram.model.ids import ConversationKey
 from engram.retrieval.fuse import Scored
@@ -25,6 +26,10 @@ NEAR_BUDGET_SHARE = 0.25
 MIDDLE_BUDGET_SHARE = 0.5
 """The part up to which places are used that neither these nor the last results can fill, because
 there are fewer conversations. The last results gather the rest of the budget."""
+
+
+_conversation = attrgetter("conversation")
+_tokens = attrgetter("tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ def pack(ranked: Sequence[Scored], *, limit: int, token_budget: int) -> Packed:
     """Choose the messages to deliver, each once, and gather them into results."""
     strict = math.floor(STRICT_SHARE * limit)
     near = min(math.ceil(NEAR_SHARE * limit), limit - strict - 1)
-    conversations = len({item.conversation for item in ranked})
+    conversations = len(set(map(_conversation, ranked)))
     last = min(limit - strict - near, conversations)
     near = min(near, conversations)
     middle = limit - strict - near - last
@@ -92,13 +97,17 @@ class _Packing:
 
     def fill(self, places: int, *, tokens_max: int, is_strict: bool = False) -> None:
         """Add up to `places` results; a message without a place or too long goes on waiting."""
+        if not places or not self.waiting:
+            return
         tier: dict[ConversationKey, Group] = {}
         added: list[Group] = []
         waiting: list[Scored] = []
+        least = min(map(_tokens, self.waiting))
+        most = min(tokens_max - 1, self._token_budget - least)
         for index, item in enumerate(self.waiting):
             group = tier.get(item.conversation)
             has_place = group is not None or len(added) < places
-            if self.tokens >= tokens_max or (is_strict and not has_place):
+            if self.tokens > most or (is_strict and not has_place):
                 waiting += self.waiting[index:]
                 break
             if not has_place or self.tokens + item.tokens > self._token_budget:

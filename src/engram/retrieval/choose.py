@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import assert_never
 
 from engram.model.ids import ConversationKey, MessageKey
@@ -12,6 +13,8 @@ from engram.retrieval.budget import Packed, best_of_each, pack
 from engram.retrieval.fuse import Scored, Scoring, has_vectors, score
 from engram.retrieval.legs import Calibrations
 from engram.retrieval.profiles import usable_profile
+
+_score = attrgetter("score")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ class Chosen:
     @property
     def is_relevant(self) -> bool:
         """Say whether the best of the messages found is good enough to be an answer."""
-        best = max((item.score for item in self.ranked), default=0.0)
+        best = max(map(_score, self.ranked), default=0.0)
         return best >= self.scoring.profile.relevant
 
 

@@ -7,8 +7,8 @@ The exception is `bm25_of_best`, which belongs to a profile that is defined so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,7 @@ Values: TypeAlias = NDArray[np.float64]
 LEG_VALUE_MAX = 1.5
 """A leg may be better than good, but no leg decides alone."""
 
-MESSAGE_SHARE_GOOD = 0.30
-WINDOW_SHARE_GOOD = 0.40
+_SHARES_GOOD: Mapping[LegName, float] = {"message_words": 0.30, "window_words": 0.40}
 
 RECENCY_PER_HOUR = 0.01
 _LEAST = 1e-9
@@ -44,46 +43,69 @@ _HOUR = 3_600 * 1_000_000
 
 Calibrations: TypeAlias = Mapping[Tier, Calibration]
 
+_TIERS: tuple[Tier, Tier] = ("deep", "instant")
+_UNKNOWN = CosineScale(offset=np.nan, span=np.nan)
 
-def raw_values(candidates: Candidates, *, now: int) -> dict[LegName, Values]:
-    """Return what each leg measured; of recency, the hours since a message was said."""
-    return {
-        "message_vector": candidates.cosine,
-        "neighbor_vectors": candidates.cosine_around,
-        "message_words": candidates.share_message,
-        "window_words": candidates.share_window,
-        "cosine": candidates.cosine,
-        "bm25_of_best": candidates.share_message,
-        "recency": np.maximum(now - candidates.said_at, 0) / _HOUR,
-    }
+
+def raw_values(
+    candidates: Candidates, names: Iterable[LegName], *, now: int
+) -> dict[LegName, Values]:
+    """Return what each of the legs measured; of recency, the hours since a message was said."""
+    return {name: _raw(candidates, name, now=now) for name in names}
 
 
 def leg_values(
     raw: Mapping[LegName, Values], *, is_deep: NDArray[np.bool_], calibrations: Calibrations
 ) -> dict[LegName, Values]:
     """Return each leg's absolute value of each candidate, clipped to 0..LEG_VALUE_MAX."""
-    scaled: dict[LegName, Values] = {
-        "message_vector": _scaled(
-            raw["message_vector"], is_deep, {t: c.message for t, c in calibrations.items()}
-        ),
-        "neighbor_vectors": _scaled(
-            raw["neighbor_vectors"], is_deep, {t: c.neighborhood for t, c in calibrations.items()}
-        ),
-        "message_words": raw["message_words"] / MESSAGE_SHARE_GOOD,
-        "window_words": raw["window_words"] / WINDOW_SHARE_GOOD,
-        "cosine": raw["cosine"],
-        "bm25_of_best": raw["bm25_of_best"] / max(raw["bm25_of_best"].max(initial=0.0), _LEAST),
-        "recency": np.exp(-RECENCY_PER_HOUR * raw["recency"]),
+    return {
+        name: np.minimum(
+            np.maximum(_absolute(name, values, is_deep, calibrations), 0.0), LEG_VALUE_MAX
+        )
+        for name, values in raw.items()
     }
-    return {name: np.clip(values, 0.0, LEG_VALUE_MAX) for name, values in scaled.items()}
+
+
+def _raw(candidates: Candidates, name: LegName, *, now: int) -> Values:
+    match name:
+        case "message_vector" | "cosine":
+            return candidates.cosine
+        case "neighbor_vectors":
+            return candidates.cosine_around
+        case "message_words" | "bm25_of_best":
+            return candidates.share_message
+        case "window_words":
+            return candidates.share_window
+        case "recency":
+            return np.maximum(now - candidates.said_at, 0) / _HOUR
+        case _:
+            assert_never(name)
+
+
+def _absolute(
+    name: LegName, values: Values, is_deep: NDArray[np.bool_], calibrations: Calibrations
+) -> Values:
+    match name:
+        case "message_vector":
+            return _scaled(values, is_deep, {t: c.message for t, c in calibrations.items()})
+        case "neighbor_vectors":
+            return _scaled(values, is_deep, {t: c.neighborhood for t, c in calibrations.items()})
+        case "message_words" | "window_words":
+            return values / _SHARES_GOOD[name]
+        case "cosine":
+            return values
+        case "bm25_of_best":
+            return values / max(values.max(initial=0.0), _LEAST)
+        case "recency":
+            return np.exp(-RECENCY_PER_HOUR * values)
+        case _:
+            assert_never(name)
 
 
 def _scaled(
     cosines: Values, is_deep: NDArray[np.bool_], scales: Mapping[Tier, CosineScale]
 ) -> Values:
-    """Return cosines on the scale of the model whose they are."""
-    out = np.full(len(cosines), np.nan)
-    for tier, scale in scales.items():
-        rows = is_deep if tier == "deep" else ~is_deep
-        out[rows] = (cosines[rows] - scale.offset) / scale.span
-    return out
+    """Return cosines on the scale of the model whose they are; NaN where nobody knows it."""
+    deep, instant = (scales.get(tier, _UNKNOWN) for tier in _TIERS)
+    offsets = np.where(is_deep, deep.offset, instant.offset)
+    return (cosines - offsets) / np.where(is_deep, deep.span, instant.span)

@@ -38,7 +38,7 @@ def neighbourhood_cosines(vectors: _Vectors, query: QuantisedRows, keys: Keys) -
     messages, units = _message_vectors(vectors, distinct(around.reshape(-1)))
     places = _places(messages, around)
     products = vectors.kernels.products(query.codes[0], units.codes) * units.scales
-    summed = np.append(products * np.float64(query.scales[0]), 0)[places].sum(axis=0)
+    summed = np.append(products * np.float64(query.scales[0]), 0).take(places).sum(axis=0)
     lengths = np.sqrt(_squared_lengths(vectors.kernels, messages, units, places))
     out = np.full(len(keys), np.nan)
     np.divide(summed, lengths, out=out, where=lengths > 0)
@@ -65,7 +65,7 @@ def _squared_lengths(
     out = np.count_nonzero(places < len(messages), axis=0).astype(np.float64)
     ahead = _products_ahead(kernels, messages, units)
     for step in range(1, _REACH + 1):
-        out += 2 * ahead[step][places[: len(_OFFSETS) - step]].sum(axis=0)
+        out += 2 * ahead[step].take(places[: len(_OFFSETS) - step]).sum(axis=0)
     # Vectors that cancel out leave what rounding left.
     return np.where(out > 1e-6, out, 0)
 
@@ -76,15 +76,18 @@ def _products_ahead(kernels: Kernels, messages: Keys, units: QuantisedRows) -> C
     The row is the step from one message to the other. Messages ascend, so that those up to `_REACH`
     further on are among as many that follow.
     """
-    out = np.zeros((_REACH + 1, len(messages) + 1))
+    width = len(messages) + 1
+    out = np.zeros((_REACH + 1) * width)
     scales, conversations = units.scales.astype(np.float64), messages >> _SEQUENCE_BITS
     for after in range(1, min(_REACH, len(messages) - 1) + 1):
         steps = messages[after:] - messages[:-after]
         is_near = (steps <= _REACH) & (conversations[after:] == conversations[:-after])
-        here = np.flatnonzero(is_near)
+        here = is_near.nonzero()[0]
         products = kernels.products_of_pairs(units.codes[:-after], units.codes[after:])
-        out[steps[here], here] = products[here] * scales[here] * scales[here + after]
-    return out
+        products *= scales[:-after]
+        products *= scales[after:]
+        out[steps.take(here) * width + here] = products.take(here)
+    return out.reshape(-1, width)
 
 
 def _message_vectors(vectors: _Vectors, keys: Keys) -> tuple[Keys, QuantisedRows]:
@@ -96,10 +99,12 @@ def _message_vectors(vectors: _Vectors, keys: Keys) -> tuple[Keys, QuantisedRows
     present, counts = keys[owners[starts]], run_lengths(starts, len(owners))
     if len(present) == len(owners):
         return present, units
-    whole = QuantisedRows(codes=units.codes[starts], scales=units.scales[starts])
+    whole = QuantisedRows(units.codes.take(starts, axis=0), units.scales.take(starts))
     several = np.flatnonzero(counts > 1)
     pointing = np.ones(len(present), dtype=np.bool_)
     pointing[several] = _sum_passages(whole, several, units, counts)
+    if pointing.all():
+        return present, whole
     return present[pointing], QuantisedRows(whole.codes[pointing], whole.scales[pointing])
 
 
