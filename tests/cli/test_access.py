@@ -69,6 +69,15 @@ def test_key_is_printed_alone_and_listed_without_its_secret(engram: Engram) -> N
     assert secret not in str(listed)
 
 
+def test_key_takes_toolsets(engram: Engram) -> None:
+    created = engram("keys", "create", "curator", "--toolsets", "memories,notes", "--json").json
+
+    listed = engram("keys", "list")
+
+    assert created["toolsets"] == ["notes", "memories"]
+    assert "notes,memories" in listed.stdout
+
+
 def test_key_takes_scopes_and_an_end(engram: Engram) -> None:
     created = engram(
         "keys", "create", "reader", "--scope", "read", "--scope", "search",

@@ -141,6 +141,8 @@ def test_text_that_is_not_utf8_is_refused(engram: Engram) -> None:
         ("conversations", "append", "\ud800"),
         ("keys", "create", "x", "--scope", "fly"),
         ("keys", "create", ""),
+        ("keys", "create", "x", "--toolsets", "songs"),
+        ("keys", "create", "x", "--toolsets", ""),
         ("orgs", "create", "\x07"),
     ],
 )

@@ -11,9 +11,9 @@ from mcp import Client
 from engram.errors import StorageError, StoreBusyError
 from engram.model.access import Principal
 from engram.model.search import SearchAnswer, SearchRequest
+from engram.model.toolsets import TOOLSETS, Toolset
 from engram.service.recall import Recall
 from engram.transport.mcp.server import Caller, build_server
-from engram.transport.mcp.tools import TOOLSETS
 from tests.mcp.connecting import RunningServer, call, refusal, text_of
 
 
@@ -31,7 +31,7 @@ async def client_with(
     server: RunningServer,
     *,
     failure: Exception | None = None,
-    toolsets: tuple[str, ...] = TOOLSETS,
+    toolsets: tuple[Toolset, ...] = TOOLSETS,
 ) -> Client:
     """Return a client of a server in this process, whose search may fail."""
     service = server.service

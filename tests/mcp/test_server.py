@@ -8,7 +8,7 @@ from mcp_types import TextContent, TextResourceContents
 
 from engram import __version__
 from engram.transport.mcp.tools import TOOLS
-from tests.mcp.connecting import RunningServer, call, http_client, legacy_sse_client, refusal
+from tests.mcp.connecting import RunningServer, call, http_client, refusal
 
 INVALID_PARAMS = -32602
 
@@ -46,24 +46,6 @@ async def test_listings_may_be_cached_and_contents_may_not(server: RunningServer
 
     assert all(listing.ttl_ms > 0 and listing.cache_scope == "private" for listing in listed)
     assert (held.ttl_ms, held.cache_scope) == (0, "private")
-
-
-async def test_a_connection_may_ask_for_toolsets(server: RunningServer) -> None:
-    async with http_client(server.url, server.key, query="?toolsets=conversations") as client:
-        assert len((await client.list_tools()).tools) == 6
-
-
-@pytest.mark.parametrize("asked", ["nonsense", "conversations,nonsense", ""])
-async def test_an_unknown_toolset_is_an_error(server: RunningServer, asked: str) -> None:
-    async with http_client(server.url, server.key, query=f"?toolsets={asked}") as client:
-        with pytest.raises(MCPError) as refused:
-            await client.list_tools()
-    async with legacy_sse_client(server.url, server.key, query=f"?toolsets={asked}") as client:
-        with pytest.raises(MCPError):
-            await client.list_tools()
-
-    assert refused.value.error.code == INVALID_PARAMS
-    assert "conversations" in refused.value.error.message
 
 
 async def test_recent_conversations_are_resources(client: Client) -> None:

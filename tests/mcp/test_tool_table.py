@@ -14,8 +14,8 @@ import pytest
 from inline_snapshot import external_file
 from mcp import Client
 
-from engram.settings import TOOLSETS as KNOWN_TOOLSETS
-from engram.transport.mcp.tools import TOOLS, TOOLSETS, Tool
+from engram.model.toolsets import TOOLSETS
+from engram.transport.mcp.tools import TOOLS, Tool
 from tests.mcp.connecting import RunningServer, http_client
 
 TOKENS_MAX = 1_600
@@ -76,5 +76,7 @@ def test_annotations_tell_reading_from_writing_and_destroying() -> None:
     assert not any(hints["openWorldHint"] for hints in annotations.values())
 
 
-def test_every_toolset_is_one_that_settings_know() -> None:
-    assert set(TOOLSETS) == set(KNOWN_TOOLSETS)
+def test_tools_stand_in_the_order_of_their_toolsets() -> None:
+    positions = [TOOLSETS.index(tool.toolset) for tool in TOOLS]
+
+    assert positions == sorted(positions)

@@ -29,6 +29,20 @@ async def test_a_key_shows_its_secret_once(app: Application, api: httpx.AsyncCli
     )
 
 
+async def test_a_key_may_carry_its_toolsets(api: httpx.AsyncClient) -> None:
+    own = await api.post("/api/v1/keys", json={"name": "own", "toolsets": ["notes", "memories"]})
+    plain = await api.post("/api/v1/keys", json={"name": "plain"})
+    unknown = await api.post("/api/v1/keys", json={"name": "odd", "toolsets": ["songs"]})
+    none = await api.post("/api/v1/keys", json={"name": "odd", "toolsets": []})
+
+    listed = (await api.get("/api/v1/keys")).json()["keys"]
+    assert own.json()["toolsets"] == ["notes", "memories"]
+    assert plain.json()["toolsets"] is None
+    assert [key["toolsets"] for key in listed[1:]] == [["notes", "memories"], None]
+    assert refusal(unknown) == (400, "invalid_request", "toolsets[0]")
+    assert refusal(none) == (400, "invalid_request", "toolsets")
+
+
 async def test_a_revoked_key_stays_in_the_list_with_its_end(
     api: httpx.AsyncClient, clock: FakeClock
 ) -> None:

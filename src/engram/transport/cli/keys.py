@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engram.model.access import KEY_SCOPES
+from engram.model.toolsets import parse_toolsets
 from engram.transport.cli.confirming import Yes, confirm
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import parse, shared_options
@@ -31,6 +32,7 @@ CREATE_EXAMPLES = """\b
 Examples:
   engram keys create laptop
   engram keys create reader --scope read --scope search --expires 90d
+  engram keys create curator --toolsets memories,maintenance
   export ENGRAM_API_KEY=$(engram keys create codex)
 """
 
@@ -50,6 +52,13 @@ Scopes = Annotated[
         "--scope",
         metavar="|".join(KEY_SCOPES),
         help="What it may do; repeat for more. [default: everything]",
+    ),
+]
+Toolsets = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="MCP toolsets its clients see, comma-separated. [default: the server's]",
     ),
 ]
 Expires = Annotated[
@@ -74,6 +83,7 @@ def create_key(
     name: Name,
     *,
     scope: Scopes = None,
+    toolsets: Toolsets = None,
     expires: Expires = None,
     org: OrganizationOption = None,
 ) -> None:
@@ -84,7 +94,13 @@ def create_key(
     from engram.transport.requests import CreateKey
 
     expires_at = future_moment("expires", expires, now=SystemClock().now())
-    draft = parse(CreateKey, name=name, scopes=scope or None, expires_at=expires_at).to_model()
+    draft = parse(
+        CreateKey,
+        name=name,
+        scopes=scope or None,
+        toolsets=None if toolsets is None else parse_toolsets(toolsets),
+        expires_at=expires_at,
+    ).to_model()
     answer = key_created(
         _run_for(invocation, org, lambda service, me: service.access.create_key(me, draft))
     )
@@ -134,13 +150,14 @@ def _print_list(views: Sequence[KeyView]) -> None:
         notice("no keys yet; `engram keys create NAME` makes one")
         return
     show_table(
-        ("ID", "NAME", "BEGINS WITH", "SCOPES", "CREATED", "LAST USED", "STATE"),
+        ("ID", "NAME", "BEGINS WITH", "SCOPES", "TOOLSETS", "CREATED", "LAST USED", "STATE"),
         (
             (
                 view["id"],
                 view["name"],
                 view["prefix"],
                 " ".join(view["scopes"]),
+                ",".join(view["toolsets"] or ()),
                 short_time(view["created_at"]),
                 short_time(view["last_used_at"]) if view["last_used_at"] else "never",
                 _state(view),

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from engram import limits
 from engram.model.access import KEY_SCOPES, KeyDraft, KeyScope, OrganizationDraft, Quota
+from engram.model.toolsets import Toolset, choose_toolsets
 from engram.transport.requests.fields import WHOLE, Moment, Name
 from engram.transport.requests.request import Request
 
@@ -15,12 +16,14 @@ from engram.transport.requests.request import Request
 class CreateKey(Request):
     name: Name
     scopes: Annotated[list[KeyScope], Field(min_length=1)] = list(KEY_SCOPES)
+    toolsets: Annotated[list[Toolset], Field(min_length=1)] | None = None
     expires_at: Moment | None = None
 
     def to_model(self) -> KeyDraft:
         return KeyDraft(
             name=self.name,
             scopes=tuple(dict.fromkeys(self.scopes)),
+            toolsets=None if self.toolsets is None else choose_toolsets(self.toolsets),
             expires_at=self.expires_at,
         )
 

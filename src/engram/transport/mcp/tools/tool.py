@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from engram.model.access import Principal
+from engram.model.toolsets import Toolset
 from engram.service import Service
 from engram.transport import requests
 from engram.transport.mcp.schemas import Schema, input_schema, output_schema
@@ -25,7 +26,7 @@ class Tool(Generic[RequestT]):
     name: str
     title: str
     description: str
-    toolset: str
+    toolset: Toolset
     request: type[RequestT]
     answer: type[Any]
     run: Callable[[Service, Principal, RequestT], Awaitable[Answer]]
