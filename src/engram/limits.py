@@ -78,7 +78,10 @@ WINDOW_STRIDE = 3
 """Neighbouring windows share two messages, so no exchange is cut everywhere."""
 
 COMPRESS_BYTES_MIN = 128
-"""Shorter content rarely gets smaller."""
+"""Shorter content rarely gets smaller by itself."""
+
+DICTIONARY_TEXT_BYTES_MIN = 32
+"""Content that a dictionary is tried on: chats of 32 to 127 bytes get smaller by a third."""
 
 QUERY_TERMS_MAX = 128
 """Distinct words of a query that are searched; the answer says when there were more."""
@@ -256,3 +259,39 @@ RELATED_MAX = 50
 
 FEEDBACK_MEMORIES_MAX = 100
 """Memories one call of `memory_feedback` speaks of."""
+
+FEEDBACK_KEPT = 100
+"""What was last said of one memory; older words give way, for memories come to be seen otherwise."""
+
+MEMORY_CHUNK_BYTES = 8_192
+"""A memory up to this size is one chunk; what is longer is read in several."""
+
+MEMORY_CHUNK_TOKENS = 512
+"""Chunks of a longer memory: a few paragraphs each."""
+
+LANGUAGE_S = 60
+"""How long a language model may take for an answer, all attempts together."""
+
+LANGUAGE_ATTEMPTS_MAX = 3
+"""Calls of a language model for one answer; whoever asked is waiting."""
+
+LANGUAGE_RESPONSE_BYTES_MAX = 4_000_000
+"""Far more than any answer Engram asks for."""
+
+LANGUAGE_TEXT_CHARACTERS_MAX = 100_000
+"""Of a text that a language model is to summarise: more than most models read well at once."""
+
+SUMMARY_CHARACTERS = 400
+"""Length a summary is made for; one sentence alone may be longer."""
+
+CONSOLIDATE_MEMORIES_MAX = 100_000
+"""Memories looked at by one consolidation: their sketches are held in memory, about 1.5 KB each."""
+
+CONSOLIDATE_MERGES_MAX = 1_000
+"""Merges of one consolidation; the answer lists each of them."""
+
+IMPORT_FILES_MAX = 10_000
+"""Files read by one `memory_ingest`; the next call takes up the others from another path."""
+
+EXPORT_VERSIONS_BYTES_MAX = 64_000_000
+"""Of one file of an export when it is read back: a memory with all its versions."""

@@ -194,12 +194,16 @@ class MemoryStore(Protocol):
     ) -> tuple[Relation, ...]:
         """Return the relations met by walking up to `hops` steps from some memories, either way.
 
-        Nearest first, then strongest, ties by id; at most `RELATED_MAX` for each memory and step.
+        Nearest first, then strongest, ties by id; at most `RELATED_MAX`, the strongest, for each
+        step from each memory. Memories that are not here are passed over.
         """
         ...
 
     async def record_feedback(self, feedback: Feedback, *, actor: str) -> int:
         """Keep what helped and what did not; return how many memories it speaks of.
+
+        Said again for the same event and memory, it replaces what was said. Of a memory the last
+        `FEEDBACK_KEPT` count. What names an event alone is kept in the audit.
 
         Raises:
             NotFoundError: one of the memories is not here; nothing is kept then.
@@ -233,7 +237,7 @@ class MemoryStore(Protocol):
         ...
 
     async def projects(self) -> tuple[ProjectSize, ...]:
-        """Return the projects that have memories, by name."""
+        """Return the projects that have memories, forgotten ones too, by name."""
         ...
 
     async def status(self, project: str | None) -> MemoryStatus:
