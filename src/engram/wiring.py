@@ -20,7 +20,10 @@ from engram.service.background import Background
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.indexing import Indexer
+from engram.service.keeping import Keeping
 from engram.service.meaning import Meaning
+from engram.service.memories import Memories
+from engram.service.notes import Notes
 from engram.service.operator import Operator
 from engram.service.rate import RateLimiter
 from engram.service.recall import Recall
@@ -66,6 +69,7 @@ def build_service(
     meaning = Meaning(tiers)
     indexer = Indexer(store, tiers, owner=ids.new("job_"), sleep=sleep)
     background = Background(store, indexer=indexer, owner=ids.new("job_"))
+    keeping = Keeping(store, indexer=indexer, background=background, activity=activity)
     limiter = RateLimiter(settings.rate_limit, clock)
     return Service(
         access=Access(store, clock, limiter, admin_token=settings.admin_token),
@@ -77,6 +81,10 @@ def build_service(
         ),
         doctor=Doctor(store),
         indexer=indexer,
+        memories=Memories(
+            store, keeping=keeping, indexer=indexer, background=background, clock=clock
+        ),
+        notes=Notes(store, keeping=keeping, clock=clock),
         operator=Operator(store, meaning),
         recall=Recall(
             store, questions=Questions(tiers), indexer=indexer, activity=activity, clock=clock

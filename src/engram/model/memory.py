@@ -6,9 +6,10 @@ A memory is known in two times: `valid_from` to `valid_to` is when it holds in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from engram import limits
@@ -61,6 +62,8 @@ FAILURE_CLASSES: tuple[FailureClass, ...] = get_args(FailureClass)
 IMPORTANCE_DEFAULT = 2
 DEFAULT_SOURCE = "manual"
 
+_DATE_TAG = re.compile(r"date:\d{4}-\d{2}-\d{2}", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDraft:
@@ -100,6 +103,21 @@ class MemoryDraft:
     def as_message(self) -> MessageDraft:
         """Return the memory as the text that is stored and searched."""
         return MessageDraft(role="document", content=self.content, occurred_at=self.valid_from)
+
+
+def date_among(tags: Sequence[str]) -> datetime | None:
+    """Return the day that a tag such as `date:2026-05-08` names, as engram-go's clients write it.
+
+    Raises:
+        InvalidRequestError: there is no such day.
+    """
+    for index, tag in enumerate(tags):
+        if _DATE_TAG.fullmatch(tag):
+            try:
+                return datetime.fromisoformat(tag.removeprefix("date:")).replace(tzinfo=UTC)
+            except ValueError as exc:
+                raise InvalidRequestError("is not a date", field=f"tags[{index}]") from exc
+    return None
 
 
 def check_memory_type(value: str) -> None:

@@ -11,6 +11,8 @@ from engram.service.background import Background
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.indexing import Indexer
+from engram.service.memories import Memories
+from engram.service.notes import Notes
 from engram.service.operator import Operator
 from engram.service.recall import Recall
 from engram.service.reembedding import Reembedding
@@ -29,6 +31,8 @@ class Service:
     conversations: Conversations
     doctor: Doctor
     indexer: Indexer
+    memories: Memories
+    notes: Notes
     operator: Operator
     recall: Recall
     reembedding: Reembedding

@@ -10,4 +10,5 @@ class Activity:
     """Plain numbers; whoever publishes them reads them."""
 
     messages_appended: int = 0
+    memories_stored: int = 0
     searches: int = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 from engram.model.access import Principal
@@ -20,10 +19,8 @@ from engram.model.ids import ConversationId
 from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.indexing import Indexer
-from engram.service.quota import quota_warning
-from engram.storage.ports import OrganizationStore, Store
-
-logger = logging.getLogger(__name__)
+from engram.service.quota import find_quota_warning
+from engram.storage.ports import Store
 
 
 class Conversations:
@@ -58,7 +55,7 @@ class Conversations:
         self._background.notice(principal.organization_id)
         if not receipt.repeated:
             self._activity.messages_appended += len(receipt.message_ids)
-        return await self._with_quota_warning(principal, store, receipt)
+        return replace(receipt, quota_warning=await find_quota_warning(principal, store))
 
     async def get_conversation(self, principal: Principal, query: MessageQuery) -> MessagePage:
         """Return one page of a conversation."""
@@ -81,13 +78,3 @@ class Conversations:
         principal.require("delete")
         store = await self._store.organization(principal.organization_id)
         return await store.delete_conversation(conversation_id, actor=principal.actor)
-
-    async def _with_quota_warning(
-        self, principal: Principal, store: OrganizationStore, receipt: AppendReceipt
-    ) -> AppendReceipt:
-        if principal.quota.is_unbounded:
-            return receipt
-        warning = quota_warning(principal.quota, await store.counters())
-        if warning:
-            logger.warning("organisation %s: %s", principal.organization_id, warning)
-        return replace(receipt, quota_warning=warning)

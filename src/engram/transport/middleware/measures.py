@@ -117,4 +117,7 @@ class _ActivityCollector(Collector):
         yield CounterMetricFamily(
             "engram_messages_appended", "Messages stored.", value=activity.messages_appended
         )
+        yield CounterMetricFamily(
+            "engram_memories_stored", "Memories stored.", value=activity.memories_stored
+        )
         yield CounterMetricFamily("engram_searches", "Searches answered.", value=activity.searches)

@@ -1,0 +1,206 @@
+"""Keeping, reading and tending typed memories; recall is a use case of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engram import limits
+from engram.clock import Clock
+from engram.errors import InvalidRequestError, NotFoundError
+from engram.model.access import Principal
+from engram.model.checks import check_range, check_text
+from engram.model.ids import MemoryId
+from engram.model.memory import (
+    Feedback,
+    Memory,
+    MemoryChange,
+    MemoryDraft,
+    MemoryPage,
+    MemoryQuery,
+    MemoryStatus,
+    ProjectSize,
+    Relation,
+    RelationDraft,
+    Tombstone,
+)
+from engram.model.memory_reading import FetchedMemory, MemoryFetch, MemoryHistory, TimelineQuery
+from engram.service.background import Background
+from engram.service.indexing import Indexer
+from engram.service.keeping import Keeping, Kept
+from engram.service.reading import read_memory
+from engram.storage.memory_ports import MemoryStore
+from engram.storage.ports import Store
+
+
+class Memories:
+    """The use cases of the `memories` toolset.
+
+    A memory is known by its id within the organisation. Where a project is given too, a memory of
+    another project is as unknown as one that does not exist.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        keeping: Keeping,
+        indexer: Indexer,
+        background: Background,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._keeping = keeping
+        self._indexer = indexer
+        self._background = background
+        self._clock = clock
+
+    async def store(self, principal: Principal, draft: MemoryDraft) -> Kept:
+        """Keep one memory."""
+        return await self._keeping.keep(principal, [draft])
+
+    async def store_batch(self, principal: Principal, drafts: Sequence[MemoryDraft]) -> Kept:
+        """Keep several memories, all or none."""
+        return await self._keeping.keep(principal, drafts)
+
+    async def fetch(self, principal: Principal, request: MemoryFetch) -> FetchedMemory:
+        """Return a memory, as much of it as is asked for and fits the budget."""
+        principal.require("read")
+        memories = await self._memories(principal)
+        return read_memory(await _find(memories, request.memory_id, request.project), request)
+
+    async def list(self, principal: Principal, query: MemoryQuery) -> MemoryPage:
+        """Return one page of memories, newest first."""
+        principal.require("read")
+        memories = await self._memories(principal)
+        return await memories.list(query, now=self._clock.now())
+
+    async def history(
+        self, principal: Principal, memory_id: MemoryId, *, project: str | None = None
+    ) -> MemoryHistory:
+        """Return what a memory said before each of its changes."""
+        principal.require("read")
+        memories = await self._memories(principal)
+        memory = await _find(memories, memory_id, project)
+        return MemoryHistory(memory=memory, versions=await memories.history(memory_id))
+
+    async def timeline(self, principal: Principal, query: TimelineQuery) -> tuple[Memory, ...]:
+        """Return what was known and held at a moment of the past, as it was then."""
+        principal.require("read")
+        if query.as_of > self._clock.now():
+            raise InvalidRequestError("must not be in the future", field="as_of")
+        memories = await self._memories(principal)
+        return await memories.timeline(query.as_of, projects=query.projects, limit=query.limit)
+
+    async def connect(
+        self, principal: Principal, draft: RelationDraft, *, project: str | None = None
+    ) -> Relation:
+        """Relate two memories; `project` is that of the first."""
+        principal.require("write")
+        memories = await self._memories(principal)
+        await _check_project(memories, [draft.source_id], project)
+        return await memories.connect(draft, actor=principal.actor)
+
+    async def relations(
+        self, principal: Principal, memory_id: MemoryId, *, hops: int = 1
+    ) -> tuple[Relation, ...]:
+        """Return the relations around a memory."""
+        principal.require("read")
+        check_range("hops", hops, minimum=1, maximum=limits.RELATION_HOPS_MAX)
+        memories = await self._memories(principal)
+        await _find(memories, memory_id, None)
+        return await memories.relations([memory_id], hops=hops)
+
+    async def correct(
+        self,
+        principal: Principal,
+        memory_id: MemoryId,
+        change: MemoryChange,
+        *,
+        project: str | None = None,
+    ) -> Memory:
+        """Change a memory; what it said before stays in its history."""
+        principal.require("write")
+        memories = await self._memories(principal)
+        memory = await _find(memories, memory_id, project)
+        content = memory.content if change.content is None else change.content
+        corrected = await memories.correct(
+            memory_id,
+            change,
+            actor=principal.actor,
+            quota=principal.quota,
+            indexing=await self._indexer.index_new([MemoryDraft(content=content).as_message()]),
+        )
+        self._background.notice(principal.organization_id)
+        return corrected
+
+    async def forget(
+        self,
+        principal: Principal,
+        memory_id: MemoryId,
+        *,
+        reason: str | None = None,
+        project: str | None = None,
+    ) -> Memory:
+        """End a memory's validity; it stays in its history and the timeline."""
+        principal.require("delete")
+        if reason is not None:
+            check_text("reason", reason, bytes_max=limits.REASON_BYTES_MAX)
+        memories = await self._memories(principal)
+        await _check_project(memories, [memory_id], project)
+        return await memories.forget(
+            memory_id, reason=reason, actor=principal.actor, now=self._clock.now()
+        )
+
+    async def purge(
+        self, principal: Principal, memory_id: MemoryId, *, force: bool = False
+    ) -> Tombstone:
+        """Remove a memory with all that was derived from it; a tombstone stays."""
+        principal.require("delete")
+        memories = await self._memories(principal)
+        return await memories.purge(memory_id, actor=principal.actor, force=force)
+
+    async def feedback(
+        self, principal: Principal, feedback: Feedback, *, project: str | None = None
+    ) -> int:
+        """Keep which memories helped and which did not; return how many are spoken of."""
+        principal.require("write")
+        memories = await self._memories(principal)
+        await _check_project(memories, feedback.memory_ids, project)
+        return await memories.record_feedback(feedback, actor=principal.actor)
+
+    async def projects(self, principal: Principal) -> tuple[ProjectSize, ...]:
+        """Return the projects that have memories, by name."""
+        principal.require("read")
+        return await (await self._memories(principal)).projects()
+
+    async def status(self, principal: Principal, project: str | None = None) -> MemoryStatus:
+        """Return what the memories of a project, or of all, amount to."""
+        principal.require("read")
+        return await (await self._memories(principal)).status(project)
+
+    async def _memories(self, principal: Principal) -> MemoryStore:
+        return (await self._store.organization(principal.organization_id)).memories
+
+
+async def _find(memories: MemoryStore, memory_id: MemoryId, project: str | None) -> Memory:
+    found = (await memories.get([memory_id])).get(memory_id)
+    if found is None or project not in (None, found.project):
+        raise _unknown(memory_id, project)
+    return found
+
+
+async def _check_project(
+    memories: MemoryStore, memory_ids: Sequence[MemoryId], project: str | None
+) -> None:
+    """Refuse memories that are not of the project, if one is asked for."""
+    if project is None or not memory_ids:
+        return
+    found = await memories.get(memory_ids)
+    for memory_id in memory_ids:
+        if memory_id not in found or found[memory_id].project != project:
+            raise _unknown(memory_id, project)
+
+
+def _unknown(memory_id: MemoryId, project: str | None) -> NotFoundError:
+    place = None if project is None else f"project {project!r}"
+    return NotFoundError("memory", memory_id, place=place)

@@ -1,0 +1,72 @@
+"""Show the beginnings of texts: never half a character, and whether something was left out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engram.text.tokens import CHARACTERS_PER_TOKEN
+
+BRIEF_CHARACTERS = 200
+"""A sentence or two: enough to tell one text from another."""
+
+MARKS_MAX = 32
+"""Longer runs of marks on one letter are no writing; they may be cut."""
+
+_JOINERS = frozenset("\u200c\u200d")
+_SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u2019)\]]*(?=\s)|[\u3002\uff01\uff1f]|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The beginning of a text."""
+
+    text: str
+    is_cut: bool
+    """Whether there is more of it."""
+
+
+def cut(text: str, characters_max: int) -> Excerpt:
+    """Return the first characters of a text; what is written as one character stays together."""
+    if len(text) <= characters_max:
+        return Excerpt(text, is_cut=False)
+    end = characters_max
+    while end > max(0, characters_max - MARKS_MAX) and _is_within_character(text, end):
+        end -= 1
+    return Excerpt(text[:end], is_cut=True)
+
+
+def brief(text: str) -> str:
+    """Return the first sentences of a text on one line, as many as are still brief."""
+    start = text.lstrip()[: BRIEF_CHARACTERS + 1]
+    if len(start) <= BRIEF_CHARACTERS:
+        return " ".join(start.split())
+    ends = [
+        match.end() for match in _SENTENCE_END.finditer(start) if match.end() <= BRIEF_CHARACTERS
+    ]
+    kept = start[: ends[-1]] if ends else cut(start, BRIEF_CHARACTERS).text
+    return " ".join(kept.split()) + " …"
+
+
+def fit(texts: Sequence[str], *, token_budget: int) -> list[Excerpt]:
+    """Cut texts so that together they fit a budget: short ones stay whole, long ones get equal room."""
+    room = token_budget * CHARACTERS_PER_TOKEN
+    excerpts: dict[int, Excerpt] = {}
+    shortest_first = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+    for waiting, index in zip(range(len(texts), 0, -1), shortest_first, strict=True):
+        excerpts[index] = cut(texts[index], room // waiting)
+        room -= len(excerpts[index].text)
+    return [excerpts[index] for index in range(len(texts))]
+
+
+def _is_within_character(text: str, place: int) -> bool:
+    """Say whether a cut before `place` would take a mark from its letter, or a part from an emoji."""
+    following, previous = text[place], text[place - 1]
+    return (
+        following in _JOINERS
+        or previous in _JOINERS
+        or unicodedata.category(following) in {"Mn", "Mc", "Me"}
+        or "\U0001f3fb" <= following <= "\U0001f3ff"
+    )
