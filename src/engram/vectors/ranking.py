@@ -20,7 +20,7 @@ def best_keys(keys: Keys, cosines: Cosines, k: int) -> tuple[Keys, Cosines]:
     """Return the `k` best keys by their best row, then by key."""
     wanted = _ROWS_PER_KEY * k
     while True:
-        rows = _highest(cosines, wanted)
+        rows = highest(cosines, wanted)
         owners, best = _best_of_each(keys[rows], cosines[rows])
         if len(owners) >= k or len(rows) == len(keys):
             order = np.lexsort((owners, -best))[:k]
@@ -38,11 +38,12 @@ def nearest(distances: Distances, wanted: int, *, furthest: int) -> Rows:
     return np.flatnonzero(distances <= min(int(limit), furthest))
 
 
-def _highest(cosines: Cosines, wanted: int) -> Rows:
-    if wanted >= len(cosines):
-        return np.arange(len(cosines))
-    place = len(cosines) - wanted
-    return np.flatnonzero(cosines >= np.partition(cosines, place)[place])
+def highest(values: Cosines, wanted: int) -> Rows:
+    """Return where the `wanted` highest values are, and all that are as high as the last of them."""
+    if wanted >= len(values):
+        return np.arange(len(values))
+    place = len(values) - wanted
+    return (values >= np.partition(values, place)[place]).nonzero()[0]
 
 
 def _best_of_each(keys: Keys, cosines: Cosines) -> tuple[Keys, Cosines]:

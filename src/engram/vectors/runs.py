@@ -24,6 +24,19 @@ def run_lengths(starts: Rows, total: int) -> Rows:
     return lengths
 
 
+def distinct_places(keys: Keys) -> tuple[Keys, Rows]:
+    """Return the keys in ascending order, each once, and where each of `keys` is among these.
+
+    Quickest where long stretches of the keys ascend.
+    """
+    order = np.argsort(keys, kind="stable")
+    ordered = keys.take(order)
+    starts = run_starts(ordered)
+    places = np.empty_like(order)
+    places[order] = np.repeat(np.arange(len(starts)), run_lengths(starts, len(keys)))
+    return ordered.take(starts), places
+
+
 def distinct(keys: Keys) -> Keys:
     """Return the keys in ascending order, each once."""
     ordered = np.sort(keys)

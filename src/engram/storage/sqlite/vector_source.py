@@ -48,6 +48,10 @@ class StoredVectors:
         # Another thread may have read a later moment than this transaction sees.
         newest, forgotten = self._state()
         newest = max(seq, newest)
+        if seq == newest:
+            return VectorChanges(
+                removed=(), keys=(), blobs=(), seq=seq, newest=newest, forgotten=forgotten
+            )
         rows = self._ask(
             _SINCE[self._tier], seq=seq, embedder=self._embedder.number, limit=ROWS_AT_ONCE
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,8 @@ from engram.storage.sqlite.varints import read_varints
 from engram.text import bm25
 from engram.text.analyse import is_prefix
 from engram.text.english import STOP_WORDS
-from engram.vectors.runs import distinct, run_starts
+from engram.vectors.ranking import highest
+from engram.vectors.runs import distinct, distinct_places, run_starts
 
 _SQL = load_queries("words.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
@@ -47,9 +47,11 @@ class Shares:
         order = np.argsort(keys)
         return cls(keys[order], values[order])
 
-    def best_first(self) -> Keys:
-        """Return the keys by their shares, ties by key."""
-        return self.keys[np.lexsort((self.keys, -self.shares))]
+    def best(self, limit: int) -> Keys:
+        """Return the first `limit` keys by their shares, ties by key."""
+        rows = highest(self.shares, limit)
+        order = np.argsort(-self.shares.take(rows), kind="stable")
+        return self.keys.take(rows.take(order[:limit]))
 
     def only(self, wanted: NDArray[np.bool_]) -> Shares:
         """Return some of them."""
@@ -123,9 +125,7 @@ class WordScan:
 
     def _in_messages(self, terms: Sequence[str]) -> _Counts:
         rows = [self._rows_of(term) for term in terms]
-        keys, places = np.unique(
-            keys_of_word_rows(np.concatenate([_NO_KEYS, *rows])), return_inverse=True
-        )
+        keys, places = distinct_places(keys_of_word_rows(np.concatenate([_NO_KEYS, *rows])))
         owners = np.repeat(np.arange(len(terms)), [len(held) for held in rows])
         size = len(terms) * len(keys)
         counts = np.bincount(owners * len(keys) + places, minlength=size)
@@ -133,8 +133,8 @@ class WordScan:
 
     def _rows_of(self, term: str) -> Keys:
         name = "places_of_prefix" if is_prefix(term) else "places_of_word"
-        cursor = self._connection.execute(_SQL[name], {"term": term})
-        return np.fromiter(map(itemgetter(0), cursor), dtype=np.int64)
+        (rows,) = self._connection.execute(_SQL[name], {"term": term}).fetchone()
+        return np.fromstring(rows or "", dtype=np.int64, sep=",")
 
 
 def _shares(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -106,13 +107,13 @@ class _WordSearch:
     def _matches(self, messages: Shares, windows: Shares) -> WordMatches:
         """Return the best messages of both legs, and those that were asked about."""
         limit = self._asked.limit
-        best = np.concatenate((messages.best_first()[:limit], self._asked.also))
-        ranked, tried = windows.best_first(), limit
+        best = np.concatenate((messages.best(limit), self._asked.also))
+        tried = math.ceil(limit / WINDOW_STRIDE)
         while True:
-            around = self._allowed(_messages_of(ranked[:tried]))
+            around = self._allowed(_messages_of(windows.best(tried)))
             rows = self._rows(np.concatenate((best, around)))
             around = around[_are_among(around, rows.keys)]
-            if len(around) >= limit or tried >= len(ranked):
+            if len(around) >= limit or tried >= len(windows.keys):
                 break
             tried *= 2
         found = rows.only(np.concatenate((best, around[:limit])))
@@ -166,7 +167,7 @@ class _Choosing(_WordSearch):
         around = np.array(windows.best(count, wanted=asked.limit), dtype=np.int64)
         holding = windows_holding(np.array([*chosen, *also], dtype=np.int64))
         in_windows = Shares.of(windows.shares_among({*np.concatenate((around, *holding)).tolist()}))
-        nearby = self._allowed(_messages_of(in_windows.best_first()))[:count]
+        nearby = self._allowed(_messages_of(in_windows.best(len(in_windows.keys))))[:count]
         own_shares = Shares.of(own.shares_among({*chosen, *nearby.tolist(), *also}))
         return self._matches(own_shares, in_windows)
 

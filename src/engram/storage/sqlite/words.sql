@@ -26,12 +26,13 @@ SELECT block FROM message_words_data WHERE id = 1;
 SELECT block FROM window_words_data WHERE id = 1;
 
 -- places_of_word --
--- Returns the row of every place of a word.
-SELECT doc FROM message_word_places WHERE term = :term;
+-- Returns the row of every place of a word, as one text: a row of its own for each takes thrice the time.
+SELECT group_concat(doc) FROM message_word_places WHERE term = :term;
 
 -- places_of_prefix --
--- Returns the row of every place of the words that begin with a character.
-SELECT doc FROM message_word_places WHERE term >= :term AND term < :term || char(0x10FFFF);
+-- Returns the same of the words that begin with a character.
+SELECT group_concat(doc) FROM message_word_places
+WHERE term >= :term AND term < :term || char(0x10FFFF);
 
 -- message_lengths --
 -- Returns row, number of words as a varint, and that this never changes, of a JSON list of rows.
@@ -82,7 +83,7 @@ WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each
 -- find_conversation --
 -- Returns number and message_count.
 SELECT number, message_count FROM conversation
-WHERE organization_id = :organization_id AND id = :id;
+WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
 
 -- message_number --
 -- The conversation of a message.
