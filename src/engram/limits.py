@@ -78,10 +78,7 @@ WINDOW_STRIDE = 3
 """Neighbouring windows share two messages, so no exchange is cut everywhere."""
 
 COMPRESS_BYTES_MIN = 128
-"""Shorter content rarely gets smaller by itself."""
-
-DICTIONARY_TEXT_BYTES_MIN = 32
-"""Content that a dictionary is tried on: chats of 32 to 127 bytes get smaller by a third."""
+"""Shorter content rarely gets smaller."""
 
 QUERY_TERMS_MAX = 128
 """Distinct words of a query that are searched; the answer says when there were more."""
