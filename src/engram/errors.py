@@ -12,6 +12,7 @@ EngramError
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
     EmbedderUnavailableError the model or the service that embeds cannot be used now
+    LanguageModelError       the language model gave no answer; what needs none still works
   StorageError               driver trouble; cause kept, text not shown
     StoreBusyError   StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
   EmbedderMismatchError      says both identities and the remedy
@@ -92,8 +93,8 @@ class NotFoundError(EngramError):
 
     code = "not_found"
 
-    def __init__(self, kind: str, identifier: str) -> None:
-        super().__init__(f"no {kind} {identifier!r}")
+    def __init__(self, kind: str, identifier: str, *, place: str | None = None) -> None:
+        super().__init__(f"no {kind} {identifier!r}" + (f" in {place}" if place else ""))
         self.kind = kind
         self.identifier = identifier
 
@@ -139,6 +140,24 @@ class EmbedderUnavailableError(UnavailableError):
 
     def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class LanguageModelError(UnavailableError):
+    """The language model gave no answer."""
+
+    code = "language_model_error"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        is_passing: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.is_passing = is_passing
+        """Whether the same question may have an answer later."""
         self.retry_after_s = retry_after_s
 
 
