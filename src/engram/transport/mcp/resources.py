@@ -1,6 +1,14 @@
-"""Conversations as MCP resources: a listing, and a transcript of bounded length."""
+"""Conversations and memories as MCP resources: texts of bounded length.
+
+Only conversations are listed: people pick from a list by eye, and a memory has no title. Memories
+are read by the ids that searches give.
+"""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from engram import limits
 from engram.clock import format_time
@@ -14,11 +22,39 @@ from engram.model.conversation import (
     MessagePage,
     MessageQuery,
 )
-from engram.model.ids import ConversationId
+from engram.model.ids import ConversationId, MemoryId
+from engram.model.memory import Memory
+from engram.model.memory_reading import MemoryFetch
 from engram.service import Service
 
-URI_PREFIX = "engram://conversations/"
-URI_TEMPLATE = URI_PREFIX + "{id}"
+CONVERSATIONS = "engram://conversations/"
+MEMORIES = "engram://memories/"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A family of resources."""
+
+    name: str
+    title: str
+    uri_template: str
+    description: str
+
+
+TEMPLATES: tuple[Template, ...] = (
+    Template(
+        name="conversation",
+        title="Conversation",
+        uri_template=CONVERSATIONS + "{id}",
+        description="The transcript of a conversation.",
+    ),
+    Template(
+        name="memory",
+        title="Memory",
+        uri_template=MEMORIES + "{id}",
+        description="The text of a note or memory, verbatim.",
+    ),
+)
 
 
 async def list_page(
@@ -35,18 +71,51 @@ async def list_page(
     return await service.conversations.list_conversations(principal, query)
 
 
-async def read_transcript(service: Service, principal: Principal, *, uri: str) -> str:
-    """Return the conversation that `uri` names as text, and where to read on when it is long.
+async def read_resource(service: Service, principal: Principal, *, uri: str) -> str:
+    """Return what `uri` names as text, and where to read on when it is long.
 
     Raises:
         NotFoundError: there is no such resource here.
     """
-    identifier = uri.removeprefix(URI_PREFIX)
-    if identifier == uri or not identifier:
-        raise NotFoundError("resource", uri)
+    for prefix, read in _READERS.items():
+        identifier = uri.removeprefix(prefix)
+        if identifier not in (uri, ""):
+            return await read(service, principal, identifier)
+    raise NotFoundError("resource", uri)
+
+
+async def _read_conversation(service: Service, principal: Principal, identifier: str) -> str:
     query = MessageQuery(conversation_id=ConversationId(identifier))
     page = await service.conversations.get_conversation(principal, query)
     return transcript(page, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+
+
+async def _read_memory(service: Service, principal: Principal, identifier: str) -> str:
+    request = MemoryFetch(memory_id=MemoryId(identifier))
+    memory = (await service.memories.fetch(principal, request)).memory
+    if not memory.is_searched:
+        # A bare text could not say that it was forgotten; memory_fetch can.
+        raise NotFoundError("memory", identifier)
+    return memory_text(memory, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+
+
+_READERS: Mapping[str, Callable[[Service, Principal, str], Awaitable[str]]] = {
+    CONVERSATIONS: _read_conversation,
+    MEMORIES: _read_memory,
+}
+
+
+def memory_text(memory: Memory, *, characters_max: int) -> str:
+    """Return a memory's content as it is; of a long one the beginning, and how to read the rest."""
+    if len(memory.content) <= characters_max:
+        return memory.content
+    project = json.dumps(memory.project, ensure_ascii=False)
+    call = f'memory_fetch(id="{memory.id}", project={project}, detail="chunk")'
+    left = len(memory.content) - characters_max
+    return (
+        f"{memory.content[:characters_max]}\n\n"
+        f"({left:,} of {len(memory.content):,} characters are not shown: read on with {call})"
+    )
 
 
 def transcript(page: MessagePage, *, characters_max: int) -> str:

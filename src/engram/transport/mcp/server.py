@@ -140,21 +140,15 @@ class _Handlers:
     async def list_resource_templates(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        template = types.ResourceTemplate(
-            name="conversation",
-            title="Conversation",
-            uri_template=resources.URI_TEMPLATE,
-            description="The transcript of a conversation.",
-            mime_type="text/plain",
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
+        shown = [_shown_template(template) for template in resources.TEMPLATES]
+        return types.ListResourceTemplatesResult(resource_templates=shown)
 
     async def read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         principal = self._caller(ctx).principal
         try:
-            text = await resources.read_transcript(self._service, principal, uri=params.uri)
+            text = await resources.read_resource(self._service, principal, uri=params.uri)
         except EngramError as error:
             raise protocol_error(error, uri=params.uri) from error
         content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
@@ -211,11 +205,21 @@ def _shown_tool(tool: Tool[Any]) -> types.Tool:
     )
 
 
+def _shown_template(template: resources.Template) -> types.ResourceTemplate:
+    return types.ResourceTemplate(
+        name=template.name,
+        title=template.title,
+        uri_template=template.uri_template,
+        description=template.description,
+        mime_type="text/plain",
+    )
+
+
 def _shown_resource(conversation: Conversation) -> types.Resource:
     return types.Resource(
         name=conversation.id,
         title=conversation.title or conversation.id,
-        uri=resources.URI_PREFIX + conversation.id,
+        uri=resources.CONVERSATIONS + conversation.id,
         description=f"{conversation.message_count} messages",
         mime_type="text/plain",
     )
