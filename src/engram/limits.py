@@ -263,6 +263,9 @@ FEEDBACK_KEPT = 100
 MEMORY_CHUNK_BYTES = 8_192
 """A memory up to this size is one chunk; what is longer is read in several."""
 
+CHUNKS_PER_CALL_MAX = 100
+"""Chunks one call of `memory_fetch` may name."""
+
 MEMORY_CHUNK_TOKENS = 512
 """Chunks of a longer memory: a few paragraphs each."""
 

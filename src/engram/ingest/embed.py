@@ -92,7 +92,7 @@ async def embed_texts(
         EmbedderUnavailableError: the model cannot be asked now.
         InvalidVectorError, InvalidRequestError: it gives no vector for one of the texts.
     """
-    split = await _split(texts, splitting)
+    split = await split_texts(texts, splitting)
     spoken = [text.passage_text(passage) for text, passages in split for passage in passages]
     vectors = await embedder.embed_passages(spoken)
 
@@ -108,7 +108,7 @@ async def embed_texts(
     ]
 
 
-async def _split(
+async def split_texts(
     texts: Sequence[EmbeddedText], splitting: Splitting
 ) -> list[tuple[EmbeddedText, list[Passage]]]:
     """Return each text as it is read, and its passages; long ones do not hold up the event loop."""

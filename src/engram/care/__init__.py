@@ -1,0 +1,1 @@
+"""The care of memories, as steps: what is alike, what is essential, what a file holds."""

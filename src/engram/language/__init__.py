@@ -1,0 +1,1 @@
+"""Language models: what they are asked, and the services that answer; none is needed."""

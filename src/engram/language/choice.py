@@ -1,0 +1,71 @@
+"""What `ENGRAM_LANGUAGE_MODEL` can say, as a closed union."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+FORMS = "anthropic:<model>, anthropic:<url>#<model>, openai:<url>#<model> or none"
+ANTHROPIC_URL = "https://api.anthropic.com"
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicModel:
+    """A model behind Anthropic's Messages API, or behind a service that speaks it."""
+
+    model: str
+    url: str = ANTHROPIC_URL
+
+    def __str__(self) -> str:
+        place = self.model if self.url == ANTHROPIC_URL else f"{self.url}#{self.model}"
+        return f"anthropic:{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIModel:
+    """A model behind a service that speaks OpenAI's `/v1/chat/completions`."""
+
+    model: str
+    url: str
+
+    def __str__(self) -> str:
+        return f"openai:{self.url}#{self.model}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoLanguageModel:
+    """Everything works without one."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+LanguageChoice: TypeAlias = AnthropicModel | OpenAIModel | NoLanguageModel
+
+
+def parse_language_choice(text: str) -> LanguageChoice:
+    """Return what `text` chooses; `str` of it gives the text again.
+
+    Raises:
+        ValueError: `text` is none of the forms.
+    """
+    kind, _, rest = text.partition(":")
+    url, _, model = rest.rpartition("#")
+    match kind:
+        case "none" if text == "none":
+            return NoLanguageModel()
+        case "anthropic" if model and not url:
+            return AnthropicModel(model)
+        case "anthropic" if model and _is_address(url):
+            return AnthropicModel(model, url)
+        case "openai" if model and _is_address(url):
+            return OpenAIModel(model, url)
+        case _:
+            # The text is not repeated: somebody may have put a key into it.
+            raise ValueError(f"must be {FORMS}")
+
+
+def _is_address(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
