@@ -20,6 +20,9 @@ class Counters:
     chunks: int
     vectors: int
     pending: int
+    memories: int = 0
+    """Those that are searched; the text of each is also one of the messages."""
+    documents: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

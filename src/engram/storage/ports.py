@@ -52,6 +52,7 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
+from engram.storage.memory_ports import MemoryStore
 
 
 class Choice(Protocol):
@@ -77,6 +78,11 @@ class OrganizationStore(Protocol):
     @property
     def organization_id(self) -> OrganizationId:
         """The organisation this store was opened for."""
+        ...
+
+    @property
+    def memories(self) -> MemoryStore:
+        """Its memories."""
         ...
 
     async def create_conversation(self, draft: ConversationDraft, *, actor: str) -> ConversationId:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from engram import limits
-from engram.errors import LimitExceededError, NotFoundError, QuotaExceededError, StoreCorruptError
+from engram.errors import LimitExceededError, NotFoundError, StoreCorruptError
 from engram.model.access import Quota
 from engram.model.conversation import (
     DEFAULT_CONVERSATION_TITLE,
@@ -19,20 +19,21 @@ from engram.model.conversation import (
 )
 from engram.model.vectors import Indexing
 from engram.storage.sqlite import audit, idempotency, training
+from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.creation import create_conversation
-from engram.storage.sqlite.dictionaries import learn_dictionary
+from engram.storage.sqlite.dictionaries import learn_awaited
 from engram.storage.sqlite.idempotency import receipt_of
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.preparation import PreparedMessages, prepare_messages
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rebuild import drop_abandoned, rebuild_words
+from engram.storage.sqlite.rebuild import clear_state, rebuild_words
 from engram.storage.sqlite.reforming import (
     TailUnknownError,
     extend_windows,
     find_tail,
     read_tail,
 )
-from engram.storage.sqlite.state import State, read_state
+from engram.storage.sqlite.state import State
 from engram.storage.sqlite.tails import Tail, tail_after
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_rows import index_appended
@@ -68,8 +69,7 @@ async def append_messages(
     tenant: Tenant, request: AppendRequest, *, actor: str, quota: Quota, indexing: Indexing
 ) -> AppendReceipt:
     """Store the messages and all that is derived from them, or nothing."""
-    if (number := tenant.codec.awaited_dictionary) is not None:
-        await tenant.file.read(partial(learn_dictionary, tenant=tenant, number=number))
+    await learn_awaited(tenant)
     prepared = await prepare_messages(request.messages, tenant.codec)
     append = Append(
         tenant=tenant,
@@ -123,7 +123,7 @@ def _transact(
     key = request.idempotency_key
     if key is not None and (repeated := idempotency.find(connection, tenant, key, now=now)):
         return Outcome(repeated)
-    state = _clear_state(connection, tenant, now)
+    state = clear_state(connection, tenant, now=now)
     stretch = _find_stretch(connection, append)
     _check_room(append, state, stretch)
     if tail is None or (tail.conversation, tail.last_sequence) != (
@@ -147,18 +147,16 @@ def _transact(
         stretch.last_sequence + len(request.messages),
     )
     _remember(connection, append, stretch, receipt, now)
-    _ask_for_dictionary(connection, append, state, now)
+    training.enqueue_when_due(
+        connection,
+        tenant,
+        state,
+        messages=len(request.messages),
+        content_bytes=prepared.content_bytes,
+        now=now,
+    )
     tail = tail_after(tail, [message.part for message in prepared.messages])
     return Outcome(receipt, tail, state.dictionary)
-
-
-def _clear_state(connection: sqlite3.Connection, tenant: Tenant, now: int) -> State:
-    """Return the state, freed of a rebuild whose process died: nobody should write for it on."""
-    state = read_state(connection, tenant)
-    if state.rebuild_until is None or state.rebuild_until > now:
-        return state
-    drop_abandoned(connection, tenant=tenant)
-    return read_state(connection, tenant)
 
 
 def _find_stretch(connection: sqlite3.Connection, append: Append) -> Stretch:
@@ -181,12 +179,8 @@ def _find_stretch(connection: sqlite3.Connection, append: Append) -> Stretch:
 
 
 def _check_room(append: Append, state: State, stretch: Stretch) -> None:
-    quota, added = append.quota, len(append.request.messages)
-    if quota.messages_max is not None and state.messages + added > quota.messages_max:
-        raise QuotaExceededError(resource="messages", limit=quota.messages_max)
-    content_bytes = state.content_bytes + append.prepared.content_bytes
-    if quota.bytes_max is not None and content_bytes > quota.bytes_max:
-        raise QuotaExceededError(resource="bytes", limit=quota.bytes_max)
+    added = len(append.request.messages)
+    state.check_quota(append.quota, messages=added, content_bytes=append.prepared.content_bytes)
     last = stretch.last_sequence + added
     if last > limits.CONVERSATION_MESSAGES_MAX:
         raise LimitExceededError(
@@ -235,9 +229,7 @@ def _count(
         now=now,
         **added,
     )
-    append.tenant.execute(
-        connection, _CONVERSATIONS["add_to_counters"], conversations=0, chunks=chunks, **added
-    )
+    grow_counters(connection, append.tenant, chunks=chunks, **added)
 
 
 def _remember(
@@ -259,17 +251,4 @@ def _remember(
         action="append_messages",
         subject=receipt.conversation_id,
         details={"sequences": [receipt.first_sequence, receipt.last_sequence]},
-    )
-
-
-def _ask_for_dictionary(
-    connection: sqlite3.Connection, append: Append, state: State, now: int
-) -> None:
-    training.enqueue_when_due(
-        connection,
-        append.tenant,
-        messages=state.messages + len(append.request.messages),
-        content_bytes=state.content_bytes + append.prepared.content_bytes,
-        due_bytes=state.dictionary_due_bytes,
-        now=now,
     )

@@ -1,10 +1,12 @@
+-- Conversations have numbers below 2^32 = 4294967296; what has higher ones is none (`keys.py`).
+
 -- create_conversation --
--- Returns the number of the new conversation.
 INSERT INTO conversation
-    (organization_id, id, title, agent_id, project, metadata, is_default, created_at, updated_at)
+    (number, organization_id, id, title, agent_id, project, metadata, is_default, created_at,
+     updated_at)
 VALUES
-    (:organization_id, :id, :title, :agent_id, :project, :metadata, :is_default, :now, :now)
-RETURNING number;
+    (:number, :organization_id, :id, :title, :agent_id, :project, :metadata, :is_default, :now,
+     :now);
 
 -- add_tag --
 INSERT INTO conversation_tag (organization_id, conversation, position, tag)
@@ -13,7 +15,7 @@ VALUES (:organization_id, :conversation, :position, :tag);
 -- find_conversation --
 -- Returns number, id, message_count, content_bytes of the conversation with that public id.
 SELECT number, id, message_count, content_bytes FROM conversation
-WHERE organization_id = :organization_id AND id = :id;
+WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
 
 -- find_default_conversation --
 -- Returns the same columns of the organisation's default conversation.
@@ -33,14 +35,21 @@ WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_e
 -- list_conversations --
 -- Returns the numbers of one page. The conditions and the order are put in from fixed pieces.
 SELECT number FROM conversation
-WHERE organization_id = :organization_id /*conditions*/
+WHERE organization_id = :organization_id AND number < 4294967296 /*conditions*/
 ORDER BY /*order*/
 LIMIT :limit OFFSET :offset;
 
 -- count_conversations --
 -- Returns how many conversations meet the conditions.
 SELECT count(*) FROM conversation
-WHERE organization_id = :organization_id /*conditions*/;
+WHERE organization_id = :organization_id AND number < 4294967296 /*conditions*/;
+
+-- add_record --
+-- Adds what holds one message: `keys.py` says how its number tells it from a conversation.
+INSERT INTO conversation
+    (number, organization_id, id, project, metadata, message_count, content_bytes, created_at,
+     updated_at)
+VALUES (:number, :organization_id, :id, :project, '{}', 1, :content_bytes, :now, :now);
 
 -- grow_conversation --
 UPDATE conversation SET
@@ -54,7 +63,8 @@ WHERE organization_id = :organization_id AND number = :conversation;
 DELETE FROM conversation WHERE organization_id = :organization_id AND number = :conversation;
 
 -- get_counters --
-SELECT conversations, messages, content_bytes, chunks, vectors, pending FROM counters
+SELECT conversations, messages, content_bytes, chunks, vectors, pending, memories, documents
+FROM counters
 WHERE organization_id = :organization_id;
 
 -- add_to_counters --
@@ -62,5 +72,7 @@ UPDATE counters SET
     conversations = conversations + :conversations,
     messages = messages + :messages,
     content_bytes = content_bytes + :content_bytes,
-    chunks = chunks + :chunks
+    chunks = chunks + :chunks,
+    memories = memories + :memories,
+    documents = documents + :documents
 WHERE organization_id = :organization_id;

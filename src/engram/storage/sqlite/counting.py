@@ -30,6 +30,30 @@ def read_counters(connection: sqlite3.Connection, tenant: Tenant) -> Counters:
     return counters_of(row)
 
 
+def grow_counters(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    *,
+    conversations: int = 0,
+    messages: int = 0,
+    content_bytes: int = 0,
+    chunks: int = 0,
+    memories: int = 0,
+    documents: int = 0,
+) -> None:
+    """Add to the counters that writers keep; negative numbers take away."""
+    tenant.execute(
+        connection,
+        _CONVERSATIONS["add_to_counters"],
+        conversations=conversations,
+        messages=messages,
+        content_bytes=content_bytes,
+        chunks=chunks,
+        memories=memories,
+        documents=documents,
+    )
+
+
 def counters_of(row: Sequence[int]) -> Counters:
     """Return counters from the columns of `get_counters` or `count_all`."""
     return Counters(**dict(zip(COUNTER_NAMES, row, strict=True)))

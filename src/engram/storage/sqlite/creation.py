@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 from engram.model.conversation import ConversationDraft
 from engram.model.ids import ConversationId
 from engram.storage.sqlite import audit
+from engram.storage.sqlite.counting import grow_counters
+from engram.storage.sqlite.numbering import take_numbers
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import to_json
 from engram.storage.sqlite.tenant import Tenant
@@ -25,9 +28,11 @@ def create_conversation(
     """Store an empty conversation with its tags, counter and audit row."""
     conversation_id = ConversationId(tenant.ids.new("conv_"))
     now = tenant.now()
-    row = tenant.execute(
+    number = take_numbers(connection, tenant, "conversation", 1).start
+    tenant.execute(
         connection,
         _SQL["create_conversation"],
+        number=number,
         id=conversation_id,
         title=draft.title,
         agent_id=draft.agent_id,
@@ -35,20 +40,9 @@ def create_conversation(
         metadata=to_json(draft.metadata),
         is_default=is_default,
         now=now,
-    ).fetchone()
-    tags = [
-        {"conversation": row[0], "position": position, "tag": tag}
-        for position, tag in enumerate(draft.tags)
-    ]
-    tenant.execute_many(connection, _SQL["add_tag"], tags)
-    tenant.execute(
-        connection,
-        _SQL["add_to_counters"],
-        conversations=1,
-        messages=0,
-        content_bytes=0,
-        chunks=0,
     )
+    add_tags(connection, tenant, number, draft.tags)
+    grow_counters(connection, tenant, conversations=1)
     audit.record(
         connection,
         tenant,
@@ -58,3 +52,14 @@ def create_conversation(
         subject=conversation_id,
     )
     return conversation_id
+
+
+def add_tags(
+    connection: sqlite3.Connection, tenant: Tenant, number: int, tags: Sequence[str]
+) -> None:
+    """Give tags to a conversation or record that has none."""
+    rows = [
+        {"conversation": number, "position": position, "tag": tag}
+        for position, tag in enumerate(tags)
+    ]
+    tenant.execute_many(connection, _SQL["add_tag"], rows)

@@ -10,24 +10,15 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.conversation import DeletionReceipt
 from engram.model.ids import ConversationId
 from engram.storage.sqlite import audit
-from engram.storage.sqlite.keys import message_key, window_key
+from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import BATCH_CHARACTERS, rebuild_words
-from engram.storage.sqlite.state import read_state
+from engram.storage.sqlite.record_rows import remove_record
 from engram.storage.sqlite.tenant import Tenant
-from engram.storage.sqlite.vector_rows import remove_conversation
-from engram.storage.sqlite.word_rows import (
-    MessageWords,
-    Stretch,
-    batches_of_rows,
-    known_words,
-    remove_rows,
-    words_of,
-)
+from engram.storage.sqlite.word_rows import MessageWords, Stretch, known_words, words_of
 from engram.text.windows import window_count
 
 _CONVERSATIONS = load_queries("conversations.sql")
-_MESSAGES = load_queries("messages.sql")
 
 
 async def delete_conversation(
@@ -88,19 +79,11 @@ def _transact(
     skip_damaged: bool,
 ) -> DeletionReceipt:
     stretch, content_bytes = _find(connection, tenant, conversation_id)
-    is_in_next = read_state(connection, tenant).is_in_next(stretch.conversation)
-    for rows in batches_of_rows(
-        connection, tenant, stretch, known=known, skip_damaged=skip_damaged
-    ):
-        remove_rows(connection, rows, also_next=is_in_next)
-    _delete_rows(connection, tenant, stretch)
-    vectors = remove_conversation(
-        connection, tenant, stretch.conversation, last_sequence=stretch.last_sequence
-    )
+    vectors = remove_record(connection, tenant, stretch, known=known, skip_damaged=skip_damaged)
     chunks = window_count(stretch.last_sequence)
-    tenant.execute(
+    grow_counters(
         connection,
-        _CONVERSATIONS["add_to_counters"],
+        tenant,
         conversations=-1,
         messages=-stretch.last_sequence,
         content_bytes=-content_bytes,
@@ -130,20 +113,3 @@ def _find(
     if row is None:
         raise NotFoundError("conversation", conversation_id)
     return Stretch(*row[:3]), row[3]
-
-
-def _delete_rows(connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch) -> None:
-    number = stretch.conversation
-    tenant.execute(
-        connection,
-        _MESSAGES["delete_messages"],
-        first=message_key(number, 0),
-        last=message_key(number + 1, 0) - 1,
-    )
-    tenant.execute(
-        connection,
-        _MESSAGES["delete_chunks"],
-        first=window_key(number, 0),
-        last=window_key(number + 1, 0) - 1,
-    )
-    tenant.execute(connection, _CONVERSATIONS["delete_conversation"], conversation=number)

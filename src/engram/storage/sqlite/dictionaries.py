@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
+from functools import partial
 
 import zstandard
 
@@ -21,6 +22,12 @@ def learn_dictionary(connection: sqlite3.Connection, tenant: Tenant, number: int
     if row is not None:
         with suppress(zstandard.ZstdError):
             tenant.codec.add_dictionary(number, zstandard.decompress(row[0]))
+
+
+async def learn_awaited(tenant: Tenant) -> None:
+    """Make the newest dictionary known that other processes were seen to use."""
+    if (number := tenant.codec.awaited_dictionary) is not None:
+        await tenant.file.read(partial(learn_dictionary, tenant=tenant, number=number))
 
 
 def pack_dictionary(content: bytes) -> bytes:

@@ -1,12 +1,13 @@
 """Row ids that carry their meaning: a conversation's number above, a sequence or window number below.
 
 Messages of a conversation lie side by side in the table and in the word index, and a message's
-windows are found by arithmetic instead of a look-up.
+windows are found by arithmetic instead of a look-up. What is not a conversation but is stored as
+one, the text of a memory or of a document, is known by the range its number lies in.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engram.model.ids import ConversationKey, MessageKey
 
@@ -21,6 +22,27 @@ BLOCK_BITS = 12
 BLOCK_MASK = (1 << BLOCK_BITS) - 1
 _CONVERSATION_BITS = 34
 _CONVERSATION_MASK = (1 << _CONVERSATION_BITS) - 1
+
+RecordKind = Literal["conversation", "memory", "document"]
+"""What holds messages."""
+
+KINDS: tuple[RecordKind, ...] = ("conversation", "memory", "document")
+"""In the order of their numbers."""
+
+KIND_BITS = 32
+"""Each kind has so many numbers; statements write the bounds out, so that indexes can know them."""
+
+
+def kind_of(number: int) -> RecordKind:
+    """Return what has that number: the range it lies in says so."""
+    return KINDS[number >> KIND_BITS]
+
+
+def record_number(kind: RecordKind, place: int) -> int:
+    """Return the number of the `place`-th of a kind, counted from 1."""
+    if not 0 < place < 1 << KIND_BITS:
+        raise ValueError(f"there is no {kind} number {place:,}")
+    return (KINDS.index(kind) << KIND_BITS) + place
 
 
 def message_key(conversation: int, sequence: int) -> MessageKey:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engram.storage.content import ContentError
-from engram.storage.sqlite.dictionaries import learn_dictionary
 from engram.storage.sqlite.keys import message_key, position_of
 from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rows import decode_text
 from engram.storage.sqlite.tenant import Tenant
 
 _SQL = load_queries("verification.sql")
@@ -87,23 +87,10 @@ def _read_all(
     for key, characters, encoding, sha256, content in rows:
         sequence = position_of(key)
         try:
-            text = _decode(connection, tenant, encoding, sha256, content)
+            text = decode_text(connection, tenant, content, encoding=encoding, sha256=sha256)
         except ContentError as exc:
             yield DamagedMessage(conversation_id, sequence, str(exc)), 0
             continue
         is_right = characters == len(text)
         fault = None if is_right else WrongLength(conversation_id, sequence, key, len(text))
         yield fault, len(text.encode())
-
-
-def _decode(
-    connection: sqlite3.Connection,
-    tenant: Tenant,
-    encoding: str | None,
-    sha256: bytes,
-    content: bytes,
-) -> str:
-    missing = tenant.codec.missing_dictionary(encoding)
-    if missing is not None:
-        learn_dictionary(connection, tenant, missing)
-    return tenant.codec.decode(content, encoding=encoding, sha256=sha256)

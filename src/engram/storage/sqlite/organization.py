@@ -54,6 +54,7 @@ from engram.storage.sqlite import (
     verification,
 )
 from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.memories import SqliteMemoryStore
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.tenant import Tenant
 from engram.vectors.budgeted import BudgetedMatrices
@@ -75,10 +76,15 @@ class SqliteOrganizationStore:
         self._tenant = Tenant(
             number=owner.number, id=owner.id, file=file, clock=clock, ids=ids, matrices=matrices
         )
+        self._memories = SqliteMemoryStore(self._tenant)
 
     @property
     def organization_id(self) -> OrganizationId:
         return self._tenant.id
+
+    @property
+    def memories(self) -> SqliteMemoryStore:
+        return self._memories
 
     async def prepare(self) -> None:
         """Make a new file ready, and bring an old one's words to this program's analyser."""

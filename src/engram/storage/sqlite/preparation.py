@@ -23,6 +23,7 @@ class PreparedMessage:
     words: str
     part: str
     """Its words in windows."""
+    content_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +45,11 @@ async def prepare_messages(drafts: Sequence[MessageDraft], codec: ContentCodec) 
 def _prepare_all(drafts: Sequence[MessageDraft], codec: ContentCodec) -> PreparedMessages:
     prepared = [_prepare(draft, codec) for draft in drafts]
     return PreparedMessages(
-        messages=[message for message, _ in prepared],
-        content_bytes=sum(content_bytes for _, content_bytes in prepared),
+        messages=prepared, content_bytes=sum(message.content_bytes for message in prepared)
     )
 
 
-def _prepare(draft: MessageDraft, codec: ContentCodec) -> tuple[PreparedMessage, int]:
+def _prepare(draft: MessageDraft, codec: ContentCodec) -> PreparedMessage:
     stored = codec.encode(draft.content)
     words = message_words(draft)
     values = {
@@ -64,5 +64,9 @@ def _prepare(draft: MessageDraft, codec: ContentCodec) -> tuple[PreparedMessage,
         "metadata": None if draft.metadata is None else to_json(draft.metadata),
         "content": stored.content,
     }
-    prepared = PreparedMessage(values=values, words=words, part=window_words((words,)))
-    return prepared, stored.content_bytes
+    return PreparedMessage(
+        values=values,
+        words=words,
+        part=window_words((words,)),
+        content_bytes=stored.content_bytes,
+    )

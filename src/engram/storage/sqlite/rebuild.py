@@ -17,7 +17,9 @@ from functools import partial
 from engram.clock import to_microseconds
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.sqlite.keys import window_key
+from engram.storage.sqlite.numbering import mend_numbers
 from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.state import State, read_state
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.training import FIRST_DUE_BYTES
 from engram.storage.sqlite.word_rows import (
@@ -122,6 +124,7 @@ def add_state(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
     tenant.execute(
         connection, _SQL["add_upkeep"], version=ANALYSER_VERSION, due_bytes=FIRST_DUE_BYTES
     )
+    mend_numbers(connection, tenant)
 
 
 def _join(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -> str | None:
@@ -274,6 +277,15 @@ def drop_abandoned(connection: sqlite3.Connection, *, tenant: Tenant) -> None:
         connection.execute(_SQL["drop_next_message_words"])
         connection.execute(_SQL["drop_next_window_words"])
         tenant.execute(connection, _SQL["forget_rebuild"])
+
+
+def clear_state(connection: sqlite3.Connection, tenant: Tenant, *, now: int) -> State:
+    """Return the state, freed of a rebuild whose process died: nobody should write for it on."""
+    state = read_state(connection, tenant)
+    if state.rebuild_until is None or state.rebuild_until > now:
+        return state
+    drop_abandoned(connection, tenant=tenant)
+    return read_state(connection, tenant)
 
 
 def _until(tenant: Tenant) -> int:

@@ -48,10 +48,28 @@ def decode_row(connection: sqlite3.Connection, tenant: Tenant, row: MessageRow) 
     Raises:
         ContentError: it cannot be read back.
     """
-    missing = tenant.codec.missing_dictionary(row.content_encoding)
+    return decode_text(
+        connection, tenant, row.content, encoding=row.content_encoding, sha256=row.sha256
+    )
+
+
+def decode_text(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    content: bytes,
+    *,
+    encoding: str | None,
+    sha256: bytes,
+) -> str:
+    """Return the proved text of its stored form.
+
+    Raises:
+        ContentError: it cannot be read back.
+    """
+    missing = tenant.codec.missing_dictionary(encoding)
     if missing is not None:
         learn_dictionary(connection, tenant, missing)
-    return tenant.codec.decode(row.content, encoding=row.content_encoding, sha256=row.sha256)
+    return tenant.codec.decode(content, encoding=encoding, sha256=sha256)
 
 
 def read_message(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-from engram.errors import StorageError, StoreCorruptError, StoreNewerError
+from engram.errors import QuotaExceededError, StorageError, StoreCorruptError, StoreNewerError
+from engram.model.access import Quota
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 from engram.text.analyse import ANALYSER_VERSION
@@ -28,6 +29,17 @@ class State(NamedTuple):
     def is_in_next(self, conversation: int) -> bool:
         """Say whether the word indexes that are being built hold this conversation already."""
         return self.rebuild_upto is not None and conversation <= self.rebuild_upto
+
+    def check_quota(self, quota: Quota, *, messages: int, content_bytes: int) -> None:
+        """Refuse what does not fit the quota any more.
+
+        Raises:
+            QuotaExceededError: so many messages or bytes more would be too many.
+        """
+        if quota.messages_max is not None and self.messages + messages > quota.messages_max:
+            raise QuotaExceededError(resource="messages", limit=quota.messages_max)
+        if quota.bytes_max is not None and self.content_bytes + content_bytes > quota.bytes_max:
+            raise QuotaExceededError(resource="bytes", limit=quota.bytes_max)
 
 
 def read_state(connection: sqlite3.Connection, tenant: Tenant) -> State:

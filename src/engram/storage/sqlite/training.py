@@ -16,6 +16,7 @@ from engram.storage.sqlite import jobs
 from engram.storage.sqlite.dictionaries import pack_dictionary
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import MessageRow, decode_row
+from engram.storage.sqlite.state import State
 from engram.storage.sqlite.tenant import Tenant
 
 JOB_KIND = "train_dictionary"
@@ -46,16 +47,17 @@ _SQL = load_queries("dictionaries.sql")
 def enqueue_when_due(
     connection: sqlite3.Connection,
     tenant: Tenant,
+    state: State,
     *,
     messages: int,
     content_bytes: int,
-    due_bytes: int,
     now: int,
 ) -> None:
-    """Ask for a dictionary in the append that makes one worth training."""
-    if content_bytes < due_bytes or messages < MESSAGES_MIN:
+    """Ask for a dictionary in the write that makes one worth training, given what it adds."""
+    total_bytes = state.content_bytes + content_bytes
+    if total_bytes < state.dictionary_due_bytes or state.messages + messages < MESSAGES_MIN:
         return
-    tenant.execute(connection, _SQL["set_dictionary_due"], due_bytes=content_bytes * GROWTH)
+    tenant.execute(connection, _SQL["set_dictionary_due"], due_bytes=total_bytes * GROWTH)
     jobs.enqueue(connection, tenant, kind=JOB_KIND, subject=JOB_SUBJECT, now=now)
 
 

@@ -52,14 +52,21 @@ SELECT
 -- count_all --
 -- Returns what the counters should say.
 SELECT
-    (SELECT count(*) FROM conversation WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM conversation
+     WHERE organization_id = :organization_id AND number < 4294967296),
     (SELECT count(*) FROM message WHERE organization_id = :organization_id),
     (SELECT coalesce(sum(content_bytes), 0) FROM conversation
-     WHERE organization_id = :organization_id),
+     WHERE organization_id = :organization_id)
+    + (SELECT coalesce(sum(content_bytes), 0) FROM memory_version
+       WHERE organization_id = :organization_id),
     (SELECT count(*) FROM chunk WHERE organization_id = :organization_id),
     (SELECT count(*) FROM vector WHERE organization_id = :organization_id)
     + (SELECT count(*) FROM instant_vector WHERE organization_id = :organization_id),
-    (SELECT count(*) FROM unembedded WHERE organization_id = :organization_id);
+    (SELECT count(*) FROM unembedded WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM conversation
+     WHERE organization_id = :organization_id AND number >> 32 = 1),
+    (SELECT count(*) FROM conversation
+     WHERE organization_id = :organization_id AND number >> 32 = 2);
 
 -- chunks_of --
 -- Returns key, start and end of the windows with keys `first` to `last`.

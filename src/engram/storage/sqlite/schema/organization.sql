@@ -1,4 +1,4 @@
--- One organisation's file: its conversations with their messages, and all that is derived from them.
+-- One organisation's file: its conversations and memories, and all that is derived from them.
 -- Times are microseconds since 1970, UTC. Row ids named `key` are made by
 -- `engram.storage.sqlite.keys`: a conversation's number above, a position in it below, so that
 -- the key of a message is also the proof that its sequence is unique.
@@ -12,6 +12,8 @@ CREATE TABLE meta (
     is_deleted      INTEGER NOT NULL DEFAULT 0 CHECK (is_deleted IN (0, 1))
 ) STRICT;
 
+-- Whatever holds messages. Conversations have numbers below 2^32, the texts of memories from there
+-- on, documents from twice as much: `keys.py`. All but conversations are called records.
 CREATE TABLE conversation (
     number          INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: keys are made of it
     organization_id INTEGER NOT NULL,
@@ -28,9 +30,12 @@ CREATE TABLE conversation (
 ) STRICT;
 
 CREATE UNIQUE INDEX conversation_default ON conversation (organization_id) WHERE is_default = 1;
-CREATE INDEX conversation_created ON conversation (organization_id, created_at, id);
-CREATE INDEX conversation_updated ON conversation (organization_id, updated_at, id);
-CREATE INDEX conversation_length ON conversation (organization_id, message_count, id);
+CREATE INDEX conversation_created ON conversation (organization_id, created_at, id)
+    WHERE number < 4294967296;
+CREATE INDEX conversation_updated ON conversation (organization_id, updated_at, id)
+    WHERE number < 4294967296;
+CREATE INDEX conversation_length ON conversation (organization_id, message_count, id)
+    WHERE number < 4294967296;
 CREATE INDEX conversation_project ON conversation (organization_id, project, updated_at, id);
 CREATE INDEX conversation_agent ON conversation (organization_id, agent_id, updated_at, id)
     WHERE agent_id IS NOT NULL;
@@ -92,7 +97,9 @@ CREATE TABLE counters (
     content_bytes   INTEGER NOT NULL DEFAULT 0,
     chunks          INTEGER NOT NULL DEFAULT 0,
     vectors         INTEGER NOT NULL DEFAULT 0,
-    pending         INTEGER NOT NULL DEFAULT 0
+    pending         INTEGER NOT NULL DEFAULT 0,
+    memories        INTEGER NOT NULL DEFAULT 0,         -- those that are searched
+    documents       INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- What upkeep has to know: one row.
@@ -103,7 +110,10 @@ CREATE TABLE upkeep (
     rebuild_id           TEXT,                          -- while new word indexes are built
     rebuild_version      INTEGER,                       -- the analyser of the new ones
     rebuild_upto         INTEGER,                       -- the last conversation they hold
-    rebuild_until        INTEGER                        -- abandoned if not continued by then
+    rebuild_until        INTEGER,                       -- abandoned if not continued by then
+    last_conversation    INTEGER NOT NULL DEFAULT 0,    -- how many numbers were given to each kind
+    last_memory          INTEGER NOT NULL DEFAULT 0,
+    last_document        INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE dictionary (
@@ -220,3 +230,109 @@ CREATE TABLE vector_state (
     seq             INTEGER NOT NULL DEFAULT 0,         -- the last that was given
     forgotten       INTEGER NOT NULL DEFAULT 0          -- who has read no further reads all again
 ) STRICT;
+
+-- Stretches of work that memories belong to.
+CREATE TABLE episode (
+    id              TEXT    PRIMARY KEY,
+    organization_id INTEGER NOT NULL,
+    project         TEXT    NOT NULL,
+    description     TEXT    NOT NULL,
+    started_at      INTEGER NOT NULL,
+    ended_at        INTEGER,
+    summary         TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX episode_project ON episode (organization_id, project, started_at);
+
+-- The fields of memories as they are now. The present text is the only message of their record.
+CREATE TABLE memory (
+    number             INTEGER PRIMARY KEY AUTOINCREMENT,  -- in the order of storing
+    organization_id    INTEGER NOT NULL,
+    id                 TEXT    NOT NULL UNIQUE,
+    record             INTEGER UNIQUE REFERENCES conversation (number), -- NULL: not searched
+    project            TEXT    NOT NULL,
+    memory_type        TEXT    NOT NULL CHECK (memory_type IN
+        ('decision', 'pattern', 'error', 'context', 'architecture', 'preference')),
+    category           TEXT    NOT NULL CHECK (category IN
+        ('general', 'project', 'user_pref', 'technical', 'feedback')),
+    source             TEXT    NOT NULL,
+    importance         INTEGER NOT NULL CHECK (importance BETWEEN 0 AND 4),
+    tags               TEXT    NOT NULL,                   -- a JSON list
+    immutable          INTEGER NOT NULL CHECK (immutable IN (0, 1)),
+    episode_id         TEXT    REFERENCES episode (id) ON DELETE SET NULL,
+    pattern_confidence REAL    CHECK (pattern_confidence BETWEEN 0 AND 1),
+    valid_from         INTEGER,
+    valid_to           INTEGER,
+    expires_at         INTEGER,
+    storage_mode       TEXT    NOT NULL CHECK (storage_mode IN ('focused', 'document')),
+    document_id        TEXT,
+    sha256             BLOB    NOT NULL CHECK (length(sha256) = 32),
+    version            INTEGER NOT NULL DEFAULT 1,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    reason             TEXT,
+    summary            TEXT
+) STRICT;
+
+CREATE INDEX memory_project ON memory (organization_id, project, number);
+CREATE INDEX memory_content ON memory (organization_id, sha256) WHERE record IS NOT NULL;
+CREATE INDEX memory_episode ON memory (episode_id) WHERE episode_id IS NOT NULL;
+CREATE INDEX memory_timed ON memory (organization_id, record, valid_from, valid_to, expires_at)
+    WHERE record IS NOT NULL
+        AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL);
+
+-- What memories were before. Each text is kept once: without one, a version has that of the next,
+-- and the last one that of the record. A memory that is not searched has its text in the last one.
+CREATE TABLE memory_version (
+    memory           INTEGER NOT NULL REFERENCES memory (number) ON DELETE CASCADE,
+    version          INTEGER NOT NULL,
+    organization_id  INTEGER NOT NULL,
+    change           TEXT    NOT NULL CHECK (change IN ('update', 'invalidate', 'merge')),
+    actor            TEXT    NOT NULL,
+    recorded_at      INTEGER NOT NULL,
+    ended_at         INTEGER NOT NULL,
+    fields           TEXT    NOT NULL,                     -- JSON
+    sha256           BLOB    NOT NULL CHECK (length(sha256) = 32),
+    content_bytes    INTEGER NOT NULL DEFAULT 0,
+    content_encoding TEXT,
+    content          ANY,
+    PRIMARY KEY (memory, version),
+    CHECK ((content IS NULL) = (content_encoding IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- The id of a relation is derived from what it relates.
+CREATE TABLE relation (
+    source          INTEGER NOT NULL REFERENCES memory (number) ON DELETE CASCADE,
+    target          INTEGER NOT NULL REFERENCES memory (number) ON DELETE CASCADE,
+    relation_type   TEXT    NOT NULL CHECK (relation_type IN
+        ('caused_by', 'relates_to', 'depends_on', 'supersedes', 'used_in', 'resolved_by',
+         'contradicts', 'supports', 'derived_from', 'part_of', 'follows')),
+    organization_id INTEGER NOT NULL,
+    strength        REAL    NOT NULL CHECK (strength BETWEEN 0 AND 1),
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (source, target, relation_type),
+    CHECK (source <> target)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX relation_target ON relation (target);
+
+CREATE TABLE feedback (
+    memory          INTEGER NOT NULL REFERENCES memory (number) ON DELETE CASCADE,
+    number          INTEGER NOT NULL,                   -- 1, 2, 3 … of that memory
+    organization_id INTEGER NOT NULL,
+    helpful         INTEGER NOT NULL CHECK (helpful IN (0, 1)),
+    event_id        TEXT,
+    failure_class   TEXT,
+    actor           TEXT    NOT NULL,
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (memory, number)
+) STRICT, WITHOUT ROWID;
+
+-- What is left of purged memories.
+CREATE TABLE tombstone (
+    id              TEXT    PRIMARY KEY,
+    organization_id INTEGER NOT NULL,
+    sha256          BLOB    NOT NULL CHECK (length(sha256) = 32),
+    removed_at      INTEGER NOT NULL,
+    actor           TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;

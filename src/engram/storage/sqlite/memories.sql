@@ -1,0 +1,116 @@
+-- A memory's present text is the message with the key `(record << 24) + 1` (`keys.py`).
+
+-- find_memory --
+-- Returns number, record and version of the memory with that public id.
+SELECT number, record, version FROM memory
+WHERE organization_id = :organization_id AND id = :id;
+
+-- find_memories --
+-- Returns the numbers of those that exist among the ids of a JSON list.
+SELECT number FROM memory
+WHERE organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids));
+
+-- load_memories --
+-- Returns all that a memory shows, of those that exist among the numbers of a JSON list. The text
+-- of one that is not searched is in the version before.
+SELECT memory.number, memory.id, memory.record IS NOT NULL, memory.version, memory.created_at,
+    memory.updated_at, memory.sha256, memory.project, memory.memory_type, memory.category,
+    memory.source, memory.importance, memory.tags, memory.immutable, memory.episode_id,
+    memory.pattern_confidence, memory.valid_from, memory.valid_to, memory.expires_at,
+    memory.storage_mode, memory.document_id, memory.reason, memory.summary,
+    coalesce(message.content_encoding, memory_version.content_encoding),
+    CAST(coalesce(message.content, memory_version.content) AS BLOB)
+FROM memory
+LEFT JOIN message
+    ON message.organization_id = :organization_id AND message.key = (memory.record << 24) + 1
+LEFT JOIN memory_version
+    ON memory_version.organization_id = :organization_id AND memory.record IS NULL
+    AND memory_version.memory = memory.number AND memory_version.version = memory.version - 1
+WHERE memory.organization_id = :organization_id
+    AND memory.number IN (SELECT value FROM json_each(:numbers));
+
+-- load_versions --
+-- Returns all that the former versions of a memory show, oldest first.
+SELECT version, change, actor, recorded_at, ended_at, fields, sha256,
+    content_encoding, CAST(content AS BLOB)
+FROM memory_version
+WHERE organization_id = :organization_id AND memory = :number
+ORDER BY version;
+
+-- list_memories --
+-- Returns the numbers of one page, the last stored first. The conditions are put in from below.
+SELECT number FROM memory
+WHERE organization_id = :organization_id /*conditions*/
+ORDER BY number DESC
+LIMIT :limit OFFSET :offset;
+
+-- count_memories --
+-- Returns how many memories meet the conditions.
+SELECT count(*) FROM memory
+WHERE organization_id = :organization_id /*conditions*/;
+
+-- scan_memories --
+-- Returns the numbers of the next memories after a number, in the order of storing.
+SELECT number FROM memory
+WHERE organization_id = :organization_id AND number > :after /*conditions*/
+ORDER BY number
+LIMIT :limit;
+
+-- is_searched --
+AND record IS NOT NULL
+
+-- is_in_time --
+-- It has not expired, and it holds now.
+AND (expires_at IS NULL OR expires_at > :now)
+AND (valid_from IS NULL OR valid_from <= :now)
+AND (valid_to IS NULL OR valid_to > :now)
+
+-- is_in_projects --
+AND project IN (SELECT value FROM json_each(:projects))
+
+-- is_of_types --
+AND memory_type IN (SELECT value FROM json_each(:memory_types))
+
+-- is_of_categories --
+AND category IN (SELECT value FROM json_each(:categories))
+
+-- is_from_sources --
+AND source IN (SELECT value FROM json_each(:sources))
+
+-- has_any_tag --
+AND EXISTS
+    (SELECT 1 FROM json_each(memory.tags) WHERE value IN (SELECT value FROM json_each(:tags)))
+
+-- is_important --
+AND importance <= :importance_max
+
+-- is_of_episode --
+AND episode_id = :episode_id
+
+-- is_stored_as --
+AND storage_mode = :storage_mode
+
+-- find_duplicate --
+-- Returns the id of the first memory with that text that is searched now.
+SELECT id FROM memory
+WHERE organization_id = :organization_id AND sha256 = :sha256 AND record IS NOT NULL
+    AND project = :project AND category = :category
+    AND (expires_at IS NULL OR expires_at > :now)
+    AND (valid_to IS NULL OR valid_to > :now)
+ORDER BY number
+LIMIT 1;
+
+-- missing_episodes --
+-- Returns those of a JSON list of ids that are no episodes.
+SELECT value FROM json_each(:ids)
+WHERE value NOT IN (SELECT id FROM episode WHERE organization_id = :organization_id);
+
+-- add_memory --
+INSERT INTO memory
+    (organization_id, id, record, project, memory_type, category, source, importance, tags,
+     immutable, episode_id, pattern_confidence, valid_from, valid_to, expires_at, storage_mode,
+     sha256, created_at, updated_at)
+VALUES
+    (:organization_id, :id, :record, :project, :memory_type, :category, :source, :importance, :tags,
+     :immutable, :episode_id, :pattern_confidence, :valid_from, :valid_to, :expires_at, 'focused',
+     :sha256, :now, :now);

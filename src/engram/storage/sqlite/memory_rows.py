@@ -1,0 +1,213 @@
+"""Turn rows of memories and of their versions into the values of `engram.model.memory`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from engram.clock import from_microseconds, to_microseconds
+from engram.errors import NotFoundError, StoreCorruptError
+from engram.model.ids import MemoryId
+from engram.model.memory import Change, Memory, MemoryVersion
+from engram.storage.content import ContentError
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rows import decode_text
+from engram.storage.sqlite.tenant import Tenant
+
+_SQL = load_queries("memories.sql")
+_MOMENTS = ("valid_from", "valid_to", "expires_at")
+
+
+class MemoryRow(NamedTuple):
+    """The columns of `load_memories`."""
+
+    number: int
+    id: MemoryId
+    is_searched: int
+    version: int
+    created_at: int
+    updated_at: int
+    sha256: bytes
+    project: str
+    memory_type: str
+    category: str
+    source: str
+    importance: int
+    tags: str
+    immutable: int
+    episode_id: str | None
+    pattern_confidence: float | None
+    valid_from: int | None
+    valid_to: int | None
+    expires_at: int | None
+    storage_mode: str
+    document_id: str | None
+    reason: str | None
+    summary: str | None
+    content_encoding: str | None
+    content: bytes | None
+
+
+class VersionRow(NamedTuple):
+    """The columns of `load_versions`."""
+
+    version: int
+    change: Change
+    actor: str
+    recorded_at: int
+    ended_at: int
+    fields: str
+    sha256: bytes
+    content_encoding: str | None
+    content: bytes | None
+
+
+FIELD_NAMES = MemoryRow._fields[
+    MemoryRow._fields.index("project") : MemoryRow._fields.index("summary") + 1
+]
+"""What a version keeps of its memory, beside the text."""
+
+
+def find_memory(connection: sqlite3.Connection, tenant: Tenant, memory_id: MemoryId) -> int:
+    """Return a memory's number.
+
+    Raises:
+        NotFoundError: there is no such memory here.
+    """
+    row = tenant.execute(connection, _SQL["find_memory"], id=memory_id).fetchone()
+    if row is None:
+        raise NotFoundError("memory", memory_id)
+    return row[0]
+
+
+def read_memories(
+    connection: sqlite3.Connection, tenant: Tenant, numbers: Sequence[int]
+) -> dict[int, Memory]:
+    """Return the memories that exist among `numbers`, in the order asked for.
+
+    Raises:
+        StoreCorruptError: the text of one cannot be read.
+    """
+    rows = tenant.execute(connection, _SQL["load_memories"], numbers=json.dumps(numbers))
+    found = {row[0]: memory_of(connection, tenant, MemoryRow._make(row)) for row in rows.fetchall()}
+    return {number: found[number] for number in numbers if number in found}
+
+
+def read_versions(
+    connection: sqlite3.Connection, tenant: Tenant, number: int
+) -> tuple[MemoryVersion, ...]:
+    """Return the versions that a memory had before the present one, oldest first.
+
+    Raises:
+        StoreCorruptError: the text of one cannot be read.
+    """
+    memory = read_memories(connection, tenant, [number])[number]
+    cursor = tenant.execute(connection, _SQL["load_versions"], number=number)
+    rows = [VersionRow._make(row) for row in cursor.fetchall()]
+    versions: list[MemoryVersion] = []
+    text, sha256 = memory.content, bytes.fromhex(memory.content_hash)
+    for row in reversed(rows):
+        # A version without a text has that of the next.
+        if row.content is not None:
+            text, sha256 = _text_of(connection, tenant, memory.id, row), row.sha256
+        if sha256 != row.sha256:
+            raise _unreadable(memory.id, row.version, "its text is missing")
+        versions.append(_version(memory, row, text))
+    return tuple(reversed(versions))
+
+
+def fields_of(row: MemoryRow) -> dict[str, Any]:
+    """Return what a version keeps of a memory, ready for JSON."""
+    kept = {name: getattr(row, name) for name in FIELD_NAMES}
+    return {
+        **kept,
+        "tags": json.loads(row.tags),
+        "immutable": bool(row.immutable),
+        "is_searched": bool(row.is_searched),
+    }
+
+
+def memory_of(connection: sqlite3.Connection, tenant: Tenant, row: MemoryRow) -> Memory:
+    """Return the memory of a row.
+
+    Raises:
+        StoreCorruptError: its text cannot be read.
+    """
+    return _memory(
+        fields_of(row),
+        id=row.id,
+        content=_text_of(connection, tenant, row.id, row),
+        sha256=row.sha256,
+        version=row.version,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _version(memory: Memory, row: VersionRow, content: str) -> MemoryVersion:
+    return MemoryVersion(
+        memory=_memory(
+            json.loads(row.fields),
+            id=memory.id,
+            content=content,
+            sha256=row.sha256,
+            version=row.version,
+            created_at=to_microseconds(memory.created_at),
+            updated_at=row.recorded_at,
+        ),
+        change=row.change,
+        ended_at=from_microseconds(row.ended_at),
+        actor=row.actor,
+    )
+
+
+def _memory(
+    fields: Mapping[str, Any],
+    *,
+    id: MemoryId,  # noqa: A002 named as the field
+    content: str,
+    sha256: bytes,
+    version: int,
+    created_at: int,
+    updated_at: int,
+) -> Memory:
+    moments = {
+        name: None if fields[name] is None else from_microseconds(fields[name]) for name in _MOMENTS
+    }
+    shown: dict[str, Any] = {**fields, **moments, "tags": tuple(fields["tags"])}
+    return Memory(
+        **shown,
+        id=id,
+        content=content,
+        content_hash=sha256.hex(),
+        version=version,
+        created_at=from_microseconds(created_at),
+        updated_at=from_microseconds(updated_at),
+    )
+
+
+def _text_of(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    memory_id: MemoryId,
+    row: MemoryRow | VersionRow,
+) -> str:
+    """Return the proved text of a row."""
+    if row.content is None:
+        raise _unreadable(memory_id, row.version, "its text is missing")
+    try:
+        return decode_text(
+            connection,
+            tenant,
+            row.content,
+            encoding=row.content_encoding,
+            sha256=row.sha256,
+        )
+    except ContentError as exc:
+        raise _unreadable(memory_id, row.version, str(exc)) from exc
+
+
+def _unreadable(memory_id: MemoryId, version: int, reason: str) -> StoreCorruptError:
+    return StoreCorruptError(f"version {version} of memory {memory_id} cannot be read: {reason}")

@@ -1,0 +1,35 @@
+-- `keys.py` says which numbers each kind has.
+
+-- take_conversation --
+-- Gives out `count` places; returns the last of them.
+UPDATE upkeep SET last_conversation = last_conversation + :count
+WHERE organization_id = :organization_id
+RETURNING last_conversation;
+
+-- take_memory --
+UPDATE upkeep SET last_memory = last_memory + :count
+WHERE organization_id = :organization_id
+RETURNING last_memory;
+
+-- take_document --
+UPDATE upkeep SET last_document = last_document + :count
+WHERE organization_id = :organization_id
+RETURNING last_document;
+
+-- given_numbers --
+-- Returns how many places were given to conversations, memories and documents.
+SELECT last_conversation, last_memory, last_document FROM upkeep
+WHERE organization_id = :organization_id;
+
+-- newest_number --
+-- Returns the highest number between two bounds that has left a trace.
+SELECT max(
+    (SELECT coalesce(max(number), :first) FROM conversation
+     WHERE organization_id = :organization_id AND number BETWEEN :first AND :last),
+    (SELECT coalesce(max(last_key >> 24), :first) FROM vector_removal
+     WHERE organization_id = :organization_id AND last_key >> 24 BETWEEN :first AND :last));
+
+-- put_numbers --
+UPDATE upkeep
+SET last_conversation = :conversation, last_memory = :memory, last_document = :document
+WHERE organization_id = :organization_id;

@@ -1,0 +1,134 @@
+"""Add and remove records whole: they are stored as conversations are, and never change in between."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engram.model.vectors import Indexing
+from engram.storage.sqlite.creation import add_tags
+from engram.storage.sqlite.keys import message_key, window_key
+from engram.storage.sqlite.preparation import PreparedMessage
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.state import State, read_state
+from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.vector_rows import index_appended, remove_conversation
+from engram.storage.sqlite.word_rows import (
+    MessageWords,
+    Stretch,
+    WordRows,
+    add_rows,
+    batches_of_rows,
+    remove_rows,
+)
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A text to be stored as a record of one message."""
+
+    number: int
+    id: str
+    project: str
+    tags: Sequence[str]
+    message: PreparedMessage
+
+
+def add_records(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    records: Sequence[NewRecord],
+    *,
+    indexing: Indexing,
+    state: State,
+    now: int,
+) -> None:
+    """Store records of one message each with all that is derived from them, but for the counters."""
+    _add_owners(connection, tenant, records, now=now)
+    keys = [message_key(record.number, 1) for record in records]
+    tenant.execute_many(
+        connection,
+        _MESSAGES["add_message"],
+        [
+            {"key": key, "created_at": now, **record.message.values}
+            for key, record in zip(keys, records, strict=True)
+        ],
+    )
+    # Their only window holds the message and nothing else.
+    rows = WordRows(
+        messages=[(key, record.message.words) for key, record in zip(keys, records, strict=True)],
+        windows=[(window_key(record.number, 0), record.message.part) for record in records],
+    )
+    # New numbers are above those of their kind: a rebuild holds all of them or none.
+    add_rows(connection, rows, also_next=state.is_in_next(records[0].number))
+    tenant.execute_many(
+        connection,
+        _MESSAGES["put_chunk"],
+        [{"key": key, "start": 1, "end": 1} for key, _ in rows.windows],
+    )
+    index_appended(connection, tenant, keys, indexing)
+
+
+def remove_record(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    stretch: Stretch,
+    *,
+    known: Sequence[MessageWords],
+    skip_damaged: bool,
+) -> int:
+    """Remove a conversation or record from every table and index; return how many vectors it had.
+
+    The counters of conversations, messages and bytes are left to the caller.
+    """
+    is_in_next = read_state(connection, tenant).is_in_next(stretch.conversation)
+    for rows in batches_of_rows(
+        connection, tenant, stretch, known=known, skip_damaged=skip_damaged
+    ):
+        remove_rows(connection, rows, also_next=is_in_next)
+    _delete_rows(connection, tenant, stretch.conversation)
+    return remove_conversation(
+        connection, tenant, stretch.conversation, last_sequence=stretch.last_sequence
+    )
+
+
+def _add_owners(
+    connection: sqlite3.Connection, tenant: Tenant, records: Sequence[NewRecord], *, now: int
+) -> None:
+    """Add the rows that the messages of records belong to, with their tags."""
+    tenant.execute_many(
+        connection,
+        _CONVERSATIONS["add_record"],
+        [
+            {
+                "number": record.number,
+                "id": record.id,
+                "project": record.project,
+                "content_bytes": record.message.content_bytes,
+                "now": now,
+            }
+            for record in records
+        ],
+    )
+    for record in records:
+        add_tags(connection, tenant, record.number, record.tags)
+
+
+def _delete_rows(connection: sqlite3.Connection, tenant: Tenant, number: int) -> None:
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_messages"],
+        first=message_key(number, 0),
+        last=message_key(number + 1, 0) - 1,
+    )
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_chunks"],
+        first=window_key(number, 0),
+        last=window_key(number + 1, 0) - 1,
+    )
+    tenant.execute(connection, _CONVERSATIONS["delete_conversation"], conversation=number)
