@@ -10,10 +10,8 @@ from pydantic import Field
 from engram.model.conversation import AppendReceipt, AppendRequest
 from engram.model.ids import ConversationId
 from engram.transport import answers, requests
-from engram.transport.rest.headers import add_header
 from engram.transport.rest.routes import Call, JsonRoute
 
-QUOTA_WARNING = "Engram-Quota-Warning"
 UNTITLED = requests.CreateConversation()
 """What an empty body asks for."""
 
@@ -102,6 +100,5 @@ async def _append(call: Call, request: AppendRequest) -> answers.MessagesAppende
     receipt: AppendReceipt = await call.service.conversations.append_messages(
         call.principal, request
     )
-    if receipt.quota_warning:
-        add_header(call.scope, QUOTA_WARNING, receipt.quota_warning)
+    call.warn_of_quota(receipt.quota_warning)
     return answers.messages_appended(receipt)

@@ -18,9 +18,11 @@ from engram.model.access import Principal
 from engram.service import Service
 from engram.transport import requests
 from engram.transport.answers import to_json
+from engram.transport.rest.headers import add_header
 from engram.transport.rest.inputs import check_content_type, parse_body, parse_query, read_body
 
 NO_CONTENT = 204
+QUOTA_WARNING = "Engram-Quota-Warning"
 
 
 class Call(Request):
@@ -33,6 +35,11 @@ class Call(Request):
     @property
     def principal(self) -> Principal:
         return self.scope["state"]["principal"]
+
+    def warn_of_quota(self, warning: str | None) -> None:
+        """Let the answer say that most of the quota is used, if it is."""
+        if warning:
+            add_header(self.scope, QUOTA_WARNING, warning)
 
 
 class JsonRoute(APIRoute):
