@@ -168,10 +168,13 @@ class Memories:
         await _check_project(memories, feedback.memory_ids, project)
         return await memories.record_feedback(feedback, actor=principal.actor)
 
-    async def projects(self, principal: Principal) -> tuple[ProjectSize, ...]:
-        """Return the projects that have memories, by name."""
+    async def projects(
+        self, principal: Principal, *, project: str | None = None
+    ) -> tuple[ProjectSize, ...]:
+        """Return the projects that have memories, by name; if one is given, it alone."""
         principal.require("read")
-        return await (await self._memories(principal)).projects()
+        sizes = await (await self._memories(principal)).projects()
+        return tuple(size for size in sizes if project in (None, size.project))
 
     async def status(self, principal: Principal, project: str | None = None) -> MemoryStatus:
         """Return what the memories of a project, or of all, amount to."""

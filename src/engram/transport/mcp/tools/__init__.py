@@ -10,6 +10,8 @@ from typing import Any
 
 from engram.model.toolsets import Toolset
 from engram.transport.mcp.tools.conversations import CONVERSATION_TOOLS
+from engram.transport.mcp.tools.memories import MEMORY_TOOLS
+from engram.transport.mcp.tools.notes import NOTE_TOOLS
 from engram.transport.mcp.tools.tool import Answer, Tool
 
 __all__ = [
@@ -20,7 +22,11 @@ __all__ = [
     "tools_of",
 ]
 
-TOOLS: tuple[Tool[Any], ...] = (*CONVERSATION_TOOLS,)
+TOOLS: tuple[Tool[Any], ...] = (
+    *CONVERSATION_TOOLS,
+    *NOTE_TOOLS,
+    *MEMORY_TOOLS,
+)
 """Every tool, in the order in which clients see them."""
 
 TOOLS_BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in TOOLS}
