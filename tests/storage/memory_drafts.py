@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from engram.model.memory import (
     MEMORY_TYPES,
     Memory,
     MemoryDraft,
+    RelationDraft,
     StoredMemory,
 )
 from engram.storage.ports import OrganizationStore
@@ -53,7 +55,9 @@ async def store(
     return await organization.memories.store(drafts, actor=ACTOR, quota=quota, once=once)
 
 
-async def note(organization: OrganizationStore, content: str, *, project: str = "default") -> MemoryId:
+async def note(
+    organization: OrganizationStore, content: str, *, project: str = "default"
+) -> MemoryId:
     """Store one memory and return its id."""
     (stored,) = await store(organization, MemoryDraft(content=content, project=project))
     return stored.id
@@ -62,3 +66,20 @@ async def note(organization: OrganizationStore, content: str, *, project: str = 
 async def get(organization: OrganizationStore, memory_id: MemoryId) -> Memory:
     """Return one memory."""
     return (await organization.memories.get([memory_id]))[memory_id]
+
+
+async def remember(
+    organization: OrganizationStore, *contents: str, **fields: Any
+) -> list[MemoryId]:
+    """Store memories that differ in their contents alone, and return their ids."""
+    drafts = [MemoryDraft(content=content, **fields) for content in contents]
+    return [stored.id for stored in await store(organization, *drafts)]
+
+
+def relation(
+    source_id: MemoryId, target_id: MemoryId, relation_type: Any = "relates_to", **fields: Any
+) -> RelationDraft:
+    """Return the draft of a relation."""
+    return RelationDraft(
+        source_id=source_id, target_id=target_id, relation_type=relation_type, **fields
+    )

@@ -37,6 +37,25 @@ FROM memory_version
 WHERE organization_id = :organization_id AND memory = :number
 ORDER BY version;
 
+-- load_version --
+-- Returns id and creation of a memory, and the columns of `load_versions` of one version; a text
+-- that it shares is that of a later version or of the record.
+SELECT memory.id, memory.created_at, was.version, was.change, was.actor, was.recorded_at,
+    was.ended_at, was.fields, was.sha256,
+    coalesce(later.content_encoding, message.content_encoding),
+    CAST(coalesce(later.content, message.content) AS BLOB)
+FROM memory_version AS was
+JOIN memory ON memory.organization_id = :organization_id AND memory.number = was.memory
+LEFT JOIN memory_version AS later
+    ON later.organization_id = :organization_id AND later.memory = was.memory
+    AND later.version =
+        (SELECT min(version) FROM memory_version
+         WHERE organization_id = :organization_id AND memory = :number
+             AND version >= :version AND content IS NOT NULL)
+LEFT JOIN message
+    ON message.organization_id = :organization_id AND message.key = (memory.record << 24) + 1
+WHERE was.organization_id = :organization_id AND was.memory = :number AND was.version = :version;
+
 -- list_memories --
 -- Returns the numbers of one page, the last stored first. The conditions are put in from below.
 SELECT number FROM memory

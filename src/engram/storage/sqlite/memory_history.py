@@ -10,7 +10,12 @@ from datetime import datetime
 from engram.clock import to_microseconds
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryVersion
-from engram.storage.sqlite.memory_rows import find_memory, read_memories, read_versions
+from engram.storage.sqlite.memory_rows import (
+    find_memory,
+    read_memories,
+    read_version,
+    read_versions,
+)
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 
@@ -45,7 +50,9 @@ def read_timeline(
     unchanged = [number for number, version in rows if version is None]
     present = read_memories(connection, tenant, unchanged)
     return tuple(
-        present[number] if version is None else _read_version(connection, tenant, number, version)
+        present[number]
+        if version is None
+        else read_version(connection, tenant, number, version).memory
         for number, version in rows
     )
 
@@ -58,11 +65,3 @@ def timeline_statement(projects: Sequence[str] | None) -> str:
         return statement.replace("/*by_number*/", "NOT INDEXED")
     condition = _OF_ONE if len(projects) == 1 else _OF_ANY
     return statement.replace("/*projects*/", condition)
-
-
-def _read_version(
-    connection: sqlite3.Connection, tenant: Tenant, number: int, version: int
-) -> Memory:
-    """Return a memory as one of its former versions has it."""
-    versions = read_versions(connection, tenant, number)
-    return next(each.memory for each in versions if each.memory.version == version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from engram.clock import from_microseconds, to_microseconds
@@ -114,8 +115,24 @@ def read_versions(
             text, sha256 = _text_of(connection, tenant, memory.id, row), row.sha256
         if sha256 != row.sha256:
             raise _unreadable(memory.id, row.version, "its text is missing")
-        versions.append(_version(memory, row, text))
+        versions.append(_version(memory.id, memory.created_at, row, text))
     return tuple(reversed(versions))
+
+
+def read_version(
+    connection: sqlite3.Connection, tenant: Tenant, number: int, version: int
+) -> MemoryVersion:
+    """Return one of the versions that a memory had before the present one.
+
+    Raises:
+        StoreCorruptError: its text cannot be read.
+    """
+    memory_id, created_at, *columns = tenant.execute(
+        connection, _SQL["load_version"], number=number, version=version
+    ).fetchone()
+    row = VersionRow._make(columns)
+    text = _text_of(connection, tenant, memory_id, row)
+    return _version(memory_id, from_microseconds(created_at), row, text)
 
 
 def fields_of(row: MemoryRow) -> dict[str, Any]:
@@ -146,15 +163,17 @@ def memory_of(connection: sqlite3.Connection, tenant: Tenant, row: MemoryRow) ->
     )
 
 
-def _version(memory: Memory, row: VersionRow, content: str) -> MemoryVersion:
+def _version(
+    memory_id: MemoryId, created_at: datetime, row: VersionRow, content: str
+) -> MemoryVersion:
     return MemoryVersion(
         memory=_memory(
             json.loads(row.fields),
-            id=memory.id,
+            id=memory_id,
             content=content,
             sha256=row.sha256,
             version=row.version,
-            created_at=to_microseconds(memory.created_at),
+            created_at=to_microseconds(created_at),
             updated_at=row.recorded_at,
         ),
         change=row.change,
