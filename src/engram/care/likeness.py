@@ -17,7 +17,7 @@ JACCARD_WEIGHT = 0.7
 LONG_CHARACTERS = 1_000
 """Longer texts of one language share most bigrams by chance, so longer runs must agree as well."""
 
-LONG_RUN = 5
+LONG_RUN = 9
 LONG_JACCARD_MIN = 0.7
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")

@@ -115,12 +115,10 @@ class Place:
             LimitExceededError: it is longer than `bytes_max`.
         """
         with self._opened(_READ) as file:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode):
-                raise InvalidRequestError(f"{self.shown!r} is no regular file", field="path")
+            size = os.fstat(file.fileno()).st_size
             content = file.read(bytes_max + 1)
         if len(content) > bytes_max:
-            size = max(facts.st_size, len(content))
+            size = max(size, len(content))
             raise LimitExceededError(self.shown, limit=bytes_max, actual=size, unit="bytes")
         return content
 
@@ -182,6 +180,9 @@ class Place:
         except OSError as exc:
             message = f"{self.shown!r} cannot be opened: {exc.strerror}"
             raise InvalidRequestError(message, field="path") from exc
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise InvalidRequestError(f"{self.shown!r} is no regular file", field="path")
         with os.fdopen(descriptor, "wb" if flags & os.O_CREAT else "rb") as file:
             yield file
 
