@@ -24,6 +24,11 @@ class Counters:
     """Those that are searched; the text of each is also one of the messages."""
     documents: int = 0
 
+    @property
+    def messages_of_conversations(self) -> int:
+        """Return how many messages were said, as opposed to the texts of memories."""
+        return self.messages - self.memories
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:

@@ -88,9 +88,9 @@ def status_view(status: Status) -> StatusView:
     counters: Counters = status.counters
     return {
         "conversations": counters.conversations,
-        "messages": counters.messages,
-        "memories": 0,
-        "documents": 0,
+        "messages": counters.messages_of_conversations,
+        "memories": counters.memories,
+        "documents": counters.documents,
         "content_bytes": counters.content_bytes,
         "chunks": counters.chunks,
         "vectors": counters.vectors,

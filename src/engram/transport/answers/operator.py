@@ -50,6 +50,7 @@ class StatsView(TypedDict):
     name: str
     conversations: int
     messages: int
+    memories: int
     content_bytes: int
     chunks: int
     vectors: int
@@ -102,7 +103,8 @@ def stats_view(stats: OrganizationStats) -> StatsView:
         "organization_id": stats.organization.id,
         "name": stats.organization.name,
         "conversations": counters.conversations,
-        "messages": counters.messages,
+        "messages": counters.messages_of_conversations,
+        "memories": counters.memories,
         "content_bytes": counters.content_bytes,
         "chunks": counters.chunks,
         "vectors": counters.vectors,

@@ -32,6 +32,19 @@ Examples:
 """
 
 
+COUNTED = (
+    "conversations",
+    "messages",
+    "memories",
+    "documents",
+    "content_bytes",
+    "chunks",
+    "vectors",
+    "pending",
+)
+"""What the status says of the store, in its order."""
+
+
 @shared_options
 def status(invocation: Invocation) -> None:
     """Show what is stored and how it is searched."""
@@ -95,7 +108,7 @@ def _print_status(invocation: Invocation, answer: StatusView) -> None:
     from engram.transport.cli.output import say
 
     say(f"Engram {__version__}, store {visible_line(str(invocation.home))}")
-    for name in ("conversations", "messages", "content_bytes", "chunks", "vectors", "pending"):
+    for name in COUNTED:
         say(f"  {name.replace('_', ' '):<16}{answer[name]:>16,}")
     say(f"  {'embedder':<16}{answer['embedder'] or 'none':>16}")
     for name in answer["degraded"]:
