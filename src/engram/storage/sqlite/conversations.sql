@@ -29,7 +29,7 @@ SELECT number, id, title, agent_id, project, metadata, message_count, created_at
         (SELECT tag FROM conversation_tag
          WHERE conversation_tag.organization_id = :organization_id AND conversation = number
          ORDER BY position)) AS tags
-FROM conversation
+FROM conversation NOT INDEXED
 WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers));
 
 -- list_conversations --

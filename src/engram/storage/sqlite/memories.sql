@@ -8,7 +8,7 @@ WHERE organization_id = :organization_id AND id = :id;
 -- find_memories --
 -- Returns the numbers of those that exist among the ids of a JSON list.
 SELECT number FROM memory
-WHERE organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids));
+WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids));
 
 -- load_memories --
 -- Returns all that a memory shows, of those that exist among the numbers of a JSON list. The text
@@ -20,7 +20,7 @@ SELECT memory.number, memory.id, memory.record IS NOT NULL, memory.version, memo
     memory.storage_mode, memory.document_id, memory.reason, memory.summary,
     coalesce(message.content_encoding, memory_version.content_encoding),
     CAST(coalesce(message.content, memory_version.content) AS BLOB)
-FROM memory
+FROM memory NOT INDEXED
 LEFT JOIN message
     ON message.organization_id = :organization_id AND message.key = (memory.record << 24) + 1
 LEFT JOIN memory_version
@@ -122,7 +122,8 @@ LIMIT 1;
 -- missing_episodes --
 -- Returns those of a JSON list of ids that are no episodes.
 SELECT value FROM json_each(:ids)
-WHERE value NOT IN (SELECT id FROM episode WHERE organization_id = :organization_id);
+WHERE NOT EXISTS
+    (SELECT 1 FROM episode WHERE organization_id = :organization_id AND id = json_each.value);
 
 -- add_memory --
 INSERT INTO memory

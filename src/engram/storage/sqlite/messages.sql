@@ -23,7 +23,7 @@ WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each
 
 -- conversation_ids --
 -- Returns number and public id of those that exist among the numbers of a JSON list.
-SELECT number, id FROM conversation
+SELECT number, id FROM conversation NOT INDEXED
 WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers));
 
 -- message_sizes --
