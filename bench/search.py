@@ -142,7 +142,7 @@ def found_keys(connection: sqlite3.Connection, answer: SearchAnswer) -> list[int
     """Return the row ids of the messages in an answer."""
     numbers: dict[str, int] = dict(connection.execute("SELECT id, number FROM conversation"))
     return [
-        message_key(numbers[result.conversation.id], found.message.sequence)
+        message_key(numbers[result.owner.id], found.message.sequence)
         for result in answer.results
         for found in result.messages
     ]

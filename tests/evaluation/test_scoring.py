@@ -133,7 +133,7 @@ def a_result(conversation: str, *messages: tuple[int, str]) -> SearchResult:
         kind="conversation",
         score=0.5,
         chunk_id=ChunkId("chunk"),
-        conversation=Conversation(
+        owner=Conversation(
             id=ConversationId(conversation),
             title=None,
             agent_id=None,

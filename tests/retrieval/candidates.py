@@ -36,6 +36,8 @@ class Row:
     is_deep: bool = False
     characters: int = 40
     said_at: int = NOW
+    importance: float = math.nan
+    usefulness: float = 0.0
 
     @property
     def key(self) -> int:
@@ -56,6 +58,8 @@ def table(rows: Iterable[Row]) -> Candidates:
         cosine=np.array([row.cosine for row in found], dtype=np.float64),
         cosine_around=np.array([row.around for row in found], dtype=np.float64),
         is_deep=np.array([row.is_deep for row in found], dtype=np.bool_),
+        importance=np.array([row.importance for row in found], dtype=np.float64),
+        usefulness=np.array([row.usefulness for row in found], dtype=np.float64),
     )
 
 

@@ -36,7 +36,7 @@ async def test_the_best_messages_come_verbatim_and_first(store: OrganizationStor
     assert contents_of(answer)[0] == "Yes, the harbour opens at six."
     result = answer.results[0]
     assert result.kind == "conversation"
-    assert result.conversation.id == conversation_id
+    assert result.owner.id == conversation_id
     assert result.messages[0].message.sequence == 2
     assert result.chunk_text is None
     assert result.chunk_id == chunk_id(
@@ -57,7 +57,7 @@ async def test_each_message_comes_once_and_tokens_are_what_was_delivered(
     answer = await search(SearchRequest(query="harbour coffee lanterns", limit=10), store)
 
     found = [
-        (result.conversation.id, found.message.sequence)
+        (result.owner.id, found.message.sequence)
         for result in answer.results
         for found in result.messages
     ]
@@ -111,7 +111,7 @@ async def test_handles_have_no_text(store: OrganizationStore) -> None:
 
     answer = await search(SearchRequest(query="harbour", detail="handle"), store)
 
-    assert {result.conversation.id for result in answer.results} == {first, second}
+    assert {result.owner.id for result in answer.results} == {first, second}
     assert all(result.is_handle and not result.messages for result in answer.results)
     assert answer.tokens == 0
     assert not answer.truncated

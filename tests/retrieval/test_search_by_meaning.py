@@ -8,7 +8,13 @@ from engram.embedding.hashed import HashedEmbedder
 from engram.embedding.port import EMBEDDING_FAILURES
 from engram.embedding.tiers import Tiers
 from engram.errors import EngramError
-from engram.model.search import FoundMessage, ProfileName, SearchAnswer, SearchRequest
+from engram.model.search import (
+    FoundMessage,
+    ProfileName,
+    SearchAnswer,
+    SearchFilters,
+    SearchRequest,
+)
 from engram.retrieval.profiles import PROFILES
 from engram.storage.ports import OrganizationStore
 from tests.retrieval.asking import add, add_meant, contents_of, search
@@ -208,10 +214,13 @@ async def test_searching_by_words_asks_no_embedder_and_misses_none(
     assert answer.degraded == ()
 
 
-async def test_searching_for_other_kinds_asks_no_embedder(store: OrganizationStore) -> None:
+async def test_searching_for_what_no_kind_can_meet_asks_no_embedder(
+    store: OrganizationStore,
+) -> None:
     embedder = FailingEmbedder()
 
-    request = SearchRequest(query="harbour", kinds=("note",))
+    filters = SearchFilters(role="user")
+    request = SearchRequest(query="harbour", kinds=("note",), filters=filters)
     answer = await search(request, store, tiers=Tiers.of(deep=embedder))
 
     assert (embedder.asked, answer.results, answer.degraded) == (0, (), ())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from engram.clock import to_microseconds
 from engram.model.ids import ConversationKey, MessageKey
-from engram.model.search import Candidates, SearchFilters
+from engram.model.search import KINDS, Candidates, Kind, SearchFilters
 from engram.model.vectors import QueryVector
 from engram.storage.ports import OrganizationStore
+from tests.fakes import SOME_DAY
 
 EVERYTHING = SearchFilters()
 
@@ -28,10 +31,18 @@ async def find_candidates(
     *,
     vectors: Sequence[QueryVector] = (),
     filters: SearchFilters = EVERYTHING,
+    kinds: Sequence[Kind] = KINDS,
+    now: datetime = SOME_DAY,
     limit: int = 10,
 ) -> Candidates:
     """Return what a search finds, before anything of it is read."""
     kept, _ = await organization.search(
-        terms, vectors=vectors, filters=filters, limit=limit, choose=Kept
+        terms,
+        vectors=vectors,
+        filters=filters,
+        kinds=kinds,
+        now=to_microseconds(now),
+        limit=limit,
+        choose=Kept,
     )
     return kept.candidates

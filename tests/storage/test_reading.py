@@ -146,7 +146,7 @@ async def test_what_is_chosen_of_the_candidates_of_a_search_is_read_with_it(
         return Kept(found, keys, numbers)
 
     kept, loaded = await organization.search(
-        ["appl"], vectors=(), filters=SearchFilters(), limit=10, choose=choose
+        ["appl"], vectors=(), filters=SearchFilters(), now=0, limit=10, choose=choose
     )
 
     *keys, unknown = kept.messages
@@ -171,7 +171,7 @@ async def test_what_choosing_raises_reaches_the_searcher_and_harms_no_later_sear
 
     with pytest.raises(InvalidRequestError, match="not among 1"):
         await organization.search(
-            ["appl"], vectors=(), filters=SearchFilters(), limit=10, choose=refuse
+            ["appl"], vectors=(), filters=SearchFilters(), now=0, limit=10, choose=refuse
         )
 
     assert len((await find(organization, "appl")).keys) == 1

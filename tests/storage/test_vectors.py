@@ -206,6 +206,7 @@ async def test_a_deleted_conversation_leaves_no_vector_in_any_process(
             [],
             vectors=queries,
             filters=EVERYTHING,
+            now=0,
             limit=10,
             choose=lambda found: Kept(found, conversations=found.conversations.tolist()),
         )

@@ -30,6 +30,7 @@ from engram.errors import AccessDeniedError, NotFoundError, UnauthenticatedError
 from engram.model.access import KeyDraft, KeyScope, OrganizationDraft, Principal
 from engram.model.conversation import (
     AppendRequest,
+    Conversation,
     ConversationDraft,
     ConversationQuery,
     MessageDraft,
@@ -181,9 +182,10 @@ class Tenants(RuleBasedStateMachine):
             self.services[service].recall.search(self.principal(tenant, service), request)
         )
         for result in answer.results:
-            assert result.conversation.title == tenant.marker
+            assert isinstance(result.owner, Conversation)
+            assert result.owner.title == tenant.marker
             for found in result.messages:
-                known = tenant.conversations[result.conversation.id]
+                known = tenant.conversations[result.owner.id]
                 assert known[found.message.sequence - 1] == found.message.content
         holders = [
             text

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engram.evaluation.dataset import EvaluationConversation, Question
-from engram.model.ids import ConversationId
 from engram.model.search import SearchResult
 
 TOKEN_CHARACTERS = 4
@@ -37,14 +36,14 @@ class Places:
     """Where the messages of a haystack were stored."""
 
     def __init__(self) -> None:
-        self._conversations: dict[ConversationId, str] = {}
-        self._messages: dict[tuple[ConversationId, int], tuple[str, str]] = {}
+        self._conversations: dict[str, str] = {}
+        self._messages: dict[tuple[str, int], tuple[str, str]] = {}
 
     @property
     def message_count(self) -> int:
         return len(self._messages)
 
-    def record(self, stored_as: ConversationId, conversation: EvaluationConversation) -> None:
+    def record(self, stored_as: str, conversation: EvaluationConversation) -> None:
         """Remember where a conversation went, whose messages have the sequences 1, 2, 3 …"""
         self._conversations[stored_as] = conversation.id
         for sequence, message in enumerate(conversation.messages, start=1):
@@ -54,7 +53,7 @@ class Places:
         """Return a ranked answer in the names of the set."""
         return tuple(
             Hit(
-                conversation=self._conversations.get(result.conversation.id),
+                conversation=self._conversations.get(result.owner.id),
                 shown=tuple(self._shown(result)),
             )
             for result in results
@@ -63,7 +62,7 @@ class Places:
     def _shown(self, result: SearchResult) -> Iterator[Shown]:
         for found in result.messages:
             sequence, content = found.message.sequence, found.message.content
-            identity, whole = self._messages.get((result.conversation.id, sequence), (None, None))
+            identity, whole = self._messages.get((result.owner.id, sequence), (None, None))
             # An excerpt costs its reader as much as it is long, and does not prove the message.
             yield Shown(message_id=identity if content == whole else None, characters=len(content))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, get_args
@@ -12,6 +12,7 @@ from engram.errors import InvalidRequestError
 from engram.model.checks import check_label, check_moment, check_range, check_tags, check_text
 from engram.model.conversation import ROLES, Conversation, Message, Role
 from engram.model.ids import ChunkId, ConversationId, ConversationKey, MessageKey
+from engram.model.memory import Memory, MemoryFilters
 from engram.model.vectors import Tier
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFilters:
-    """Conditions a message meets before it is ranked; all of them must hold."""
+    """Conditions that a message or a memory meets before it is ranked; all of them must hold.
+
+    Tags, project and moments are asked of both. No memory meets what only conversations have:
+    `conversation_id`, `agent_id`, `role`. No conversation meets `memory`.
+    """
 
     conversation_id: ConversationId | None = None
     tags: tuple[str, ...] = ()
@@ -39,6 +44,7 @@ class SearchFilters:
     """Inclusive; compared with when the message was said, else with when it was stored."""
     before: datetime | None = None
     """Exclusive."""
+    memory: MemoryFilters = field(default_factory=MemoryFilters)
 
     def __post_init__(self) -> None:
         check_tags(self.tags)
@@ -50,6 +56,17 @@ class SearchFilters:
         check_moment("before", self.before)
         if self.since and self.before and self.since >= self.before:
             raise InvalidRequestError("must be earlier than before", field="since")
+
+    def admit(self, kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+        """Return those of the kinds that can meet the conditions."""
+        is_of_memories = not self.memory.is_empty
+        is_of_conversations = any((self.conversation_id, self.agent_id, self.role))
+        return tuple(
+            kind
+            for kind in KINDS
+            if kind in kinds
+            and not (is_of_memories if kind == "conversation" else is_of_conversations)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +108,7 @@ class SearchRequest:
 class Candidates:
     """Messages some leg of the search proposed, each with the raw value of every leg.
 
-    One column for each fact, all of one length, ordered by key.
+    The text of a memory is the only message of a conversation of its own. One column for each fact, all of one length, ordered by key.
     """
 
     keys: NDArray[np.int64]
@@ -110,6 +127,10 @@ class Candidates:
     """Of the query and the message among its neighbours; NaN where it has no vector."""
     is_deep: NDArray[np.bool_]
     """Whether the cosines are of the deep tier; else they are of the instant one."""
+    importance: NDArray[np.float64]
+    """Of a memory, from 0 to `IMPORTANCE_MAX`; NaN for a message of a conversation."""
+    usefulness: NDArray[np.float64]
+    """How useful a memory proved, from -1 to 1; 0 where nothing was said of it."""
     mismatched: tuple[Tier, ...] = ()
     """Tiers whose stored vectors are of another embedder than the query's."""
     unasked: tuple[Tier, ...] = ()
@@ -118,10 +139,14 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What of the messages and conversations asked for still exists."""
+    """What of the messages and conversations asked for still exists.
+
+    What is a memory is among `memories` alone.
+    """
 
     messages: Mapping[MessageKey, Message]
     conversations: Mapping[ConversationKey, Conversation]
+    memories: Mapping[ConversationKey, Memory]
     pending: int
     """Messages that wait for deep vectors."""
 
@@ -142,9 +167,13 @@ class ScoreBreakdown:
     conversation_best: float
     """The best fused value of a candidate in the same conversation."""
     length_charge: float
+    importance_factor: float
+    """What a memory's importance makes of it; 1 for a message."""
+    usefulness_factor: float
+    """What was said of a memory after recalls makes of it; 1 where nothing was."""
     order: float
     """What the messages are ordered by: the fused value, drawn towards the best of the
-    conversation, times the length charge."""
+    conversation, times the length charge and the factors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,18 +187,24 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The best messages of one conversation, or a handle to them when the budget is used up."""
+    """The best messages of one conversation, or one memory; a handle when the budget is used up."""
 
     kind: Kind
     score: float
     chunk_id: ChunkId
-    conversation: Conversation
+    owner: Conversation | Memory
     start_sequence: int
+    """Of a memory, 1, as the end: its text is one."""
     end_sequence: int
-    messages: tuple[FoundMessage, ...]
+    messages: tuple[FoundMessage, ...] = ()
+    """Of a conversation."""
     chunk_text: str | None = None
+    """The text of the whole window, or of the memory."""
+    breakdown: ScoreBreakdown | None = None
+    """Of a memory; messages have their own."""
     is_handle: bool = False
-    """True when no text is delivered: read it with `get_conversation(around_sequence)`."""
+    """True when no text is delivered: it is read with `get_conversation(around_sequence)`, or with
+    `memory_fetch` and at `engram://memories/{id}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from operator import attrgetter
 from typing import assert_never
 
@@ -56,10 +57,10 @@ def choose(
     profile = usable_profile(request.profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=profile, calibrations=calibrations, now=now)
     ranked = scoring.rank(score_min=request.min_score)
-    return Chosen(scoring=scoring, ranked=ranked, packed=_packed(ranked, request))
+    return Chosen(scoring=scoring, ranked=ranked, packed=_packed(ranked, request, scoring))
 
 
-def _packed(ranked: Sequence[Scored], request: SearchRequest) -> Packed:
+def _packed(ranked: Sequence[Scored], request: SearchRequest, scoring: Scoring) -> Packed:
     match request.detail:
         case "messages":
             return pack(ranked, limit=request.limit, token_budget=request.token_budget)
@@ -68,9 +69,17 @@ def _packed(ranked: Sequence[Scored], request: SearchRequest) -> Packed:
             return _as_handles(best[: request.limit], is_truncated=len(best) > request.limit)
         case "window":
             # Which windows there are, the lengths of the conversations tell.
-            return _as_handles(ranked, is_truncated=False)
+            shown = _few_memories(ranked, request.limit + 1, scoring)
+            return _as_handles(shown, is_truncated=False)
         case _:
             assert_never(request.detail)
+
+
+def _few_memories(ranked: Sequence[Scored], limit: int, scoring: Scoring) -> list[Scored]:
+    """Return the ranking without memories after the first `limit`: reading one reads its text."""
+    are_memories = scoring.are_memories.tolist()
+    places = count(1)
+    return [item for item in ranked if not are_memories[item.row] or next(places) <= limit]
 
 
 def _as_handles(items: Sequence[Scored], *, is_truncated: bool) -> Packed:

@@ -1,21 +1,20 @@
-"""Make the messages chosen and read the results of an answer, in the detail asked for."""
+"""Make the messages and memories chosen and read the results of an answer, in the detail asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engram.model.conversation import Conversation, Message
-from engram.model.ids import ConversationKey, MessageKey, chunk_id
+from engram.model.conversation import Message
+from engram.model.ids import ConversationKey, chunk_id
 from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
 from engram.retrieval.budget import Group, Packed
 from engram.retrieval.choose import Chosen
-from engram.retrieval.fuse import Scored, Scoring, tokens_of
+from engram.retrieval.fuse import Scored, Scoring
 from engram.retrieval.windows import ChosenWindow, choose_windows
 from engram.storage.ports import OrganizationStore
+from engram.text.tokens import tokens_of
 from engram.text.windows import window_text
-
-Conversations = Mapping[ConversationKey, Conversation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,21 +32,17 @@ async def deliver(
     """Turn what was chosen and read into results, in the detail asked for."""
     explained = chosen.scoring if request.explain else None
     if request.detail == "window":
-        return await _deliver_windows(
-            chosen.ranked, loaded.conversations, request, store, explained
-        )
+        return await _deliver_windows(chosen.packed.handles, loaded, request, store, explained)
     return _deliver_packed(chosen.packed, loaded, explained)
 
 
 def _deliver_packed(packed: Packed, loaded: Loaded, explained: Scoring | None) -> Delivered:
     results = [
-        _result_of(group, loaded.messages, loaded.conversations[group.conversation], explained)
-        for group in packed.groups
-        if group.conversation in loaded.conversations
+        result for group in packed.groups if (result := _result_of(group, loaded, explained))
     ]
-    results = [result for result in results if result.messages]
+    handles = choose_windows(packed.handles, last_sequences=_lengths(loaded))
     return Delivered(
-        results=(*results, *_handles(packed.handles, loaded.conversations)),
+        results=(*results, *(_handle(shown, loaded) for shown in handles)),
         tokens=sum(map(_tokens, results)),
         is_truncated=packed.is_truncated,
     )
@@ -55,78 +50,97 @@ def _deliver_packed(packed: Packed, loaded: Loaded, explained: Scoring | None) -
 
 async def _deliver_windows(
     ranked: Sequence[Scored],
-    conversations: Conversations,
+    loaded: Loaded,
     request: SearchRequest,
     store: OrganizationStore,
     explained: Scoring | None,
 ) -> Delivered:
-    chosen = choose_windows(ranked, last_sequences=_lengths(conversations))
+    chosen = choose_windows(ranked, last_sequences=_lengths(loaded))
     scored = {_place(item): item for item in ranked}
     results: list[SearchResult] = []
     tokens = 0
     for shown in chosen[: request.limit]:
         key = shown.item.conversation
-        messages = await store.load_range(key, start=shown.window.start, end=shown.window.end)
-        found = [
-            _found(message, scored.get((key, message.sequence)), explained) for message in messages
-        ]
-        result = _whole_window(shown, found, conversations[key])
+        if key in loaded.memories:
+            result = _memory(shown.item, loaded, explained)
+        else:
+            messages = await store.load_range(key, start=shown.window.start, end=shown.window.end)
+            found = [
+                _found(message, scored.get((key, message.sequence)), explained)
+                for message in messages
+            ]
+            result = _whole_window(shown, found, loaded)
         if tokens + _tokens(result) > request.token_budget:
-            result = _handle(shown, conversations[key])
+            result = _handle(shown, loaded)
         tokens += _tokens(result)
         results.append(result)
     is_truncated = len(chosen) > len(results) or any(result.is_handle for result in results)
     return Delivered(results=tuple(results), tokens=tokens, is_truncated=is_truncated)
 
 
-def _result_of(
-    group: Group,
-    messages: Mapping[MessageKey, Message],
-    conversation: Conversation,
-    explained: Scoring | None,
-) -> SearchResult:
+def _result_of(group: Group, loaded: Loaded, explained: Scoring | None) -> SearchResult | None:
+    """Return the result of a group; None when it is not there any more."""
+    if group.conversation in loaded.memories:
+        return _memory(group.items[0], loaded, explained)
+    conversation = loaded.conversations.get(group.conversation)
+    messages = loaded.messages
     found = tuple(
         _found(messages[item.key], item, explained) for item in group.items if item.key in messages
     )
+    if conversation is None or not found:
+        return None
     sequences = [item.sequence for item in group.items]
     start, end = min(sequences), max(sequences)
     return SearchResult(
         kind="conversation",
         score=max(item.score for item in group.items),
         chunk_id=chunk_id(conversation.id, start=start, end=end),
-        conversation=conversation,
+        owner=conversation,
         start_sequence=start,
         end_sequence=end,
         messages=found,
     )
 
 
+def _memory(item: Scored, loaded: Loaded, explained: Scoring | None) -> SearchResult:
+    memory = loaded.memories[item.conversation]
+    return SearchResult(
+        kind="note",
+        score=item.score,
+        chunk_id=chunk_id(memory.id, start=item.sequence, end=item.sequence),
+        owner=memory,
+        start_sequence=item.sequence,
+        end_sequence=item.sequence,
+        chunk_text=memory.content,
+        breakdown=None if explained is None else explained.explain(item),
+    )
+
+
 def _whole_window(
-    shown: ChosenWindow, found: Sequence[FoundMessage], conversation: Conversation
+    shown: ChosenWindow, found: Sequence[FoundMessage], loaded: Loaded
 ) -> SearchResult:
     return replace(
-        _handle(shown, conversation),
+        _handle(shown, loaded),
         messages=tuple(found),
         chunk_text=window_text(item.message for item in found),
         is_handle=False,
     )
 
 
-def _handles(items: Sequence[Scored], conversations: Conversations) -> list[SearchResult]:
-    chosen = choose_windows(items, last_sequences=_lengths(conversations))
-    return [_handle(shown, conversations[shown.item.conversation]) for shown in chosen]
-
-
-def _handle(shown: ChosenWindow, conversation: Conversation) -> SearchResult:
+def _handle(shown: ChosenWindow, loaded: Loaded) -> SearchResult:
+    key = shown.item.conversation
+    if key in loaded.memories:
+        memory = _memory(shown.item, loaded, None)
+        return replace(memory, chunk_text=None, is_handle=True)
+    conversation = loaded.conversations[key]
     start, end = shown.window.start, shown.window.end
     return SearchResult(
         kind="conversation",
         score=shown.item.score,
         chunk_id=chunk_id(conversation.id, start=start, end=end),
-        conversation=conversation,
+        owner=conversation,
         start_sequence=start,
         end_sequence=end,
-        messages=(),
         is_handle=True,
     )
 
@@ -149,5 +163,7 @@ def _place(item: Scored) -> tuple[ConversationKey, int]:
     return item.conversation, item.sequence
 
 
-def _lengths(conversations: Conversations) -> dict[ConversationKey, int]:
-    return {key: conversation.message_count for key, conversation in conversations.items()}
+def _lengths(loaded: Loaded) -> dict[ConversationKey, int]:
+    """Return how many messages each conversation has; a memory has one."""
+    lengths = {key: found.message_count for key, found in loaded.conversations.items()}
+    return lengths | dict.fromkeys(loaded.memories, 1)

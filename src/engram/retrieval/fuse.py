@@ -1,4 +1,4 @@
-"""Fuse the values of a message's legs to one score, and charge for its length.
+"""Fuse the values of a message's legs to one score, charge for its length, and weigh memories.
 
 A leg that knows nothing of a message gives its weight to the others in proportion.
 """
@@ -18,6 +18,7 @@ from engram.model.search import Candidates, ScoreBreakdown
 from engram.model.vectors import Tier
 from engram.retrieval.legs import Calibrations, LegName, Values, leg_values, raw_values
 from engram.retrieval.profiles import Profile
+from engram.text.tokens import CHARACTERS_PER_TOKEN
 from engram.vectors.runs import run_lengths, run_starts
 
 CHARGE_FREE_TOKENS = 96
@@ -25,6 +26,9 @@ CHARGE_FREE_TOKENS = 96
 
 CHARGE_EXPONENT = 0.4
 """How much better a longer message must be to go first: it uses up the budget of others."""
+
+USEFULNESS_SHARE = 0.2
+"""What a memory gains or loses at most by what was said of it after recalls."""
 
 
 class Scored(NamedTuple):
@@ -62,6 +66,13 @@ class Scoring:
     around: Values
     """The best fused value in the conversation of each."""
     charge: Values
+    importance: Values
+    usefulness: Values
+
+    @property
+    def are_memories(self) -> NDArray[np.bool_]:
+        """Say of each whether it is a memory."""
+        return ~np.isnan(self.candidates.importance)
 
     @property
     def order(self) -> Values:
@@ -70,11 +81,20 @@ class Scoring:
         Where the best of a conversation stands, its other messages are the likelier to be meant.
         """
         weight = self.profile.conversation_weight
-        return (self.fused + weight * self.around) / (1 + weight) * self.charge
+        drawn = (self.fused + weight * self.around) / (1 + weight) * self.charge
+        return drawn * self.importance * self.usefulness
+
+    @property
+    def scores(self) -> Values:
+        """Return what is shown of each, in 0..1."""
+        shown = self.fused
+        if self.profile.scores_importance:
+            shown = shown * self.importance * self.usefulness
+        return np.minimum(1.0, shown / self.profile.good)
 
     def rank(self, *, score_min: float = 0.0) -> list[Scored]:
         """Return the candidates that reach `score_min`, best first, ties by key."""
-        scores = np.minimum(1.0, self.fused / self.profile.good)
+        scores = self.scores
         order = self.order
         kept = ((self.fused > 0) & (scores >= score_min)).nonzero()[0]
         ranked = kept.take(np.argsort(-order.take(kept), kind="stable"))
@@ -98,6 +118,8 @@ class Scoring:
             fused=float(self.fused[row]),
             conversation_best=float(self.around[row]),
             length_charge=float(self.charge[row]),
+            importance_factor=float(self.importance[row]),
+            usefulness_factor=float(self.usefulness[row]),
             order=item.order,
         )
 
@@ -135,6 +157,8 @@ def score(
         fused=fused,
         around=best_of_conversations(candidates.conversations, fused),
         charge=length_charge(candidates.characters) if is_charged else np.ones(len(fused)),
+        importance=importance_factor(candidates.importance, profile.importance_exponent),
+        usefulness=1.0 + USEFULNESS_SHARE * candidates.usefulness,
     )
 
 
@@ -162,13 +186,16 @@ def fuse(legs: Mapping[LegName, Values], weights: Mapping[LegName, float]) -> Va
 
 
 def tokens_in(characters: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the tokens that texts of these lengths are counted as: four characters each."""
-    return -(-characters // 4)
+    """Return the tokens that texts of these lengths are counted as."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
 
 
-def tokens_of(characters: int) -> int:
-    """Return the tokens a text of that length is counted as."""
-    return -(-characters // 4)
+def importance_factor(importance: Values, exponent: float) -> Values:
+    """Return what memories of these importances are multiplied by; 1 for messages.
+
+    The multiplier of engram-go, (5 - importance) / 3, to a power that says how much it counts.
+    """
+    return np.where(np.isnan(importance), 1.0, ((5.0 - importance) / 3.0) ** exponent)
 
 
 def length_charge(characters: NDArray[np.int64]) -> Values:

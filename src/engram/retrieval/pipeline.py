@@ -34,7 +34,7 @@ async def search(
         NotFoundError: the filters name a conversation that is not here.
     """
     profile = PROFILES[request.profile]
-    is_asked = "conversation" in request.kinds
+    is_asked = bool(request.filters.admit(request.kinds))
     terms = query_terms(request.query) if is_asked and profile.needs_words else []
     searched = shorten(terms)
     question = WITHOUT_VECTORS
@@ -76,6 +76,8 @@ async def _find(
         terms,
         vectors=question.vectors,
         filters=request.filters,
+        kinds=request.kinds,
+        now=now,
         limit=limits.LEG_CANDIDATES,
         choose=partial(choose, request=request, calibrations=question.calibrations, now=now),
     )

@@ -23,6 +23,11 @@ class Profile:
     """How much the best message of its conversation counts in a message's place."""
     charges_length: bool = True
     """Whether a longer message must be better to go first."""
+    importance_exponent: float = 0.25
+    """How much a memory's importance counts: with 1, a critical one five times a trivial one."""
+    scores_importance: bool = False
+    """Whether the score shows what a memory's importance and use make of it. Else it tells the
+    relevance alone, and they only move the memory up or down."""
 
     @property
     def needs_vectors(self) -> bool:
@@ -56,6 +61,8 @@ PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(
             relevant=0.5,
             conversation_weight=0.0,
             charges_length=False,
+            importance_exponent=1.0,
+            scores_importance=True,
         ),
         "words": Profile(
             weights={"message_words": 0.5, "window_words": 0.5},

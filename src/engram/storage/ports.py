@@ -39,7 +39,7 @@ from engram.model.ids import (
     MessageKey,
     OrganizationId,
 )
-from engram.model.search import Candidates, Loaded, SearchFilters
+from engram.model.search import KINDS, Candidates, Kind, Loaded, SearchFilters
 from engram.model.status import BackfillReport, Counters, Coverage, Finding, Job
 from engram.model.vectors import (
     WORDS_ALONE,
@@ -144,6 +144,8 @@ class OrganizationStore(Protocol):
         *,
         vectors: Sequence[QueryVector],
         filters: SearchFilters,
+        kinds: Sequence[Kind] = KINDS,
+        now: int,
         limit: int,
         choose: Callable[[Candidates], ChoiceT],
     ) -> tuple[ChoiceT, Loaded]:
@@ -152,6 +154,9 @@ class OrganizationStore(Protocol):
         The candidates are the best `limit` messages of each leg, united, each with every leg's raw
         value. `choose` is called once, in a thread of the store, and asks the store for nothing;
         what it wants is read in the same snapshot, as far as it exists.
+
+        The text of a memory is the only message of a conversation of its own. Memories that have
+        expired, do not hold yet or hold no more at `now` (microseconds since 1970) are not found.
 
         `terms` are analysed query terms (`engram.text.analyse`), repeats counted. Filters hold
         before ranking. Statistics are the whole organisation's and nobody else's. An unknown

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.model.search import Candidates, SearchFilters
+from engram.model.memory import IMPORTANCE_DEFAULT
+from engram.model.search import Candidates, Kind, SearchFilters
 from engram.model.vectors import QueryVector, Tier
 from engram.storage.sqlite.embedders import read_embedders
-from engram.storage.sqlite.keys import SEQUENCE_BITS
+from engram.storage.sqlite.found_memories import Worth, read_worths
+from engram.storage.sqlite.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.record_filters import ranges_of, read_record_filter
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_source import StoredVectors
 from engram.storage.sqlite.word_filters import Conditions, conditions_of
 from engram.storage.sqlite.word_search import Asking, WordMatches, search_words
-from engram.vectors.snapshot import Allowed, Asked, KeyRanges, VectorSnapshot
+from engram.vectors.snapshot import Allowed, Asked, VectorSnapshot
 
 _SQL = load_queries("vectors.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
@@ -27,6 +30,8 @@ Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
 
 _NO_KEYS: Keys = np.empty(0, dtype=np.int64)
+_FIRST_RECORD = 1 << KIND_BITS
+_UNKNOWN_WORTH = Worth(IMPORTANCE_DEFAULT, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ def find_candidates(
     *,
     vectors: Sequence[QueryVector],
     filters: SearchFilters,
+    kinds: Sequence[Kind],
+    now: int,
     limit: int,
 ) -> Candidates:
     """Return the best `limit` messages of each leg, united, each with every leg's value.
@@ -67,7 +74,8 @@ def find_candidates(
         NotFoundError: the filters name a conversation that is not here.
         InvalidVectorError: a query vector has other dimensions than its identity's vectors.
     """
-    conditions = conditions_of(connection, filters, organization_id=tenant.number)
+    records = read_record_filter(connection, filters, kinds, organization_id=tenant.number, now=now)
+    conditions = conditions_of(connection, filters, organization_id=tenant.number, records=records)
     found = _vector_legs(connection, tenant, vectors)
     allowed = allowed_keys(connection, conditions)
     near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
@@ -80,7 +88,7 @@ def find_candidates(
         also=near,
     )
     words = search_words(connection, terms, asked)
-    return _united(words, found)
+    return _united(words, found, *_worths(connection, tenant, words.keys >> SEQUENCE_BITS))
 
 
 def _vector_legs(
@@ -109,14 +117,16 @@ def _vector_legs(
 
 def allowed_keys(connection: sqlite3.Connection, conditions: Conditions) -> Allowed | None:
     """Return the keys that meet the conditions, as ranges where whole conversations do."""
-    if conditions.is_empty:
-        return None
+    records = conditions.records
+    if conditions.is_of_records:
+        return records.keys()
     if conditions.is_of_conversations:
         numbers = _first_column(
             connection, "allowed_conversations", conditions.conversation, conditions.values
         )
-        return KeyRanges(numbers << SEQUENCE_BITS, (numbers << SEQUENCE_BITS) + _SEQUENCE_MASK)
-    return _first_column(connection, "allowed_messages", conditions.message, conditions.values)
+        return ranges_of(numbers[records.admits(numbers)])
+    keys = _first_column(connection, "allowed_messages", conditions.message, conditions.values)
+    return keys[records.admits(keys >> SEQUENCE_BITS)]
 
 
 def _first_column(
@@ -127,7 +137,21 @@ def _first_column(
     return np.fromiter((row[0] for row in rows), dtype=np.int64)
 
 
-def _united(words: WordMatches, found: _Legs) -> Candidates:
+def _worths(
+    connection: sqlite3.Connection, tenant: Tenant, conversations: Keys
+) -> tuple[Values, Values]:
+    """Return the importance and the usefulness of those that are memories; they come last."""
+    importance, useful = np.full(len(conversations), np.nan), np.zeros(len(conversations))
+    first = int(np.searchsorted(conversations, _FIRST_RECORD))
+    records = conversations[first:].tolist()
+    if records:
+        worths = read_worths(connection, tenant, records)
+        known = [worths.get(record, _UNKNOWN_WORTH) for record in records]
+        importance[first:], useful[first:] = zip(*known, strict=True)
+    return importance, useful
+
+
+def _united(words: WordMatches, found: _Legs, importance: Values, usefulness: Values) -> Candidates:
     """Return every message found, with the values of all legs."""
     cosine, around, is_deep = _cosines(words.keys, found.legs)
     return Candidates(
@@ -141,6 +165,8 @@ def _united(words: WordMatches, found: _Legs) -> Candidates:
         cosine=cosine,
         cosine_around=around,
         is_deep=is_deep,
+        importance=importance,
+        usefulness=usefulness,
         mismatched=tuple(found.mismatched),
         unasked=tuple(found.unasked),
     )

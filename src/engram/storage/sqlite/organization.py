@@ -21,7 +21,7 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, OrganizationId
-from engram.model.search import Candidates, Loaded, SearchFilters
+from engram.model.search import KINDS, Candidates, Kind, Loaded, SearchFilters
 from engram.model.status import BackfillReport, Counters, Coverage, Finding, Job
 from engram.model.vectors import (
     WORDS_ALONE,
@@ -130,6 +130,8 @@ class SqliteOrganizationStore:
         *,
         vectors: Sequence[QueryVector],
         filters: SearchFilters,
+        kinds: Sequence[Kind] = KINDS,
+        now: int,
         limit: int,
         choose: Callable[[Candidates], ChoiceT],
     ) -> tuple[ChoiceT, Loaded]:
@@ -138,7 +140,14 @@ class SqliteOrganizationStore:
         def find_and_load(connection: sqlite3.Connection) -> tuple[ChoiceT, Loaded]:
             choice = choose(
                 find_candidates(
-                    connection, self._tenant, terms, vectors=vectors, filters=filters, limit=limit
+                    connection,
+                    self._tenant,
+                    terms,
+                    vectors=vectors,
+                    filters=filters,
+                    kinds=kinds,
+                    now=now,
+                    limit=limit,
                 )
             )
             return choice, reading.load_found(

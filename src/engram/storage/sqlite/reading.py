@@ -12,7 +12,8 @@ from engram.model.conversation import Message, MessagePage, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey, MessageKey
 from engram.model.search import Loaded
 from engram.storage.sqlite.counting import read_counters
-from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.found_memories import read_found_memories
+from engram.storage.sqlite.keys import conversation_of, kind_of, message_key
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import (
     message_rows,
@@ -65,10 +66,14 @@ def load_found(
     messages: Sequence[MessageKey],
     conversations: Sequence[ConversationKey],
 ) -> Loaded:
-    """Return those of the messages and conversations that still exist."""
+    """Return those of the messages and conversations that still exist; records are memories."""
+    records = [number for number in conversations if kind_of(number) != "conversation"]
+    said = [key for key in messages if kind_of(conversation_of(key)) == "conversation"]
+    numbers = [number for number in conversations if kind_of(number) == "conversation"]
     return Loaded(
-        messages=read_messages(connection, tenant, messages),
-        conversations=read_conversations(connection, tenant, conversations),
+        messages=read_messages(connection, tenant, said),
+        conversations=read_conversations(connection, tenant, numbers),
+        memories=read_found_memories(connection, tenant, records) if records else {},
         pending=read_counters(connection, tenant).pending,
     )
 

@@ -14,6 +14,7 @@ from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.search import SearchFilters
 from engram.storage.sqlite.keys import BLOCK_MASK, message_key, word_row
 from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.record_filters import EVERY_RECORD, RecordFilter
 
 Table = Literal["message_words", "window_words"]
 
@@ -32,12 +33,14 @@ class Conditions:
     window_words: str
     values: Mapping[str, Any]
     is_of_conversations: bool
-    """Whether `conversation` says everything."""
+    """Whether `conversation` says everything but what `records` says."""
+    records: RecordFilter
+    """Conditions on the number of the conversation or record."""
 
     @property
-    def is_empty(self) -> bool:
-        """Say whether every row meets them."""
-        return not self.message.strip()
+    def is_of_records(self) -> bool:
+        """Say whether `records` says everything."""
+        return not self.conversation.strip() and self.is_of_conversations
 
     def of_table(self, table: Table) -> str:
         """Return the conditions on the rows of one word index."""
@@ -45,9 +48,13 @@ class Conditions:
 
 
 def conditions_of(
-    connection: sqlite3.Connection, filters: SearchFilters, *, organization_id: int
+    connection: sqlite3.Connection,
+    filters: SearchFilters,
+    *,
+    organization_id: int,
+    records: RecordFilter = EVERY_RECORD,
 ) -> Conditions:
-    """Return the conditions that express `filters`.
+    """Return the conditions that express `filters` and say which records may be found.
 
     Raises:
         NotFoundError: they name a conversation that is not here.
@@ -65,14 +72,17 @@ def conditions_of(
         of_row = f"{_SQL['is_row_in_conversation']} {of_row}"
         of_conversation = f"{_SQL['is_conversation']} {of_conversation}"
     such = _joined(_OF_MESSAGES, values)
+    of_row = f"{records.sql(_SQL['row_number'])} {of_row}"
     return Conditions(
         conversation=of_conversation,
         is_of_conversations=not such,
-        message=f"{of_message} {such}",
+        records=records,
+        message=f"{records.sql_of_message} {of_message} {such}",
         message_words=f"{of_row} {_within('is_such_message', such)}",
         window_words=f"{of_row} {_within('holds_such_message', such)}",
         values={
             **values,
+            **records.values,
             "organization_id": organization_id,
             "stride": WINDOW_STRIDE,
             "length": WINDOW_MESSAGES,

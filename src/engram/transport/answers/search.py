@@ -7,6 +7,9 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from engram.clock import format_time
+from engram.model.conversation import Conversation
+from engram.model.memory import Category, Memory, MemoryType
 from engram.model.search import FoundMessage, Kind, ScoreBreakdown, SearchAnswer, SearchResult
 from engram.transport.answers.conversations import MessageView, message_view
 
@@ -16,12 +19,28 @@ class FoundMessageView(MessageView):
     score_breakdown: NotRequired[Mapping[str, Any]]
 
 
-class SearchResultView(TypedDict):
+class OwnerView(TypedDict, total=False):
+    """Whose text a result is: a conversation's, or a memory's with what is known of it."""
+
+    conversation_id: str
+    conversation_title: str | None
+    memory_id: str
+    category: Category
+    source: str
+    memory_type: MemoryType
+    importance: int
+    project: str
+    created_at: str
+    updated_at: str
+    valid_from: str
+    valid_to: str
+    expires_at: str
+
+
+class SearchResultView(OwnerView):
     kind: Kind
     score: float
     chunk_id: str
-    conversation_id: str
-    conversation_title: str | None
     tags: list[str]
     start_sequence: int
     end_sequence: int
@@ -59,16 +78,38 @@ def _result_view(result: SearchResult) -> SearchResultView:
         "kind": result.kind,
         "score": round(result.score, 4),
         "chunk_id": result.chunk_id,
-        "conversation_id": result.conversation.id,
-        "conversation_title": result.conversation.title,
-        "tags": list(result.conversation.tags),
+        **_owner_view(result.owner),
+        "tags": list(result.owner.tags),
         "start_sequence": result.start_sequence,
         "end_sequence": result.end_sequence,
         "chunk_text": result.chunk_text,
         "messages": [_found_view(found) for found in result.messages],
     }
-    if result.messages and (best := result.messages[0].breakdown):
+    best = result.messages[0].breakdown if result.messages else result.breakdown
+    if best is not None:
         view["score_breakdown"] = _breakdown_view(best)
+    return view
+
+
+def _owner_view(owner: Conversation | Memory) -> OwnerView:
+    if isinstance(owner, Conversation):
+        return {"conversation_id": owner.id, "conversation_title": owner.title}
+    view: OwnerView = {
+        "memory_id": owner.id,
+        "category": owner.category,
+        "source": owner.source,
+        "memory_type": owner.memory_type,
+        "importance": owner.importance,
+        "project": owner.project,
+        "created_at": format_time(owner.created_at),
+        "updated_at": format_time(owner.updated_at),
+    }
+    if owner.valid_from is not None:
+        view["valid_from"] = format_time(owner.valid_from)
+    if owner.valid_to is not None:
+        view["valid_to"] = format_time(owner.valid_to)
+    if owner.expires_at is not None:
+        view["expires_at"] = format_time(owner.expires_at)
     return view
 
 
@@ -87,6 +128,8 @@ def _breakdown_view(breakdown: ScoreBreakdown) -> Mapping[str, Any]:
         "fused": breakdown.fused,
         "conversation_best": breakdown.conversation_best,
         "length_charge": breakdown.length_charge,
+        "importance_factor": breakdown.importance_factor,
+        "usefulness_factor": breakdown.usefulness_factor,
         "order": breakdown.order,
     }
     if breakdown.vector_tier is not None:

@@ -23,19 +23,40 @@ def print_answer(answer: SearchAnswered) -> None:
 
 
 def _print_result(rank: int, result: SearchResultView) -> None:
-    title = visible_line(result["conversation_title"] or "untitled")
     tags = "".join(f" [{visible_line(tag)}]" for tag in result["tags"])
-    span = f"#{result['start_sequence']}-{result['end_sequence']}"
-    facts = paint(f"{result['score']:.2f}  {result['conversation_id']} {span}", dim=True)
-    say(f"{paint(f'{rank}. {title}', bold=True)}{tags}  {facts}")
+    facts = paint(f"{result['score']:.2f}  {_place(result)}", dim=True)
+    say(f"{paint(f'{rank}. {_title(result)}', bold=True)}{tags}  {facts}")
     if result["chunk_text"] is not None:
         for line in visible(result["chunk_text"]).split("\n"):
             say(INDENT + line)
     elif not result["messages"]:
-        command = f"engram conversations show {result['conversation_id']}"
-        say(f"{INDENT}not shown; {command} --around {result['start_sequence']}")
+        say(f"{INDENT}not shown; {_command(result)}")
     for message in result["messages"]:
         _print_found(message, with_text=result["chunk_text"] is None)
+    if "memory_id" in result and (breakdown := result.get("score_breakdown")):
+        say(paint(f"{INDENT * 2}{_explanation(breakdown)}", dim=True))
+
+
+def _title(result: SearchResultView) -> str:
+    if "conversation_title" in result:
+        return visible_line(result["conversation_title"] or "untitled")
+    return visible_line(
+        " ".join(["memory:", result.get("memory_type", ""), result.get("category", "")])
+    )
+
+
+def _place(result: SearchResultView) -> str:
+    if "conversation_id" in result:
+        return f"{result['conversation_id']} #{result['start_sequence']}-{result['end_sequence']}"
+    return result.get("memory_id", "")
+
+
+def _command(result: SearchResultView) -> str:
+    """Return the command that shows a result which came without its text."""
+    if "conversation_id" in result:
+        show = f"engram conversations show {result['conversation_id']}"
+        return f"{show} --around {result['start_sequence']}"
+    return f"engram memories show {result.get('memory_id', '')}"
 
 
 def _print_found(message: FoundMessageView, *, with_text: bool) -> None:
@@ -51,9 +72,14 @@ def _explanation(breakdown: Mapping[str, Any]) -> str:
         f"{weights.get(name, 0):g} x {name} {value:.3f}"
         for name, value in breakdown["legs"].items()
     )
+    factors = "".join(
+        f"{name} {breakdown[f'{name}_factor']:.3f}, "
+        for name in ("importance", "usefulness")
+        if breakdown[f"{name}_factor"] != 1
+    )
     return (
         f"{legs} = {breakdown['fused']:.3f}; "
-        f"length {breakdown['length_charge']:.3f}, ordered by {breakdown['order']:.3f}"
+        f"length {breakdown['length_charge']:.3f}, {factors}ordered by {breakdown['order']:.3f}"
     )
 
 

@@ -1,0 +1,40 @@
+-- matching_records --
+-- Returns the records of the memories that meet the conditions, in order.
+SELECT record FROM memory
+WHERE organization_id = :organization_id AND record IS NOT NULL /*conditions*/
+ORDER BY record;
+
+-- untimely_records --
+-- Returns the records of memories that have expired, do not hold yet, or hold no more.
+SELECT record FROM memory
+WHERE organization_id = :organization_id AND record IS NOT NULL
+    AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL)
+    AND (valid_from > :now OR valid_to <= :now OR expires_at <= :now)
+ORDER BY record;
+
+-- moments_passed --
+-- Returns how many beginnings and ends of memories' times have come.
+SELECT coalesce(sum(
+    coalesce(valid_from <= :now, 0) + coalesce(valid_to <= :now, 0)
+        + coalesce(expires_at <= :now, 0)), 0)
+FROM memory
+WHERE organization_id = :organization_id AND record IS NOT NULL
+    AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL);
+
+-- record_facts --
+-- Returns record, number and importance of the memories whose records are in a JSON list.
+SELECT record, number, importance FROM memory
+WHERE +organization_id = :organization_id AND record IN (SELECT value FROM json_each(:records));
+
+-- is_of_kinds --
+AND /*number*/ >> 32 IN (SELECT value FROM json_each(:kinds))
+
+-- is_among_records --
+AND /*number*/ IN (SELECT value FROM json_each(:records))
+
+-- is_not_excluded --
+AND /*number*/ NOT IN (SELECT value FROM json_each(:excluded))
+
+-- is_between --
+-- Messages of one kind lie side by side.
+AND key BETWEEN :first_key AND :last_key
