@@ -1,0 +1,80 @@
+"""Beginnings of texts: within their bounds, never half a character, and honest about the rest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engram.text.excerpts import BRIEF_CHARACTERS, brief, cut, fit
+from engram.text.tokens import CHARACTERS_PER_TOKEN
+
+texts = st.text(max_size=300)
+
+
+@given(texts, st.integers(0, 400))
+def test_an_excerpt_is_the_beginning_and_says_whether_there_is_more(text: str, most: int) -> None:
+    shown = cut(text, most)
+
+    assert text.startswith(shown.text)
+    assert len(shown.text) <= most
+    assert shown.is_cut == (shown.text != text)
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "expected"),
+    [
+        ("cafe\u0301s", 4, "caf"),
+        ("a\U0001f469\u200d\U0001f467b", 2, "a"),
+        ("a\U0001f44d\U0001f3fdb", 2, "a"),
+        ("a\u2764\ufe0fb", 2, "a"),
+    ],
+)
+def test_what_is_written_as_one_character_stays_together(
+    text: str, most: int, expected: str
+) -> None:
+    assert cut(text, most).text == expected
+
+
+def test_a_letter_under_a_heap_of_marks_is_cut_all_the_same() -> None:
+    assert len(cut("a" + "\u0301" * 1_000, 500).text) > 0
+
+
+@given(st.lists(texts, max_size=8), st.integers(0, 200))
+def test_texts_fit_their_budget_together(contents: list[str], budget: int) -> None:
+    shown = fit(contents, token_budget=budget)
+
+    assert len(shown) == len(contents)
+    assert sum(len(part.text) for part in shown) <= budget * CHARACTERS_PER_TOKEN
+    assert all(map(str.startswith, contents, (part.text for part in shown)))
+
+
+@given(st.lists(texts, min_size=1, max_size=8))
+def test_texts_that_fit_are_whole(contents: list[str]) -> None:
+    tokens = -(-sum(map(len, contents)) // CHARACTERS_PER_TOKEN)
+
+    shown = fit(contents, token_budget=tokens)
+
+    assert [part.text for part in shown] == contents
+    assert not any(part.is_cut for part in shown)
+
+
+def test_short_texts_stay_whole_beside_a_long_one() -> None:
+    shown = fit(["x" * 1_000, "short", "y" * 1_000], token_budget=51)
+
+    assert [len(part.text) for part in shown] == [99, 5, 100]
+
+
+@given(texts)
+def test_a_brief_is_one_short_line(text: str) -> None:
+    line = brief(text)
+
+    assert len(line.splitlines()) <= 1
+    assert len(line) <= BRIEF_CHARACTERS + 2
+
+
+def test_a_brief_ends_with_a_sentence() -> None:
+    text = "The first sentence. The second one! " + "A third that goes on and on " * 10
+
+    assert brief(text) == "The first sentence. The second one! …"
+    assert brief("Short\nenough.") == "Short enough."
