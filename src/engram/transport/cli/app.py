@@ -15,7 +15,10 @@ from engram.transport.cli import (
     facts,
     keys,
     mcp,
+    memories,
+    memory_changes,
     models,
+    notes,
     organizations,
     reembed,
     search,
@@ -44,6 +47,8 @@ def build_app() -> typer.Typer:
     app.command("mcp", epilog=mcp.EXAMPLES)(mcp.mcp)
     app.command("search", epilog=search.EXAMPLES)(search.search)
     app.add_typer(_conversations(), name="conversations")
+    app.add_typer(_notes(), name="notes")
+    app.add_typer(_memories(), name="memories")
     app.add_typer(_organizations(), name="orgs")
     app.add_typer(_keys(), name="keys")
     app.add_typer(_models(), name="models")
@@ -71,6 +76,28 @@ def _conversations() -> typer.Typer:
     group.command("create", epilog=conversations.CREATE_EXAMPLES)(conversations.create_conversation)
     group.command("append", epilog=append.EXAMPLES)(append.append)
     group.command("delete", epilog=conversations.DELETE_EXAMPLES)(conversations.delete_conversation)
+    return group
+
+
+def _notes() -> typer.Typer:
+    group = _group("Keep facts, list them and remove them.")
+    group.command("add", epilog=notes.ADD_EXAMPLES)(notes.add_notes)
+    group.command("list", epilog=notes.LIST_EXAMPLES)(notes.list_notes)
+    group.command("remove", epilog=notes.REMOVE_EXAMPLES)(notes.remove_note)
+    return group
+
+
+def _memories() -> typer.Typer:
+    group = _group("Keep typed memories, correct them and look back at them.")
+    group.command("store", epilog=memories.STORE_EXAMPLES)(memories.store_memory)
+    group.command("show", epilog=memories.SHOW_EXAMPLES)(memories.show_memory)
+    group.command("list", epilog=memories.LIST_EXAMPLES)(memories.list_memories)
+    group.command("correct", epilog=memory_changes.CORRECT_EXAMPLES)(memory_changes.correct_memory)
+    group.command("forget", epilog=memory_changes.FORGET_EXAMPLES)(memory_changes.forget_memory)
+    group.command("connect", epilog=memory_changes.CONNECT_EXAMPLES)(
+        memory_changes.connect_memories
+    )
+    group.command("history", epilog=memories.HISTORY_EXAMPLES)(memories.show_history)
     return group
 
 

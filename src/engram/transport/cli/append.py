@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ from engram.errors import InvalidRequestError
 from engram.model.conversation import Role
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import parse, shared_options
+from engram.transport.cli.texts import given_texts
 
 if TYPE_CHECKING:
     from engram.model.conversation import AppendRequest
@@ -79,7 +79,8 @@ def append(
 
     said = {"role": role, "name": name, "tool_name": tool_name, "occurred_at": occurred_at}
     if jsonl is None:
-        request = _request(_contents(text), said, conversation, idempotency_key)
+        contents = given_texts(text, missing="give a TEXT, --jsonl FILE, or pipe a text in")
+        request = _request(contents, said, conversation, idempotency_key)
         answer = _append_once(invocation, request)
     elif text or any(said.values()):
         raise InvalidRequestError("says all of a message in its lines", field="jsonl")
@@ -106,18 +107,6 @@ def _request(
         conversation_id=conversation,
         idempotency_key=idempotency_key,
     ).to_model()
-
-
-def _contents(texts: Sequence[str] | None) -> Sequence[str]:
-    if texts:
-        return texts
-    from engram.transport.cli.messages import read_stdin_text
-
-    # A terminal or an empty pipe is a forgotten argument, not a message.
-    content = "" if sys.stdin.isatty() else read_stdin_text()
-    if not content:
-        raise InvalidRequestError("give a TEXT, --jsonl FILE, or pipe a text in")
-    return [content]
 
 
 def _append_once(invocation: Invocation, request: AppendRequest) -> MessagesAppended:

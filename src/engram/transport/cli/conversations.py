@@ -199,6 +199,7 @@ def _parse_metadata(text: str | None) -> Any:
 def _print_list(answer: ConversationsListed) -> None:
     from engram.transport.cli.moments import short_time
     from engram.transport.cli.output import notice, show_table
+    from engram.transport.cli.paging import page_notice
 
     if answer["conversations"]:
         show_table(
@@ -216,11 +217,13 @@ def _print_list(answer: ConversationsListed) -> None:
                 for item in answer["conversations"]
             ),
         )
-    notice(_page_notice(len(answer["conversations"]), answer, "conversation"))
+    shown = len(answer["conversations"])
+    notice(page_notice(shown, answer["total"], answer["next_offset"], "conversation"))
 
 
 def _print_conversation(answer: ConversationRead) -> None:
     from engram.transport.cli.output import notice, paint, say
+    from engram.transport.cli.paging import page_notice
     from engram.transport.cli.transcript import print_message
 
     conversation = answer["conversation"]
@@ -233,10 +236,5 @@ def _print_conversation(answer: ConversationRead) -> None:
     for message in answer["messages"]:
         say()
         print_message(message)
-    notice(_page_notice(len(answer["messages"]), answer, "message"))
-
-
-def _page_notice(shown: int, answer: ConversationsListed | ConversationRead, thing: str) -> str:
-    following = answer["next_offset"]
-    more = "" if following is None else f"; go on with --offset {following}"
-    return f"{shown:,} of {counted(answer['total'], thing)}{more}"
+    shown = len(answer["messages"])
+    notice(page_notice(shown, answer["total"], answer["next_offset"], "message"))

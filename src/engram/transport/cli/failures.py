@@ -35,6 +35,7 @@ MISTAKES: tuple[type[EngramError], ...] = (
 
 _LISTINGS = {
     "conversation": "engram conversations list",
+    "memory": "engram memories list",
     "organization": "engram orgs list",
     "key": "engram keys list",
     "model": "engram models list",

@@ -20,8 +20,10 @@ def visible_line(text: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 message`, `2,000 messages`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Return a count with its noun: `1 message`, `2,000 messages`, `2 memories`."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
 def _escape(match: re.Match[str]) -> str:

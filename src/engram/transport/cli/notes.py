@@ -1,0 +1,155 @@
+"""`engram notes`: add, list, remove, context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engram import limits
+from engram.model.memory import Category
+from engram.transport.cli.confirming import Yes, confirm
+from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.options import parse, shared_options
+from engram.transport.cli.texts import given_texts
+from engram.transport.cli.visible import counted, visible, visible_line
+
+if TYPE_CHECKING:
+    from engram.transport.answers import EntriesListed, EntryView, NotesStored
+
+ADD_EXAMPLES = """\b
+Examples:
+  engram notes add "The staging database is reset every Monday"
+  engram notes add "Ana prefers short answers" --category user_pref
+  engram notes add "Port 8788 is taken" --tag infra --source runbook
+\b
+A note is one fact of 10 to 2,000 characters. Several are kept all or none,
+and one that is there already is not kept again.
+"""
+
+LIST_EXAMPLES = """\b
+Examples:
+  engram notes list
+  engram notes list --category technical --limit 50
+  engram notes list --json | jq -r '.entries[].content'
+"""
+
+REMOVE_EXAMPLES = """\b
+Examples:
+  engram notes remove mem_…
+  engram notes remove mem_… --yes --json
+"""
+
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT", help="Notes; without any, stdin is one.", show_default=False),
+]
+NoteArgument = Annotated[str, typer.Argument(metavar="NOTE", help="The note's id.")]
+OwnCategory = Annotated[Category, typer.Option(help="What it is about.")]
+OwnSource = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Where it comes from. [default: manual]")
+]
+OwnTags = Annotated[
+    list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="A tag; repeat for more.")
+]
+OwnProject = Annotated[str | None, typer.Option(metavar="NAME", help="The project it belongs to.")]
+Page = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=limits.NOTE_PAGE_MAX, help="Notes shown.")
+]
+Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
+OneCategory = Annotated[Category | None, typer.Option(help="Only of this category.")]
+OneSource = Annotated[str | None, typer.Option(metavar="NAME", help="Only from this source.")]
+
+
+@shared_options
+def add_notes(
+    invocation: Invocation,
+    text: Texts = None,
+    *,
+    category: OwnCategory = "general",
+    source: OwnSource = None,
+    tag: OwnTags = None,
+    project: OwnProject = None,
+) -> None:
+    """Keep notes and print their ids."""
+    from engram.transport.answers import notes_stored
+    from engram.transport.requests import StoreNotes
+
+    facts = {"category": category, "source": source, "tags": tag or None, "project": project}
+    given = {name: value for name, value in facts.items() if value is not None}
+    contents = given_texts(text, missing="give a TEXT, or pipe a text in")
+    drafts = parse(StoreNotes, notes=[{**given, "content": each} for each in contents]).to_model()
+    answer = notes_stored(
+        invocation.run_local(lambda service, me: service.notes.store_notes(me, drafts))
+    )
+    invocation.show(answer, lambda: _print_stored(answer))
+
+
+@shared_options
+def list_notes(
+    invocation: Invocation,
+    *,
+    limit: Page = 10,
+    offset: Offset = 0,
+    category: OneCategory = None,
+    source: OneSource = None,
+) -> None:
+    """List notes, the newest first."""
+    from engram.transport.answers import entries_listed
+    from engram.transport.requests import ListEntries
+
+    query = parse(
+        ListEntries, limit=limit, offset=offset, category=category, source=source
+    ).to_model()
+    answer = entries_listed(
+        invocation.run_local(lambda service, me: service.notes.list_entries(me, query))
+    )
+    invocation.show(answer, lambda: _print_list(answer))
+
+
+@shared_options
+def remove_note(invocation: Invocation, note: NoteArgument, *, yes: Yes = False) -> None:
+    """Remove a note with everything derived from it; this cannot be undone."""
+    from engram.model.ids import MemoryId
+    from engram.transport.answers import entry_removed
+    from engram.transport.cli.output import say
+
+    confirm(f"Remove the note {note} for good?", yes=yes)
+    answer = entry_removed(
+        invocation.run_local(lambda service, me: service.notes.remove_entry(me, MemoryId(note)))
+    )
+    invocation.show(answer, lambda: say(f"removed {answer['id']}"))
+
+
+def _print_stored(answer: NotesStored) -> None:
+    from engram.transport.cli.output import notice, say
+
+    for note in answer["notes"]:
+        say(note["id"])
+    notes = len(answer["notes"])
+    if known := notes - answer["stored"]:
+        notice(f"{known:,} of {counted(notes, 'note')} there already; not kept again")
+
+
+def _print_list(answer: EntriesListed) -> None:
+    from engram.transport.cli.output import notice
+    from engram.transport.cli.paging import page_notice
+
+    for entry in answer["entries"]:
+        _print_entry(entry)
+    notice(page_notice(len(answer["entries"]), answer["total"], answer["next_offset"], "note"))
+
+
+def _print_entry(entry: EntryView) -> None:
+    from engram.transport.cli.moments import short_time
+    from engram.transport.cli.output import paint, say
+    from engram.transport.cli.transcript import INDENT
+
+    tags = "".join(f" [{visible_line(tag)}]" for tag in entry["tags"])
+    facts = f"{visible_line(entry['source'])}  {short_time(entry['created_at'])}"
+    say(f"{paint(entry['id'], bold=True)}  {entry['category']}{tags}  {paint(facts, dim=True)}")
+    for line in visible(entry["content"]).split("\n"):
+        say(INDENT + line)
+    if entry.get("truncated"):
+        say(paint(f"{INDENT}cut here; engram memories show {entry['id']}", dim=True))
+    say()
