@@ -50,6 +50,13 @@ async def organization(store: Store) -> OrganizationStore:
 
 
 @pytest.fixture
+async def other(store: Store) -> OrganizationStore:
+    """Return the empty store of another organisation of the same installation."""
+    created = await store.control.create_organization(OrganizationDraft(name="Other"), actor="test")
+    return await store.organization(created.id)
+
+
+@pytest.fixture
 async def elsewhere(
     organization: OrganizationStore, tmp_path: Path, clock: FakeClock
 ) -> AsyncIterator[OrganizationStore]:

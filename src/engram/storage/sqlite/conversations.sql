@@ -12,6 +12,10 @@ VALUES
 INSERT INTO conversation_tag (organization_id, conversation, position, tag)
 VALUES (:organization_id, :conversation, :position, :tag);
 
+-- delete_tags --
+DELETE FROM conversation_tag
+WHERE organization_id = :organization_id AND conversation = :conversation;
+
 -- find_conversation --
 -- Returns number, id, message_count, content_bytes of the conversation with that public id.
 SELECT number, id, message_count, content_bytes FROM conversation

@@ -6,16 +6,15 @@ import sqlite3
 from collections.abc import Sequence
 from functools import partial
 
-from engram.errors import NotFoundError, StoreCorruptError
+from engram.errors import NotFoundError
 from engram.model.conversation import DeletionReceipt
 from engram.model.ids import ConversationId
 from engram.storage.sqlite import audit
 from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rebuild import BATCH_CHARACTERS, rebuild_words
-from engram.storage.sqlite.record_rows import remove_record
+from engram.storage.sqlite.record_rows import despite_damage, read_words, remove_record
 from engram.storage.sqlite.tenant import Tenant
-from engram.storage.sqlite.word_rows import MessageWords, Stretch, known_words, words_of
+from engram.storage.sqlite.word_rows import MessageWords, Stretch
 from engram.text.windows import window_count
 
 _CONVERSATIONS = load_queries("conversations.sql")
@@ -25,18 +24,12 @@ async def delete_conversation(
     tenant: Tenant, conversation_id: ConversationId, *, actor: str
 ) -> DeletionReceipt:
     """Remove a conversation, and write its audit row."""
-    try:
-        return await _delete(tenant, conversation_id, actor=actor, skip_damaged=False)
-    except StoreCorruptError:
-        # The words of a damaged message cannot be made again; new indexes hold none of it.
-        await rebuild_words(tenant)
-        return await _delete(tenant, conversation_id, actor=actor, skip_damaged=True)
+    return await despite_damage(tenant, partial(_delete, tenant, conversation_id, actor=actor))
 
 
 async def _delete(
     tenant: Tenant, conversation_id: ConversationId, *, actor: str, skip_damaged: bool
 ) -> DeletionReceipt:
-    # Most of the work is to analyse the messages again: it is done before the write lock is held.
     known = await tenant.file.read(
         partial(
             _read_words,
@@ -65,8 +58,7 @@ def _read_words(
     skip_damaged: bool,
 ) -> list[MessageWords]:
     stretch, _ = _find(connection, tenant, conversation_id)
-    words = words_of(connection, tenant, stretch, skip_damaged=skip_damaged)
-    return known_words(words, characters_max=BATCH_CHARACTERS)
+    return read_words(connection, tenant, stretch, skip_damaged=skip_damaged)
 
 
 def _transact(

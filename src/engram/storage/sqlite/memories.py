@@ -8,9 +8,11 @@ from datetime import datetime
 from engram.model.access import Quota
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import (
+    Change,
     Episode,
     Feedback,
     Memory,
+    MemoryChange,
     MemoryDraft,
     MemoryPage,
     MemoryQuery,
@@ -21,12 +23,17 @@ from engram.model.memory import (
     RelationDraft,
     RelationType,
     StoredMemory,
+    Tombstone,
 )
 from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.sqlite import (
     episodes,
+    memory_changing,
+    memory_correcting,
+    memory_forgetting,
     memory_history,
     memory_listing,
+    memory_removal,
     memory_status,
     memory_storing,
     relations,
@@ -75,6 +82,48 @@ class SqliteMemoryStore:
                 connection, self._tenant, project, after=after, limit=limit
             )
         )
+
+    async def correct(
+        self,
+        memory_id: MemoryId,
+        change: MemoryChange,
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> Memory:
+        return await memory_correcting.correct(
+            self._tenant, memory_id, change, actor=actor, quota=quota, indexing=indexing
+        )
+
+    async def forget(
+        self,
+        memory_id: MemoryId,
+        *,
+        reason: str | None,
+        change: Change = "invalidate",
+        actor: str,
+        now: datetime,
+    ) -> Memory:
+        return await memory_forgetting.forget(
+            self._tenant, memory_id, reason=reason, change=change, actor=actor, now=now
+        )
+
+    async def restore(
+        self, memory_id: MemoryId, *, actor: str, indexing: Indexing = WORDS_ALONE
+    ) -> Memory:
+        return await memory_forgetting.restore(
+            self._tenant, memory_id, actor=actor, indexing=indexing
+        )
+
+    async def set_summary(self, memory_id: MemoryId, summary: str, *, actor: str) -> None:
+        await memory_changing.set_summary(self._tenant, memory_id, summary, actor=actor)
+
+    async def purge(self, memory_id: MemoryId, *, actor: str, force: bool = False) -> Tombstone:
+        return await memory_removal.purge(self._tenant, memory_id, actor=actor, force=force)
+
+    async def delete_project(self, project: str, *, actor: str) -> int:
+        return await memory_removal.delete_project(self._tenant, project, actor=actor)
 
     async def history(self, memory_id: MemoryId) -> tuple[MemoryVersion, ...]:
         return await self._file.read(

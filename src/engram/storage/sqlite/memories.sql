@@ -1,9 +1,12 @@
 -- A memory's present text is the message with the key `(record << 24) + 1` (`keys.py`).
 
 -- find_memory --
--- Returns number, record and version of the memory with that public id.
-SELECT number, record, version FROM memory
+-- Returns the number of the memory with that public id.
+SELECT number FROM memory
 WHERE organization_id = :organization_id AND id = :id;
+
+-- get_version --
+SELECT version FROM memory WHERE organization_id = :organization_id AND number = :number;
 
 -- find_memories --
 -- Returns the numbers of those that exist among the ids of a JSON list.
@@ -13,11 +16,11 @@ WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each
 -- load_memories --
 -- Returns all that a memory shows, of those that exist among the numbers of a JSON list. The text
 -- of one that is not searched is in the version before.
-SELECT memory.number, memory.id, memory.record IS NOT NULL, memory.version, memory.created_at,
+SELECT memory.number, memory.id, memory.record, memory.version, memory.created_at,
     memory.updated_at, memory.sha256, memory.project, memory.memory_type, memory.category,
     memory.source, memory.importance, memory.tags, memory.immutable, memory.episode_id,
     memory.pattern_confidence, memory.valid_from, memory.valid_to, memory.expires_at,
-    memory.storage_mode, memory.document_id, memory.reason, memory.summary,
+    memory.storage_mode, memory.document_id, memory.reason, memory.summary, message.created_at,
     coalesce(message.content_encoding, memory_version.content_encoding),
     CAST(coalesce(message.content, memory_version.content) AS BLOB)
 FROM memory NOT INDEXED
@@ -134,3 +137,97 @@ VALUES
     (:organization_id, :id, :record, :project, :memory_type, :category, :source, :importance, :tags,
      :immutable, :episode_id, :pattern_confidence, :valid_from, :valid_to, :expires_at, 'focused',
      :sha256, :now, :now);
+
+-- add_version --
+-- Keeps what a memory is, but for its text: that stays where it is.
+INSERT INTO memory_version
+    (memory, version, organization_id, change, actor, recorded_at, ended_at, fields, sha256)
+VALUES
+    (:number, :version, :organization_id, :change, :actor, :recorded_at, :now, :fields, :sha256);
+
+-- keep_text --
+-- Gives a version the text of a record as it is stored.
+UPDATE memory_version
+SET content_bytes = conversation.content_bytes,
+    content_encoding = coalesce(message.content_encoding, 'raw'),
+    content = message.content
+FROM conversation JOIN message
+    ON message.organization_id = :organization_id AND message.key = (:record << 24) + 1
+WHERE memory_version.organization_id = :organization_id
+    AND memory_version.memory = :number AND memory_version.version = :version
+    AND conversation.organization_id = :organization_id AND conversation.number = :record;
+
+-- get_version_fields --
+SELECT fields FROM memory_version
+WHERE organization_id = :organization_id AND memory = :number AND version = :version;
+
+-- release_text --
+-- Takes the text from a version: the record has it again.
+UPDATE memory_version SET content_bytes = 0, content_encoding = NULL, content = NULL
+WHERE organization_id = :organization_id AND memory = :number AND version = :version;
+
+-- put_record --
+-- NULL for `record` takes a memory out of the search.
+UPDATE memory SET record = :record
+WHERE organization_id = :organization_id AND number = :number;
+
+-- change_memory --
+UPDATE memory SET
+    memory_type = :memory_type, category = :category, importance = :importance, tags = :tags,
+    pattern_confidence = :pattern_confidence, valid_from = :valid_from, valid_to = :valid_to,
+    expires_at = :expires_at, sha256 = :sha256,
+    version = version + 1, updated_at = :now
+WHERE organization_id = :organization_id AND number = :number;
+
+-- forget_memory --
+-- Takes a memory out of the search and ends its validity.
+UPDATE memory SET
+    record = NULL, valid_to = :valid_to, reason = :reason,
+    version = version + 1, updated_at = :now
+WHERE organization_id = :organization_id AND number = :number;
+
+-- restore_memory --
+UPDATE memory SET
+    record = :record, valid_to = :valid_to, reason = :reason,
+    version = version + 1, updated_at = :now
+WHERE organization_id = :organization_id AND number = :number;
+
+-- put_summary --
+UPDATE memory SET summary = :summary
+WHERE organization_id = :organization_id AND number = :number;
+
+-- content_bytes_of --
+-- Returns the bytes of all texts of a memory: its record's and its versions'.
+SELECT
+    (SELECT coalesce(sum(content_bytes), 0) FROM conversation
+     WHERE organization_id = :organization_id AND number = :record)
+    + (SELECT coalesce(sum(content_bytes), 0) FROM memory_version
+       WHERE organization_id = :organization_id AND memory = :number);
+
+-- find_tombstone --
+-- Returns id, hash, moment and actor.
+SELECT id, sha256, removed_at, actor FROM tombstone
+WHERE organization_id = :organization_id AND id = :id;
+
+-- add_tombstone --
+INSERT INTO tombstone (id, organization_id, sha256, removed_at, actor)
+VALUES (:id, :organization_id, :sha256, :now, :actor);
+
+-- delete_memory --
+-- Its versions, relations and feedback go with it.
+DELETE FROM memory WHERE organization_id = :organization_id AND number = :number;
+
+-- last_of_project --
+-- Returns the number of the last memory of a project, if it has any.
+SELECT max(number) FROM memory
+WHERE organization_id = :organization_id AND project = :project;
+
+-- first_of_project --
+-- Returns the numbers of some memories of a project up to a number, the first ones first.
+SELECT number FROM memory
+WHERE organization_id = :organization_id AND project = :project AND number <= :upto
+ORDER BY number
+LIMIT :limit;
+
+-- delete_episodes --
+DELETE FROM episode WHERE organization_id = :organization_id AND project = :project;

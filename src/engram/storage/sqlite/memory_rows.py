@@ -26,7 +26,7 @@ class MemoryRow(NamedTuple):
 
     number: int
     id: MemoryId
-    is_searched: int
+    record: int | None
     version: int
     created_at: int
     updated_at: int
@@ -47,6 +47,8 @@ class MemoryRow(NamedTuple):
     document_id: str | None
     reason: str | None
     summary: str | None
+    stored_at: int | None
+    """When its record was stored; None without one."""
     content_encoding: str | None
     content: bytes | None
 
@@ -66,7 +68,7 @@ class VersionRow(NamedTuple):
 
 
 FIELD_NAMES = MemoryRow._fields[
-    MemoryRow._fields.index("project") : MemoryRow._fields.index("summary") + 1
+    MemoryRow._fields.index("project") : MemoryRow._fields.index("stored_at") + 1
 ]
 """What a version keeps of its memory, beside the text."""
 
@@ -83,6 +85,24 @@ def find_memory(connection: sqlite3.Connection, tenant: Tenant, memory_id: Memor
     return row[0]
 
 
+def read_row(connection: sqlite3.Connection, tenant: Tenant, memory_id: MemoryId) -> MemoryRow:
+    """Return the row of a memory.
+
+    Raises:
+        NotFoundError: there is no such memory here.
+    """
+    (row,) = read_rows(connection, tenant, [find_memory(connection, tenant, memory_id)])
+    return row
+
+
+def read_rows(
+    connection: sqlite3.Connection, tenant: Tenant, numbers: Sequence[int]
+) -> list[MemoryRow]:
+    """Return the rows of the memories that exist among `numbers`, in any order."""
+    rows = tenant.execute(connection, _SQL["load_memories"], numbers=json.dumps(numbers))
+    return [MemoryRow._make(row) for row in rows.fetchall()]
+
+
 def read_memories(
     connection: sqlite3.Connection, tenant: Tenant, numbers: Sequence[int]
 ) -> dict[int, Memory]:
@@ -91,8 +111,8 @@ def read_memories(
     Raises:
         StoreCorruptError: the text of one cannot be read.
     """
-    rows = tenant.execute(connection, _SQL["load_memories"], numbers=json.dumps(numbers))
-    found = {row[0]: memory_of(connection, tenant, MemoryRow._make(row)) for row in rows.fetchall()}
+    rows = read_rows(connection, tenant, numbers)
+    found = {row.number: memory_of(connection, tenant, row) for row in rows}
     return {number: found[number] for number in numbers if number in found}
 
 
@@ -142,8 +162,13 @@ def fields_of(row: MemoryRow) -> dict[str, Any]:
         **kept,
         "tags": json.loads(row.tags),
         "immutable": bool(row.immutable),
-        "is_searched": bool(row.is_searched),
+        "is_searched": row.record is not None,
     }
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    """Return a moment as it is stored."""
+    return None if moment is None else to_microseconds(moment)
 
 
 def memory_of(connection: sqlite3.Connection, tenant: Tenant, row: MemoryRow) -> Memory:
@@ -196,6 +221,7 @@ def _memory(
         name: None if fields[name] is None else from_microseconds(fields[name]) for name in _MOMENTS
     }
     shown: dict[str, Any] = {**fields, **moments, "tags": tuple(fields["tags"])}
+    del shown["stored_at"]
     return Memory(
         **shown,
         id=id,

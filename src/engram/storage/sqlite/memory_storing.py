@@ -6,11 +6,9 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from engram.clock import to_microseconds
 from engram.errors import NotFoundError
 from engram.model.access import Quota
 from engram.model.ids import MemoryId
@@ -19,6 +17,7 @@ from engram.model.vectors import Indexing
 from engram.storage.sqlite import audit, training
 from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.dictionaries import learn_awaited
+from engram.storage.sqlite.memory_rows import microseconds
 from engram.storage.sqlite.numbering import take_numbers
 from engram.storage.sqlite.preparation import PreparedMessage, prepare_messages
 from engram.storage.sqlite.queries import load_queries
@@ -212,11 +211,6 @@ def _values(new: _New, record: int, now: int) -> dict[str, object]:
         "sha256": new.message.values["sha256"],
         "now": now,
     }
-
-
-def microseconds(moment: datetime | None) -> int | None:
-    """Return a moment as it is stored."""
-    return None if moment is None else to_microseconds(moment)
 
 
 def _record(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from engram.errors import StoreCorruptError
 from engram.model.vectors import Indexing
 from engram.storage.sqlite.creation import add_tags
 from engram.storage.sqlite.keys import message_key, window_key
 from engram.storage.sqlite.preparation import PreparedMessage
 from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.sqlite.state import State, read_state
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_rows import index_appended, remove_conversation
@@ -20,11 +23,15 @@ from engram.storage.sqlite.word_rows import (
     WordRows,
     add_rows,
     batches_of_rows,
+    known_words,
     remove_rows,
+    words_of,
 )
 
 _CONVERSATIONS = load_queries("conversations.sql")
 _MESSAGES = load_queries("messages.sql")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +50,14 @@ def add_records(
     tenant: Tenant,
     records: Sequence[NewRecord],
     *,
-    indexing: Indexing,
+    indexing: Indexing | None,
     state: State,
     now: int,
 ) -> None:
-    """Store records of one message each with all that is derived from them, but for the counters."""
+    """Store records of one message each with all that is derived from them, but for the counters.
+
+    None for `indexing` leaves their vectors, too, to the caller.
+    """
     _add_owners(connection, tenant, records, now=now)
     keys = [message_key(record.number, 1) for record in records]
     tenant.execute_many(
@@ -70,7 +80,8 @@ def add_records(
         _MESSAGES["put_chunk"],
         [{"key": key, "start": 1, "end": 1} for key, _ in rows.windows],
     )
-    index_appended(connection, tenant, keys, indexing)
+    if indexing is not None:
+        index_appended(connection, tenant, keys, indexing)
 
 
 def remove_record(
@@ -94,6 +105,38 @@ def remove_record(
     return remove_conversation(
         connection, tenant, stretch.conversation, last_sequence=stretch.last_sequence
     )
+
+
+def read_words(
+    connection: sqlite3.Connection, tenant: Tenant, stretch: Stretch, *, skip_damaged: bool
+) -> list[MessageWords]:
+    """Return the words to remove a conversation or record by, as many as memory may hold at once.
+
+    Most of the work of a removal is to analyse the messages again, so this is done before the
+    write lock is held.
+    """
+    words = words_of(connection, tenant, stretch, skip_damaged=skip_damaged)
+    return known_words(words, characters_max=BATCH_CHARACTERS)
+
+
+def replace_tags(
+    connection: sqlite3.Connection, tenant: Tenant, number: int, tags: Sequence[str]
+) -> None:
+    """Give a record other tags."""
+    tenant.execute(connection, _CONVERSATIONS["delete_tags"], conversation=number)
+    add_tags(connection, tenant, number, tags)
+
+
+async def despite_damage(tenant: Tenant, remove: Callable[..., Awaitable[T]]) -> T:
+    """Return what `remove(skip_damaged=…)` returns, also where a message cannot be read.
+
+    The words of a damaged message cannot be made again; new indexes hold none of it.
+    """
+    try:
+        return await remove(skip_damaged=False)
+    except StoreCorruptError:
+        await rebuild_words(tenant)
+        return await remove(skip_damaged=True)
 
 
 def _add_owners(

@@ -2,6 +2,12 @@
 INSERT INTO unembedded (organization_id, key) VALUES (:organization_id, :key)
 ON CONFLICT (key) DO NOTHING;
 
+-- copy_unembedded --
+-- Lets a message wait if another does.
+INSERT INTO unembedded (organization_id, key)
+SELECT :organization_id, :new FROM unembedded
+WHERE organization_id = :organization_id AND key = :key;
+
 -- add_all_unembedded --
 -- Adds every message that has no vector of the deep embedder, the newest last.
 INSERT INTO unembedded (organization_id, key)

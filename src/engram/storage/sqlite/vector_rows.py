@@ -154,6 +154,21 @@ def remove_conversation(
     return removed
 
 
+def copy_vectors(connection: sqlite3.Connection, tenant: Tenant, old: int, new: int) -> None:
+    """Give a message the vectors of another with the same text, or its place in the queue."""
+    added = 0
+    for count, copy in (
+        ("count_instant_vectors", "copy_instant_vectors"),
+        ("count_vectors", "copy_vectors"),
+    ):
+        (vectors,) = tenant.execute(connection, _SQL[count], key=old).fetchone()
+        before = _take_seqs(connection, tenant, vectors) - vectors
+        tenant.execute(connection, _SQL[copy], key=old, new=new, before=before)
+        added += vectors
+    waiting = tenant.execute(connection, _UNEMBEDDED["copy_unembedded"], key=old, new=new).rowcount
+    count_change(connection, tenant, vectors=added, pending=waiting)
+
+
 def count_change(
     connection: sqlite3.Connection, tenant: Tenant, *, vectors: int, pending: int
 ) -> None:

@@ -31,6 +31,29 @@ WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
 DELETE FROM vector
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
 
+-- count_instant_vectors --
+SELECT count(*) FROM instant_vector WHERE organization_id = :organization_id AND key = :key;
+
+-- count_vectors --
+SELECT count(*) FROM vector WHERE organization_id = :organization_id AND key = :key;
+
+-- copy_instant_vectors --
+-- Gives the vectors of one message to another, numbered from after `before`.
+INSERT INTO instant_vector
+    (seq, organization_id, embedder, key, start_character, end_character, content)
+SELECT :before + row_number() OVER (ORDER BY seq), :organization_id, embedder, :new,
+    start_character, end_character, content
+FROM instant_vector
+WHERE organization_id = :organization_id AND key = :key;
+
+-- copy_vectors --
+INSERT INTO vector
+    (seq, organization_id, embedder, key, start_character, end_character, content)
+SELECT :before + row_number() OVER (ORDER BY seq), :organization_id, embedder, :new,
+    start_character, end_character, content
+FROM vector
+WHERE organization_id = :organization_id AND key = :key;
+
 -- add_removal --
 INSERT INTO vector_removal (seq, organization_id, first_key, last_key)
 VALUES (:seq, :organization_id, :first, :last);

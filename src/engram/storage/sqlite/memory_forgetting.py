@@ -1,0 +1,205 @@
+"""Forget memories and restore them: out of the search, and in again as they were."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from engram.clock import to_microseconds
+from engram.errors import StoreCorruptError
+from engram.model.conversation import MessageDraft
+from engram.model.ids import MemoryId
+from engram.model.memory import Change, Memory
+from engram.model.vectors import Indexing
+from engram.storage.sqlite import audit
+from engram.storage.sqlite.counting import grow_counters
+from engram.storage.sqlite.dictionaries import learn_awaited
+from engram.storage.sqlite.memory_changing import (
+    Seen,
+    change_memory,
+    check_unmoved,
+    keep_version,
+    refuse_immutable,
+    stretch_of,
+)
+from engram.storage.sqlite.memory_rows import read_memories
+from engram.storage.sqlite.numbering import take_numbers
+from engram.storage.sqlite.preparation import PreparedMessage, prepare_messages
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rebuild import clear_state
+from engram.storage.sqlite.record_rows import NewRecord, add_records, remove_record
+from engram.storage.sqlite.tenant import Tenant
+
+_SQL = load_queries("memories.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Forgetting:
+    tenant: Tenant
+    reason: str | None
+    change: Change
+    actor: str
+    now: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Restoring:
+    tenant: Tenant
+    actor: str
+    indexing: Indexing
+
+
+async def forget(
+    tenant: Tenant,
+    memory_id: MemoryId,
+    *,
+    reason: str | None,
+    change: Change,
+    actor: str,
+    now: datetime,
+) -> Memory:
+    """End a memory's validity and take it out of the search; its text stays in the history."""
+    forgetting = _Forgetting(
+        tenant=tenant, reason=reason, change=change, actor=actor, now=to_microseconds(now)
+    )
+    return await change_memory(
+        tenant, memory_id, partial(_forget, forgetting=forgetting), with_words=True
+    )
+
+
+async def restore(tenant: Tenant, memory_id: MemoryId, *, actor: str, indexing: Indexing) -> Memory:
+    """Bring a forgotten memory back as it was before."""
+    await learn_awaited(tenant)
+    restoring = _Restoring(tenant=tenant, actor=actor, indexing=indexing)
+    return await change_memory(
+        tenant, memory_id, partial(_restore, restoring=restoring), with_words=False
+    )
+
+
+async def _forget(seen: Seen, *, forgetting: _Forgetting) -> Memory:
+    if not seen.memory.is_searched:
+        return seen.memory
+    refuse_immutable(seen.row)
+    work = partial(_transact_forget, seen=seen, forgetting=forgetting)
+    return await forgetting.tenant.file.write(work)
+
+
+def _transact_forget(
+    connection: sqlite3.Connection, *, seen: Seen, forgetting: _Forgetting
+) -> Memory:
+    tenant, row, now = forgetting.tenant, seen.row, forgetting.now
+    clear_state(connection, tenant, now=tenant.now())
+    check_unmoved(connection, tenant, seen)
+    keep_version(
+        connection,
+        tenant,
+        row,
+        change=forgetting.change,
+        actor=forgetting.actor,
+        now=now,
+        with_text=True,
+    )
+    tenant.execute(
+        connection,
+        _SQL["forget_memory"],
+        number=row.number,
+        valid_to=now if row.valid_to is None else min(row.valid_to, now),
+        reason=forgetting.reason,
+        now=now,
+    )
+    if (stretch := stretch_of(row)) is not None:
+        remove_record(connection, tenant, stretch, known=seen.known, skip_damaged=False)
+    # The version has the bytes now.
+    grow_counters(connection, tenant, messages=-1, chunks=-1, memories=-1)
+    return _finish(connection, tenant, row.number, actor=forgetting.actor, action="memory_forget")
+
+
+async def _restore(seen: Seen, *, restoring: _Restoring) -> Memory:
+    if seen.memory.is_searched:
+        return seen.memory
+    draft = MessageDraft(
+        role="document", content=seen.memory.content, occurred_at=seen.memory.valid_from
+    )
+    (message,) = (await prepare_messages([draft], restoring.tenant.codec)).messages
+    work = partial(_transact_restore, seen=seen, restoring=restoring, message=message)
+    return await restoring.tenant.file.write(work)
+
+
+def _transact_restore(
+    connection: sqlite3.Connection,
+    *,
+    seen: Seen,
+    restoring: _Restoring,
+    message: PreparedMessage,
+) -> Memory:
+    tenant, row = restoring.tenant, seen.row
+    now = tenant.now()
+    state = clear_state(connection, tenant, now=now)
+    check_unmoved(connection, tenant, seen)
+    before = _fields_before(connection, tenant, seen)
+    keep_version(
+        connection,
+        tenant,
+        row,
+        change="update",
+        actor=restoring.actor,
+        now=now,
+        with_text=False,
+    )
+    tenant.execute(connection, _SQL["release_text"], number=row.number, version=row.version - 1)
+    number = take_numbers(connection, tenant, "memory", 1).start
+    record = NewRecord(
+        number=number, id=row.id, project=row.project, tags=seen.memory.tags, message=message
+    )
+    add_records(
+        connection,
+        tenant,
+        [record],
+        indexing=restoring.indexing,
+        state=state,
+        now=before["stored_at"],
+    )
+    tenant.execute(
+        connection,
+        _SQL["restore_memory"],
+        number=row.number,
+        record=number,
+        valid_to=before["valid_to"],
+        reason=before["reason"],
+        now=now,
+    )
+    grow_counters(connection, tenant, messages=1, chunks=1, memories=1)
+    return _finish(connection, tenant, row.number, actor=restoring.actor, action="memory_restore")
+
+
+def _fields_before(connection: sqlite3.Connection, tenant: Tenant, seen: Seen) -> dict[str, Any]:
+    """Return what the version before a memory was forgotten has kept."""
+    row = tenant.execute(
+        connection,
+        _SQL["get_version_fields"],
+        number=seen.row.number,
+        version=seen.row.version - 1,
+    ).fetchone()
+    if row is None:
+        raise StoreCorruptError(f"memory {seen.row.id} has lost the version it would go back to")
+    return json.loads(row[0])
+
+
+def _finish(
+    connection: sqlite3.Connection, tenant: Tenant, number: int, *, actor: str, action: str
+) -> Memory:
+    memory = read_memories(connection, tenant, [number])[number]
+    audit.record(
+        connection,
+        tenant,
+        now=tenant.now(),
+        actor=actor,
+        action=action,
+        subject=memory.id,
+        details={"version": memory.version},
+    )
+    return memory
