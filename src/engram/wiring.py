@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
 from engram.embedding.build import build_tiers
+from engram.embedding.choice import RemoteService
 from engram.embedding.files import ModelFiles
 from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers
@@ -25,6 +26,7 @@ from engram.service.meaning import Meaning
 from engram.service.memories import Memories
 from engram.service.notes import Notes
 from engram.service.operator import Operator
+from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
 from engram.service.recall import Recall
 from engram.service.reembedding import Reembedding
@@ -67,7 +69,9 @@ def build_service(
     """Return the service on an open store; `sleep` is what waits for embedders to come back."""
     activity = Activity()
     meaning = Meaning(tiers)
-    indexer = Indexer(store, tiers, owner=ids.new("job_"), sleep=sleep)
+    # A service's model is no burden to this machine.
+    pace = None if isinstance(settings.embedder, RemoteService) else Pace(activity)
+    indexer = Indexer(store, tiers, owner=ids.new("job_"), pace=pace, sleep=sleep)
     background = Background(store, indexer=indexer, owner=ids.new("job_"))
     keeping = Keeping(store, indexer=indexer, background=background, activity=activity)
     limiter = RateLimiter(settings.rate_limit, clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -14,6 +14,7 @@ from engram.errors import EmbedderMismatchError, EmbedderUnavailableError, Engra
 from engram.ingest.embed import EmbeddedText, Splitting, embed_texts
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, Unembedded
+from engram.service.pace import Pace
 from engram.storage.ports import OrganizationStore
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,9 @@ LEASE = timedelta(seconds=60)
 RENEWALS_PER_LEASE = 3
 STORED_TOGETHER = 16
 """Messages whose vectors are stored in one transaction; what a crash loses is done again."""
+
+STORED_TOGETHER_ASKED = 4
+"""The same while callers wait: a stretch of work that is over before many have noticed."""
 
 RETRY_DELAY = timedelta(seconds=30)
 """For a message the embedder gives no vector; doubled with every attempt."""
@@ -45,12 +49,14 @@ class Batch:
         identity: str,
         *,
         owner: str,
+        pace: Pace | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._splitting = splitting
         self._identity = identity
         self._owner = owner
+        self._pace = pace
         self._held: dict[MessageKey, Unembedded] = {}
 
     async def index(self, claimed: Sequence[Unembedded]) -> int:
@@ -61,11 +67,27 @@ class Batch:
         done = 0
         try:
             async with self._renewing():
-                for some in _runs(by_length, STORED_TOGETHER):
-                    done += await self._index_some(some)
+                while by_length:
+                    count = self._count()
+                    some, by_length = by_length[:count], by_length[count:]
+                    done += await self._index_paced(some)
         except (asyncio.CancelledError, *UNUSABLE):
             await self._give_back(self._held.values(), delay=timedelta())
             raise
+        return done
+
+    def _count(self) -> int:
+        """Return how many messages are done at once."""
+        is_asked = self._pace is not None and self._pace.is_asked()
+        return STORED_TOGETHER_ASKED if is_asked else STORED_TOGETHER
+
+    async def _index_paced(self, messages: Sequence[Unembedded]) -> int:
+        """Index messages, and leave room for callers afterwards."""
+        time = asyncio.get_running_loop().time
+        began = time()
+        done = await self._index_some(messages)
+        if self._pace is not None:
+            await self._pace.rest(worked_s=time() - began)
         return done
 
     async def _index_some(self, messages: Sequence[Unembedded]) -> int:
@@ -119,11 +141,6 @@ class Batch:
                 await self._store.renew_unembedded(list(self._held), owner=self._owner, lease=LEASE)
             except EngramError:
                 logger.exception("leases could not be renewed; others may do the work again")
-
-
-def _runs(messages: Sequence[Unembedded], length: int) -> Iterator[Sequence[Unembedded]]:
-    for start in range(0, len(messages), length):
-        yield messages[start : start + length]
 
 
 def _retry_delay(attempts: int) -> timedelta:

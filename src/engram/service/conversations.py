@@ -45,13 +45,14 @@ class Conversations:
     async def append_messages(self, principal: Principal, request: AppendRequest) -> AppendReceipt:
         """Keep messages verbatim; they are durable and findable when this returns."""
         principal.require("write")
-        store = await self._store.organization(principal.organization_id)
-        receipt = await store.append_messages(
-            request,
-            actor=principal.actor,
-            quota=principal.quota,
-            indexing=await self._indexer.index_new(request.messages),
-        )
+        with self._activity.answering():
+            store = await self._store.organization(principal.organization_id)
+            receipt = await store.append_messages(
+                request,
+                actor=principal.actor,
+                quota=principal.quota,
+                indexing=await self._indexer.index_new(request.messages),
+            )
         self._background.notice(principal.organization_id)
         if not receipt.repeated:
             self._activity.messages_appended += len(receipt.message_ids)

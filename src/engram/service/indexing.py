@@ -23,6 +23,7 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import OrganizationId
 from engram.model.vectors import Indexing, NewVectors, PassageVector, Unembedded
 from engram.service.batch import LEASE, UNUSABLE, Batch
+from engram.service.pace import Pace
 from engram.storage.ports import OrganizationStore, Store
 
 logger = logging.getLogger(__name__)
@@ -39,11 +40,18 @@ class Indexer:
     """Embeds messages: new ones quickly on their way in, waiting ones thoroughly afterwards."""
 
     def __init__(
-        self, store: Store, tiers: Tiers, *, owner: str, sleep: Sleep = asyncio.sleep
+        self,
+        store: Store,
+        tiers: Tiers,
+        *,
+        owner: str,
+        pace: Pace | None = None,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._store = store
         self._tiers = tiers
         self._owner = owner
+        self._pace = pace
         self._sleep = sleep
         self._noticed: dict[OrganizationId, None] = {}
         self._left: set[OrganizationId] = set()
@@ -115,8 +123,11 @@ class Indexer:
             except EngramError:
                 logger.exception("organisation %s cannot be indexed now", organization.id)
 
-    async def work(self, organization_id: OrganizationId) -> int:
+    async def work(self, organization_id: OrganizationId, *, pace: Pace | None = None) -> int:
         """Index a batch of an organisation; return how many messages got vectors, 0 at the end.
+
+        Args:
+            pace: makes room for callers; without it the work is what one of them waits for.
 
         Raises:
             EmbedderUnavailableError, EmbedderMismatchError: the embedder cannot be asked, or
@@ -127,7 +138,7 @@ class Indexer:
         try:
             store = await self._store.organization(organization_id)
             while True:
-                taken, done = await self._index_batch(store, self._tiers.deep)
+                taken, done = await self._index_batch(store, self._tiers.deep, pace)
                 if done or not taken:
                     return done
         except NotFoundError:
@@ -164,7 +175,7 @@ class Indexer:
         for organization_id in list(self._noticed):
             del self._noticed[organization_id]
             try:
-                if await self.work(organization_id):
+                if await self.work(organization_id, pace=self._pace):
                     self.notice(organization_id)
                 elif await self._is_waiting(organization_id):
                     self._left.add(organization_id)
@@ -190,7 +201,7 @@ class Indexer:
             return False  # deleted meanwhile
 
     async def _index_batch(
-        self, store: OrganizationStore, embedder: WatchedEmbedder
+        self, store: OrganizationStore, embedder: WatchedEmbedder, pace: Pace | None
     ) -> tuple[int, int]:
         """Return how many messages were taken up, and how many of them got vectors."""
         identity = await embedder.identify()
@@ -199,7 +210,7 @@ class Indexer:
             return 0, 0
         claimed = await self._claim(store)
         splitting = deep_splitting(embedder, identity)
-        batch = Batch(store, embedder, splitting, identity.as_text(), owner=self._owner)
+        batch = Batch(store, embedder, splitting, identity.as_text(), owner=self._owner, pace=pace)
         return len(claimed), await batch.index(claimed)
 
     async def _claim(self, store: OrganizationStore) -> tuple[Unembedded, ...]:

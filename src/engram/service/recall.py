@@ -35,9 +35,13 @@ class Recall:
 
     async def search(self, principal: Principal, request: SearchRequest) -> SearchAnswer:
         """Return the best verbatim messages for a question, within its token budget."""
+        principal.require("search")
+        with self._activity.answering():
+            return await self._search(principal, request)
+
+    async def _search(self, principal: Principal, request: SearchRequest) -> SearchAnswer:
         from engram.retrieval.pipeline import search  # noqa: PLC0415 brings NumPy
 
-        principal.require("search")
         organization_id = principal.organization_id
         store = await self._store.organization(organization_id)
         if self._indexer.has_lag:
