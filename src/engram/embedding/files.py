@@ -16,6 +16,8 @@ from engram.errors import EmbedderUnavailableError
 
 FileState = Literal["whole", "missing", "damaged"]
 PROOF_NAME = ".proved"
+DERIVED_PREFIX = "optimised-"
+"""Begins the names of files that follow from the others and can be made anew."""
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +76,11 @@ class ModelFiles:
                 )
         proof.write(model)
         return directory
+
+    def drop_derived(self, model: KnownModel) -> None:
+        """Remove what was made of the files of `model`; whoever needs it makes it anew."""
+        for path in self.directory(model).glob(f"{DERIVED_PREFIX}*"):
+            path.unlink(missing_ok=True)
 
 
 class Proof:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MODEL_NAME = "model.onnx"
 BERT_WINDOW = 512
 """What every ONNX model of the registry reads."""
 
@@ -33,11 +34,13 @@ class OnnxSource:
     """The files of an ONNX model and what is known of it before it is loaded."""
 
     identity: EmbedderIdentity
-    """Its dimensions and tokens are those of the loaded model, whatever is said here."""
+    """Without dimensions, these and its tokens are those of the loaded model."""
     window: int
     """Tokens the model reads, prefix and special ones included."""
     model: Path
     tokenizer: Path
+    sha256: str | None = None
+    """Of the model, where files may be kept beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class OnnxEmbedder:
             tokenizer=self._tokenizer.get(),
             pooling=source.identity.pooling,
             window=source.window,
+            sha256=source.sha256,
         )
         return _Loaded(_seen(source.identity, model), model)
 
@@ -145,6 +149,9 @@ def _usable(load: Callable[[], T]) -> T:
 
 
 def _seen(identity: EmbedderIdentity, model: OnnxModel) -> EmbedderIdentity:
+    """Return the identity of a loaded model, which is run once if its dimensions are not known."""
+    if identity.dimensions:
+        return identity
     room = model.room_beside(identity.passage_prefix)
     return replace(identity, dimensions=model.dimensions, max_tokens=room)
 
@@ -159,6 +166,7 @@ def find_known(model: KnownModel, files: ModelFiles) -> OnnxSource:
     return OnnxSource(
         identity=model.identity,
         window=BERT_WINDOW,
-        model=directory / "model.onnx",
+        model=directory / MODEL_NAME,
         tokenizer=directory / "tokenizer.json",
+        sha256=next(file.hub.sha256 for file in model.files if file.name == MODEL_NAME),
     )

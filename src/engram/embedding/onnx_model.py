@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnxruntime import InferenceSession, SessionOptions
 
 from engram.embedding.check import unit_rows
+from engram.embedding.onnx_session import open_session
 from engram.errors import LimitExceededError
 
 if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
     from engram.embedding.port import Pooling, Vector
@@ -29,8 +30,16 @@ SENTENCE_OUTPUT = "sentence_embedding"
 class OnnxModel:
     """A session and its tokenizer; safe to use from several threads at once."""
 
-    def __init__(self, *, model: Path, tokenizer: Tokenizer, pooling: Pooling, window: int) -> None:
-        self._session = InferenceSession(str(model), _options(), providers=["CPUExecutionProvider"])
+    def __init__(
+        self,
+        *,
+        model: Path,
+        tokenizer: Tokenizer,
+        pooling: Pooling,
+        window: int,
+        sha256: str | None = None,
+    ) -> None:
+        self._session = open_session(model, sha256=sha256)
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._output = _output_name(self._session)
         self._pooling = pooling
@@ -88,13 +97,3 @@ class OnnxModel:
 def _output_name(session: InferenceSession) -> str:
     names = [node.name for node in session.get_outputs()]
     return SENTENCE_OUTPUT if SENTENCE_OUTPUT in names else names[0]
-
-
-def _options() -> SessionOptions:
-    """Return options for many short runs from our own threads, with little memory."""
-    options = SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    # Every text has another length, so that a plan of memory is never used twice, only kept.
-    options.enable_mem_pattern = False
-    return options

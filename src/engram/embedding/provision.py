@@ -44,7 +44,10 @@ def pull_model(
     """
     try:
         with _locked(files.directory(model)):
-            return _Pull(model, files.directory(model), advance).run(sources)
+            pulled = _Pull(model, files.directory(model), advance).run(sources)
+            if pulled.source is not None:
+                files.drop_derived(model)
+            return pulled
     except OSError as exc:
         raise EmbedderUnavailableError(f"{files.root}: {exc.strerror or exc}") from exc
 

@@ -146,6 +146,7 @@ def _model_view(model: KnownModel, settings: Settings, *, needed: bool) -> dict[
 def _file_views(model: KnownModel, files: ModelFiles) -> list[dict[str, Any]]:
     from engram.embedding.files import examine
 
+    files.drop_derived(model)
     return [
         {"model": model.name, "file": str(kept.path), "state": kept.state}
         for kept in examine(model, files.directory(model))
