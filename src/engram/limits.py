@@ -236,6 +236,21 @@ RECALL_RESULTS_MAX = 500
 CONTEXT_RESULTS_MAX = 10
 """Entries of one `fetch_context`: more would drown the question they are read for."""
 
+CONTEXT_QUERY_CHARACTERS_MIN = 3
+"""Fewer say nothing of the work that context is fetched for."""
+
+CONTEXT_KEPT_S = 60
+"""How long a fetched context is remembered while nothing is written."""
+
+CONTEXTS_KEPT = 256
+"""Contexts remembered by each process, a few kilobytes each as a rule."""
+
+CONTEXT_CHARACTERS_KEPT = 40_000
+"""Longer contexts are not remembered, so that all of them stay within 10 MB."""
+
+SUPERSEDED_MARGIN = 20
+"""Memories looked at beyond those asked for, so that one may come before what it supersedes."""
+
 IMPORTANCE_MAX = 4
 """Importance goes from 0, critical, to 4, trivial."""
 
@@ -291,7 +306,16 @@ CONSOLIDATE_MERGES_MAX = 1_000
 """Merges of one consolidation; the answer lists each of them."""
 
 IMPORT_FILES_MAX = 10_000
-"""Files read by one `memory_ingest`; the next call takes up the others from another path."""
+"""Files of others read by one `memory_ingest`; an export of Engram may have any number."""
 
-EXPORT_VERSIONS_BYTES_MAX = 64_000_000
+EXPORT_FILE_BYTES_MAX = 256_000_000
 """Of one file of an export when it is read back: a memory with all its versions."""
+
+EPISODE_BYTES_MAX = 8_192
+"""What an episode was about, or came to, in a few paragraphs."""
+
+EPISODE_PAGE_MAX = 100
+"""Episodes returned by one listing."""
+
+MIGRATE_S = 45
+"""How long one `memory_migrate_embedder` works before it answers how much is left."""

@@ -18,18 +18,21 @@ from engram.service.access import Access
 from engram.service.account import Account
 from engram.service.activity import Activity
 from engram.service.background import Background
+from engram.service.context import Contexts
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping
 from engram.service.meaning import Meaning
 from engram.service.memories import Memories
+from engram.service.memory_recall import MemoryRecall
 from engram.service.notes import Notes
 from engram.service.operator import Operator
 from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
 from engram.service.recall import Recall
 from engram.service.reembedding import Reembedding
+from engram.service.searching import Searching
 from engram.settings import Settings
 from engram.storage.ports import Store
 from engram.storage.sqlite.store import SqliteStore
@@ -75,11 +78,15 @@ def build_service(
     background = Background(store, indexer=indexer, owner=ids.new("job_"))
     keeping = Keeping(store, indexer=indexer, background=background, activity=activity)
     limiter = RateLimiter(settings.rate_limit, clock)
+    searching = Searching(
+        store, questions=Questions(tiers), indexer=indexer, activity=activity, clock=clock
+    )
     return Service(
         access=Access(store, clock, limiter, admin_token=settings.admin_token),
         account=Account(store, meaning),
         activity=activity,
         background=background,
+        contexts=Contexts(searching),
         conversations=Conversations(
             store, indexer=indexer, background=background, activity=activity
         ),
@@ -88,11 +95,10 @@ def build_service(
         memories=Memories(
             store, keeping=keeping, indexer=indexer, background=background, clock=clock
         ),
+        memory_recall=MemoryRecall(searching),
         notes=Notes(store, keeping=keeping, clock=clock),
         operator=Operator(store, meaning),
-        recall=Recall(
-            store, questions=Questions(tiers), indexer=indexer, activity=activity, clock=clock
-        ),
+        recall=Recall(searching),
         reembedding=Reembedding(store, tiers, indexer=indexer),
     )
 

@@ -27,6 +27,12 @@ DETAILS: tuple[str, ...] = get_args(Detail)
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse no kinds, and kinds that there are none of."""
+    if not kinds or any(kind not in KINDS for kind in kinds):
+        raise InvalidRequestError(f"must be some of {', '.join(KINDS)}", field="kinds")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFilters:
     """Conditions that a message or a memory meets before it is ranked; all of them must hold.
@@ -96,8 +102,7 @@ class SearchRequest:
         )
         if not 0.0 <= self.min_score <= 1.0:
             raise InvalidRequestError("must be between 0 and 1", field="min_score")
-        if not self.kinds or any(kind not in KINDS for kind in self.kinds):
-            raise InvalidRequestError(f"must be some of {', '.join(KINDS)}", field="kinds")
+        check_kinds(self.kinds)
         if self.detail not in DETAILS:
             raise InvalidRequestError(f"must be one of {', '.join(DETAILS)}", field="detail")
         if self.profile not in PROFILES:

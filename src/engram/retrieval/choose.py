@@ -51,7 +51,7 @@ class Chosen:
 
 
 def choose(
-    candidates: Candidates, *, request: SearchRequest, calibrations: Calibrations, now: int
+    candidates: Candidates, calibrations: Calibrations, *, request: SearchRequest, now: int
 ) -> Chosen:
     """Rank the candidates and choose what of them a request gets."""
     profile = usable_profile(request.profile, has_vectors=has_vectors(candidates))

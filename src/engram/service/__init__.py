@@ -8,10 +8,12 @@ from engram.service.access import Access
 from engram.service.account import Account
 from engram.service.activity import Activity
 from engram.service.background import Background
+from engram.service.context import Contexts
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.indexing import Indexer
 from engram.service.memories import Memories
+from engram.service.memory_recall import MemoryRecall
 from engram.service.notes import Notes
 from engram.service.operator import Operator
 from engram.service.recall import Recall
@@ -28,10 +30,12 @@ class Service:
     activity: Activity
     account: Account
     background: Background
+    contexts: Contexts
     conversations: Conversations
     doctor: Doctor
     indexer: Indexer
     memories: Memories
+    memory_recall: MemoryRecall
     notes: Notes
     operator: Operator
     recall: Recall

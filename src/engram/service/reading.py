@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engram.errors import NotFoundError
-from engram.model.ids import ChunkId, chunk_id
+from engram.model.ids import ChunkId
 from engram.model.memory import Memory
 from engram.model.memory_reading import FetchedMemory, MemoryChunk, MemoryFetch
-from engram.text.chunks import memory_chunks
+from engram.text.chunks import chunks_of
 from engram.text.excerpts import brief, cut
 from engram.text.tokens import CHARACTERS_PER_TOKEN, tokens_of
 
@@ -19,7 +19,7 @@ def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
     Raises:
         NotFoundError: it has no such chunk.
     """
-    chunks = all_chunks(memory)
+    chunks = chunks_of(memory)
     summary = memory.summary or brief(memory.content)
     match request.detail:
         case "summary":
@@ -43,20 +43,6 @@ def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
                 chunks=tuple(fitting),
                 is_truncated=any(chunk.text is None for chunk in fitting),
             )
-
-
-def all_chunks(memory: Memory) -> list[MemoryChunk]:
-    """Return the chunks of a memory; their ids follow from its id and their ranges alone."""
-    return [
-        MemoryChunk(
-            id=chunk_id(memory.id, start=passage.start, end=passage.end),
-            index=index,
-            start=passage.start,
-            end=passage.end,
-            text=memory.content[passage.start : passage.end],
-        )
-        for index, passage in enumerate(memory_chunks(memory.content))
-    ]
 
 
 def _asked(chunks: Sequence[MemoryChunk], chunk_ids: Sequence[ChunkId]) -> list[MemoryChunk]:

@@ -7,7 +7,7 @@ a driver's exception never leaves its backend.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -171,6 +171,15 @@ class OrganizationStore(Protocol):
             NotFoundError: the filters name a conversation that is not here.
             InvalidVectorError: a query vector has other dimensions than its identity's vectors.
             StoreCorruptError: the bytes of a message do not match its hash.
+        """
+        ...
+
+    async def revision(self, *, now: datetime) -> Hashable:
+        """Return what stands for all that a search at `now` can see.
+
+        It is never the same after a committed change, whichever process made it, nor after the
+        time of a memory has begun or ended. Without any of that it may change as well, but does so
+        rarely. Revisions of one process can be compared, and only with `==`.
         """
         ...
 

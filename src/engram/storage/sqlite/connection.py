@@ -28,6 +28,12 @@ _PRAGMAS = (
 )
 
 
+class WatchingConnection(sqlite3.Connection):
+    """A connection that knows which version of the file it looked at last."""
+
+    version_seen: int | None = None
+
+
 def create_file(path: Path) -> None:
     """Make an empty file that only its owner may read, unless there is one."""
     path.touch(mode=_FILE_MODE, exist_ok=True)
@@ -90,6 +96,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         # A connection walks from thread to thread, but is in the hands of one at a time.
         check_same_thread=False,
         cached_statements=_STATEMENTS_KEPT,
+        factory=WatchingConnection,
     )
 
 

@@ -4,10 +4,10 @@ short ones where the work is long."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
 from datetime import datetime, timedelta
 
-from engram.clock import Clock, IdSource
+from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.access import AuditEntry, Quota
 from engram.model.conversation import (
     AppendReceipt,
@@ -54,8 +54,10 @@ from engram.storage.sqlite import (
     verification,
 )
 from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.found_memories import count_moments_passed
 from engram.storage.sqlite.memories import SqliteMemoryStore
 from engram.storage.sqlite.owner import FileOwner
+from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.tenant import Tenant
 from engram.vectors.budgeted import BudgetedMatrices
 
@@ -77,6 +79,7 @@ class SqliteOrganizationStore:
             number=owner.number, id=owner.id, file=file, clock=clock, ids=ids, matrices=matrices
         )
         self._memories = SqliteMemoryStore(self._tenant)
+        self._revision = Revision()
 
     @property
     def organization_id(self) -> OrganizationId:
@@ -155,6 +158,15 @@ class SqliteOrganizationStore:
             )
 
         return await self._file.read(find_and_load)
+
+    async def revision(self, *, now: datetime) -> Hashable:
+        moment = to_microseconds(now)
+        return await self._file.read(
+            lambda connection: (
+                self._revision.seen_by(connection),
+                count_moments_passed(connection, self._tenant, now=moment),
+            )
+        )
 
     async def load_range(
         self, conversation: ConversationKey, *, start: int, end: int

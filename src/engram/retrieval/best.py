@@ -1,0 +1,54 @@
+"""Choose the best of all that was found, one by one: no packing, no budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engram.model.ids import ConversationKey, MessageKey
+from engram.model.search import Candidates, ProfileName
+from engram.retrieval.fuse import Scored, Scoring, has_vectors, score
+from engram.retrieval.legs import Calibrations
+from engram.retrieval.profiles import usable_profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The first of the ranking; all of them are read."""
+
+    scoring: Scoring
+    ranked: Sequence[Scored]
+
+    @property
+    def candidates(self) -> Candidates:
+        """Return all that was found."""
+        return self.scoring.candidates
+
+    @property
+    def messages(self) -> list[MessageKey]:
+        """Return what comes as text."""
+        return [item.key for item in self.ranked]
+
+    @property
+    def conversations(self) -> list[ConversationKey]:
+        """Return where that was said."""
+        return list(dict.fromkeys(item.conversation for item in self.ranked))
+
+
+def choose_best(
+    candidates: Candidates,
+    calibrations: Calibrations,
+    *,
+    profile: ProfileName,
+    limit: int,
+    score_min: float | None,
+    now: int,
+) -> Best:
+    """Rank the candidates and keep the first `limit` that reach `score_min`.
+
+    Without one they must reach what the profile calls relevant.
+    """
+    weighed = usable_profile(profile, has_vectors=has_vectors(candidates))
+    scoring = score(candidates, profile=weighed, calibrations=calibrations, now=now)
+    ranked = scoring.rank(score_min=weighed.relevant if score_min is None else score_min)
+    return Best(scoring=scoring, ranked=ranked[:limit])

@@ -1,0 +1,191 @@
+"""Recalling memories: what answers a question, and what relations say of it.
+
+Nothing is written, so the same store gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_OID, uuid5
+
+from engram import limits
+from engram.clock import format_time
+from engram.model.access import Principal
+from engram.model.ids import MemoryId
+from engram.model.memory import Memory, Relation
+from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallRequest
+from engram.model.search import ScoreBreakdown
+from engram.retrieval.relate import conflicts_among, neighbours, put_behind, superseding
+from engram.service.searching import Opened, Searching
+from engram.text.chunks import chunks_of, matched_chunk
+
+if TYPE_CHECKING:
+    from engram.retrieval.best import Best
+    from engram.retrieval.find import Sought
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A memory that was found, with what it scored."""
+
+    memory: Memory
+    score: float
+    breakdown: ScoreBreakdown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Related:
+    """What relations say around the memories found."""
+
+    relations: Sequence[Relation] = ()
+    holding: Mapping[MemoryId, Memory]
+    """The memories that may be spoken of: they hold now, and are of the projects asked for."""
+
+    @property
+    def superseded(self) -> Mapping[MemoryId, Sequence[MemoryId]]:
+        """Return what holds in the place of others."""
+        holding = self.holding
+        return superseding(each for each in self.relations if each.source_id in holding)
+
+
+class MemoryRecall:
+    """The use case `memory_recall`."""
+
+    def __init__(self, searching: Searching) -> None:
+        self._searching = searching
+
+    async def recall(self, principal: Principal, request: RecallRequest) -> Recalled:
+        """Return the memories that answer a question, best first."""
+        async with self._searching.open(principal) as opened:
+            found, best, pending, degraded = await _find(opened, request)
+            related = await _relate(opened, request, found)
+        superseded = related.superseded
+        order = put_behind(list(found), superseded)[: request.top_k]
+        results = [
+            _recalled(found[each], request, related, superseded.get(each, ())) for each in order
+        ]
+        return Recalled(
+            event_id=_event_id(principal, request, opened.at),
+            results=tuple(results),
+            conflicts=conflicts_among(order, related.relations),
+            total_candidates=len(best.candidates.keys),
+            pending=pending,
+            degraded=(*degraded, *self._searching.missing(pending)),
+        )
+
+
+async def _find(
+    opened: Opened, request: RecallRequest
+) -> tuple[dict[MemoryId, _Found], Best, int, tuple[str, ...]]:
+    """Return the memories found, best first, a few more than are asked for."""
+    from engram.retrieval.best import choose_best  # noqa: PLC0415 brings NumPy
+    from engram.retrieval.find import find  # noqa: PLC0415 brings NumPy
+
+    looked_at = request.top_k + limits.SUPERSEDED_MARGIN
+    choose = partial(
+        choose_best,
+        profile=request.profile,
+        limit=looked_at,
+        score_min=request.min_score,
+        now=opened.now,
+    )
+    best, loaded, degraded = await find(
+        _sought(request, looked_at),
+        opened.store,
+        embed=opened.embed,
+        now=opened.now,
+        choose=choose,
+    )
+    memories = [(item, loaded.memories[item.conversation]) for item in best.ranked]
+    found = {
+        memory.id: _Found(memory=memory, score=item.score, breakdown=best.scoring.explain(item))
+        for item, memory in memories
+    }
+    return found, best, loaded.pending, degraded
+
+
+def _sought(request: RecallRequest, looked_at: int) -> Sought:
+    from engram.retrieval.find import Sought  # noqa: PLC0415 brings NumPy
+
+    return Sought(
+        query=request.query,
+        filters=request.as_search(),
+        kinds=("note", "document"),
+        profile=request.profile,
+        leg_candidates=max(limits.LEG_CANDIDATES, looked_at),
+    )
+
+
+async def _relate(
+    opened: Opened, request: RecallRequest, found: Mapping[MemoryId, _Found]
+) -> _Related:
+    """Return what relations say around the memories found."""
+    known = {memory_id: each.memory for memory_id, each in found.items()}
+    if not known:
+        return _Related(holding=known)
+    memories = opened.store.memories
+    relations = await memories.relations(list(known), hops=max(1, request.hops))
+    ends = dict.fromkeys(end for each in relations for end in (each.source_id, each.target_id))
+    others = await memories.get([end for end in ends if end not in known])
+    projects = request.filters.projects
+    holding = {
+        other: memory
+        for other, memory in others.items()
+        if _holds(memory, opened.at) and (projects is None or memory.project in projects)
+    }
+    return _Related(relations=relations, holding=known | holding)
+
+
+def _recalled(
+    found: _Found, request: RecallRequest, related: _Related, superseded_by: Sequence[MemoryId]
+) -> RecalledMemory:
+    chunks = chunks_of(found.memory)
+    return RecalledMemory(
+        memory=found.memory,
+        score=found.score,
+        breakdown=found.breakdown,
+        matched=matched_chunk(chunks, request.query),
+        chunk_count=len(chunks),
+        superseded_by=tuple(superseded_by),
+        connected=_connected(found.memory.id, related, hops=request.hops),
+    )
+
+
+def _connected(memory_id: MemoryId, related: _Related, *, hops: int) -> tuple[ConnectedMemory, ...]:
+    """Return the memories within some steps of one; those that do not hold lead no further."""
+    holding = related.holding
+    walked = [
+        each
+        for each in related.relations
+        if each.source_id in holding and each.target_id in holding
+    ]
+    return tuple(
+        ConnectedMemory(
+            memory=holding[each.id],
+            relation_type=each.relation.relation_type,
+            is_source=each.relation.source_id == each.id,
+            strength=each.relation.strength,
+            hops=each.hops,
+        )
+        for each in neighbours(memory_id, walked, hops=hops)
+    )
+
+
+def _holds(memory: Memory, at: datetime) -> bool:
+    """Say whether a memory is searched, and its time has come and not ended."""
+    return (
+        memory.is_searched
+        and (memory.valid_from is None or memory.valid_from <= at)
+        and (memory.valid_to is None or memory.valid_to > at)
+        and (memory.expires_at is None or memory.expires_at > at)
+    )
+
+
+def _event_id(principal: Principal, request: RecallRequest, at: datetime) -> str:
+    """Return a name for one recall that follows from who asked what and when."""
+    seed = f"{principal.organization_id}:{format_time(at)}:{request.query}"
+    return str(uuid5(NAMESPACE_OID, seed))
