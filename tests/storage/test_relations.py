@@ -122,6 +122,20 @@ async def test_a_memory_may_be_superseded_on_two_ways_and_a_relation_repeated(
     assert len(await organization.memories.relations([newest], hops=2)) == len(ways)
 
 
+async def test_a_circle_is_looked_for_once_on_each_of_many_ways(
+    organization: OrganizationStore,
+) -> None:
+    levels = [await remember(organization, f"left {each}", f"right {each}") for each in range(40)]
+    for newer, older in itertools.pairwise(levels):
+        for ends in itertools.product(newer, older):
+            await organization.memories.connect(relation(*ends, "supersedes"), actor=ACTOR)
+
+    with pytest.raises(InvalidRequestError):
+        await organization.memories.connect(
+            relation(levels[-1][0], levels[0][0], "supersedes"), actor=ACTOR
+        )
+
+
 async def test_other_relations_may_close_a_circle(organization: OrganizationStore) -> None:
     first, second = await remember(organization, "first text", "second text")
 
