@@ -1,11 +1,13 @@
 """What every session pays for: the published tools, their schemas and their size.
 
-`pytest tests/mcp/test_tool_table.py --inline-snapshot=fix` writes the golden file anew.
+`pytest tests/mcp/test_tool_table.py --inline-snapshot=fix` writes the golden file anew, and
+`-k price --log-cli-level=info` prints what each toolset costs.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +16,20 @@ import pytest
 from inline_snapshot import external_file
 from mcp import Client
 
-from engram.model.toolsets import TOOLSETS
+from engram.model.toolsets import TOOLSETS, Toolset
 from engram.transport.mcp.tools import TOOLS, Tool
 from tests.mcp.connecting import RunningServer, http_client
 
-TOKENS_MAX = 1_600
-"""So that ten tools stay within 2,500 tokens."""
+logger = logging.getLogger(__name__)
+
+TOKENS_MAX: dict[Toolset, int] = {
+    "conversations": 1_600,
+    "notes": 850,
+    "memories": 4_000,
+    "maintenance": 3_500,
+}
+DEFAULT_TOKENS_MAX = 2_500
+"""What a client pays that asks for nothing else: ten tools."""
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -30,21 +40,40 @@ async def published(client: Client) -> dict[str, Any]:
     return {"tools": dumped["tools"]}
 
 
+def tokens_of(tools: dict[str, Any]) -> float:
+    text = json.dumps(tools, separators=(",", ":"), ensure_ascii=False)
+    return len(text) / CHARACTERS_PER_TOKEN
+
+
 async def test_the_published_tools_are_the_golden_ones(server: RunningServer) -> None:
-    async with http_client(server.url, server.key) as client:
+    query = f"?toolsets={','.join(TOOLSETS)}"
+    async with http_client(server.url, server.key, query=query) as client:
         tools = await published(client)
 
     assert tools == external_file("golden/tools.json")
 
 
-async def test_the_list_of_tools_is_cheap(
+async def test_the_default_list_of_tools_is_cheap(
     over_http: Client, record_property: Callable[[str, object], None]
 ) -> None:
-    text = json.dumps(await published(over_http), separators=(",", ":"), ensure_ascii=False)
+    tools = await published(over_http)
 
-    tokens = len(text) / CHARACTERS_PER_TOKEN
+    tokens = tokens_of(tools)
     record_property("tools/list tokens", tokens)
-    assert tokens <= TOKENS_MAX, f"tools/list is {len(text):,} characters, {tokens:,.0f} tokens"
+    assert len(tools["tools"]) == 10
+    assert tokens <= DEFAULT_TOKENS_MAX, f"tools/list is {tokens:,.0f} tokens"
+
+
+@pytest.mark.parametrize("toolset", TOOLSETS)
+async def test_each_toolset_has_its_price(
+    server: RunningServer, toolset: Toolset, record_property: Callable[[str, object], None]
+) -> None:
+    async with http_client(server.url, server.key, query=f"?toolsets={toolset}") as client:
+        tokens = tokens_of(await published(client))
+
+    record_property(f"{toolset} tokens", tokens)
+    logger.info("toolset %s: %s tokens", toolset, f"{tokens:,.0f}")
+    assert tokens <= TOKENS_MAX[toolset]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -67,12 +96,27 @@ def test_every_argument_of_a_request_is_published(tool: Tool[Any]) -> None:
 
 
 def test_annotations_tell_reading_from_writing_and_destroying() -> None:
-    annotations = {tool.name: tool.annotations for tool in TOOLS}
+    shown = [tool for tool in TOOLS if tool.toolset != "maintenance"]
+    annotations = {tool.name: tool.annotations for tool in shown}
 
     reading = {name for name, hints in annotations.items() if hints["readOnlyHint"]}
     destroying = {name for name, hints in annotations.items() if hints.get("destructiveHint")}
-    assert reading == {"search", "get_conversation", "list_conversations"}
-    assert destroying == {"delete_conversation"}
+    repeatable = {name for name, hints in annotations.items() if hints.get("idempotentHint")}
+    assert annotations.keys() - reading == {
+        "append_messages",
+        "create_conversation",
+        "delete_conversation",
+        "store_note",
+        "remove_entry",
+        "memory_store",
+        "memory_store_batch",
+        "memory_connect",
+        "memory_correct",
+        "memory_forget",
+        "memory_feedback",
+    }
+    assert destroying == {"delete_conversation", "remove_entry", "memory_forget"}
+    assert repeatable == destroying | {"store_note", "memory_connect"}
     assert not any(hints["openWorldHint"] for hints in annotations.values())
 
 

@@ -22,6 +22,7 @@ from engram.model.memory import (
     Relation,
     RelationDraft,
     Tombstone,
+    check_project,
 )
 from engram.model.memory_reading import FetchedMemory, MemoryFetch, MemoryHistory, TimelineQuery
 from engram.service.background import Background
@@ -173,12 +174,14 @@ class Memories:
     ) -> tuple[ProjectSize, ...]:
         """Return the projects that have memories, by name; if one is given, it alone."""
         principal.require("read")
+        _check_name(project)
         sizes = await (await self._memories(principal)).projects()
         return tuple(size for size in sizes if project in (None, size.project))
 
     async def status(self, principal: Principal, project: str | None = None) -> MemoryStatus:
         """Return what the memories of a project, or of all, amount to."""
         principal.require("read")
+        _check_name(project)
         return await (await self._memories(principal)).status(project)
 
     async def _memories(self, principal: Principal) -> MemoryStore:
@@ -186,6 +189,7 @@ class Memories:
 
 
 async def _find(memories: MemoryStore, memory_id: MemoryId, project: str | None) -> Memory:
+    _check_name(project)
     found = (await memories.get([memory_id])).get(memory_id)
     if found is None or project not in (None, found.project):
         raise _unknown(memory_id, project)
@@ -196,12 +200,18 @@ async def _check_project(
     memories: MemoryStore, memory_ids: Sequence[MemoryId], project: str | None
 ) -> None:
     """Refuse memories that are not of the project, if one is asked for."""
+    _check_name(project)
     if project is None or not memory_ids:
         return
     found = await memories.get(memory_ids)
     for memory_id in memory_ids:
         if memory_id not in found or found[memory_id].project != project:
             raise _unknown(memory_id, project)
+
+
+def _check_name(project: str | None) -> None:
+    if project is not None:
+        check_project(project)
 
 
 def _unknown(memory_id: MemoryId, project: str | None) -> NotFoundError:

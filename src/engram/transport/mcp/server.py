@@ -21,7 +21,6 @@ from engram.model.access import Principal
 from engram.model.conversation import Conversation
 from engram.model.toolsets import Toolset, parse_toolsets
 from engram.service import Service
-from engram.transport.answers import to_json
 from engram.transport.mcp import resources
 from engram.transport.mcp.instructions import INSTRUCTIONS
 from engram.transport.mcp.prompts import PROMPTS, Argument, find_prompt
@@ -116,7 +115,7 @@ class _Handlers:
         principal = self._caller(ctx).principal
         try:
             answer = await tool.call(self._service, principal, params.arguments or {})
-            text = to_json(answer).decode()
+            text = tool.show(answer)
         except EngramError as error:
             return failed_call(error)
         except Exception:

@@ -13,10 +13,16 @@ from engram.model.access import Principal
 from engram.model.toolsets import Toolset
 from engram.service import Service
 from engram.transport import requests
+from engram.transport.answers import to_json
 from engram.transport.mcp.schemas import Schema, input_schema, output_schema
 
 RequestT = TypeVar("RequestT", bound=requests.Request)
 Answer = Mapping[str, Any]
+
+
+def as_json(answer: Answer) -> str:
+    """Return an answer as the text of a result."""
+    return to_json(answer).decode()
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class Tool(Generic[RequestT]):
     request: type[RequestT]
     answer: type[Any]
     run: Callable[[Service, Principal, RequestT], Awaitable[Answer]]
+    show: Callable[[Answer], str] = as_json
+    """Gives the text of an answer, for clients that read no structured content."""
     reads: bool = False
     destroys: bool = False
     repeatable: bool = False
