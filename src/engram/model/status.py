@@ -78,7 +78,9 @@ class BackfillReport:
     remaining: int
 
 
-CheckName = Literal["file", "hashes", "counters", "sequences", "chunks", "words", "vectors", "jobs"]
+CheckName = Literal[
+    "file", "hashes", "counters", "sequences", "memories", "chunks", "words", "vectors", "jobs"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

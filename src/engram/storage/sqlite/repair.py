@@ -7,6 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from engram.storage.sqlite.counting import COUNTER_NAMES
+from engram.storage.sqlite.memory_check import (
+    WrongLabels,
+    WrongTextBytes,
+    check_memories,
+    mend_memory,
+)
 from engram.storage.sqlite.message_check import WrongBytes, WrongLength, check_messages
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import add_state, drop_abandoned, rebuild_words
@@ -27,6 +33,8 @@ async def repair(tenant: Tenant) -> int:
         await tenant.file.write(partial(_release_jobs, tenant=tenant))
     if found & {"counters", "sequences"}:
         await _mend_sizes(tenant)
+    if found & {"counters", "memories"}:
+        await _mend_memories(tenant)
     # A conversation's length decides its windows, so these come after it.
     if found & {"chunks", "words", "sequences"}:
         await rebuild_words(tenant)
@@ -80,6 +88,23 @@ def _store_sizes(
                     conversation=fault.conversation,
                     excess=fault.excess,
                 )
+
+
+async def _mend_memories(tenant: Tenant) -> None:
+    # Every text is read for this, so it is done before the write lock is held.
+    faults = await tenant.file.read(
+        lambda connection: [
+            fault
+            for fault in check_memories(connection, tenant)
+            if isinstance(fault, WrongLabels | WrongTextBytes)
+        ]
+    )
+
+    def mend(connection: sqlite3.Connection) -> None:
+        for fault in faults:
+            mend_memory(connection, tenant, fault)
+
+    await tenant.file.write(mend)
 
 
 def _recount(connection: sqlite3.Connection, *, tenant: Tenant) -> None:

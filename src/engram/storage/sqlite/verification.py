@@ -12,7 +12,14 @@ from engram.errors import StoreCorruptError
 from engram.model.status import CheckName, Finding
 from engram.storage.sqlite.counting import COUNTER_NAMES
 from engram.storage.sqlite.keys import position_of, window_key
+from engram.storage.sqlite.memory_check import (
+    Lost,
+    WrongTextBytes,
+    check_memories,
+    describe_memory_fault,
+)
 from engram.storage.sqlite.message_check import DamagedMessage, check_messages, describe
+from engram.storage.sqlite.numbering import find_numbers_behind
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import is_abandoned, read_versions
 from engram.storage.sqlite.tenant import Tenant
@@ -110,6 +117,13 @@ def _check_sequences(connection: sqlite3.Connection, tenant: Tenant) -> Iterator
         yield _finding(tenant, "sequences", message, repairable=False)
 
 
+def _check_memories(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
+    for fault in check_memories(connection, tenant):
+        name: CheckName = "counters" if isinstance(fault, WrongTextBytes) else "memories"
+        is_mended = not isinstance(fault, Lost)
+        yield _finding(tenant, name, describe_memory_fault(fault), repairable=is_mended)
+
+
 def _check_chunks(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
     lengths = tenant.execute(connection, _SQL["conversation_lengths"])
     for number, conversation_id, message_count in lengths:
@@ -147,6 +161,9 @@ def _check_jobs(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Find
         yield _finding(tenant, "jobs", f"{job_id} is in an impossible state", repairable=True)
     if read_versions(connection, tenant=tenant) is None:
         yield _finding(tenant, "jobs", "the state of upkeep is missing", repairable=True)
+    for kind, place in find_numbers_behind(connection, tenant).items():
+        message = f"the next {kind} would get a number up to {place} that was given before"
+        yield _finding(tenant, "jobs", message, repairable=True)
     if is_abandoned(connection, tenant=tenant):
         yield _finding(tenant, "jobs", "a reindex was begun and not finished", repairable=True)
 
@@ -156,6 +173,7 @@ _CHECKS: MappingProxyType[CheckName, Check] = MappingProxyType(
         "file": _check_file,
         "hashes": _check_hashes,
         "sequences": _check_sequences,
+        "memories": _check_memories,
         "chunks": _check_chunks,
         "counters": _check_counters,
         "words": _check_words,

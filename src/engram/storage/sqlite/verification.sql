@@ -47,7 +47,13 @@ SELECT
     + (SELECT count(*) FROM vector WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM instant_vector WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM vector_removal WHERE organization_id <> :organization_id)
-    + (SELECT count(*) FROM unembedded WHERE organization_id <> :organization_id);
+    + (SELECT count(*) FROM unembedded WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM episode WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM memory WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM memory_version WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM relation WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM feedback WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM tombstone WHERE organization_id <> :organization_id);
 
 -- count_all --
 -- Returns what the counters should say.
