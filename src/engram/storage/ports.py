@@ -210,7 +210,7 @@ class OrganizationStore(Protocol):
         ...
 
     def verify(self) -> AsyncIterator[Finding]:
-        """Check the file, hashes, counters, sequences, chunks, word indexes, vectors and jobs.
+        """Check the file, hashes, counters, sequences, memories, chunks, words, vectors and jobs.
 
         A check that finds nothing yields nothing. Memory stays bounded for any size of store.
         """
