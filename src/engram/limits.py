@@ -278,6 +278,12 @@ FEEDBACK_KEPT = 100
 MEMORY_CHUNK_BYTES = 8_192
 """A memory up to this size is one chunk; what is longer is read in several."""
 
+PROJECTS_PER_CALL_MAX = 100
+"""Projects one recall may name; all of them are asked for otherwise."""
+
+CONNECTED_MAX = 10
+"""Related memories shown with one recalled memory; the answer says how many more there are."""
+
 CHUNKS_PER_CALL_MAX = 100
 """Chunks one call of `memory_fetch` may name."""
 
@@ -319,3 +325,42 @@ EPISODE_PAGE_MAX = 100
 
 MIGRATE_S = 45
 """How long one `memory_migrate_embedder` works before it answers how much is left."""
+
+WHOLE_DOCUMENT_BYTES_MAX = 500_000
+"""Documents up to here are their memory's content whole; larger ones are shown by a synopsis."""
+
+DOCUMENT_BYTES_MAX = 8 * 1024 * 1024
+"""Where tier 1 ends, unless `ENGRAM_MAX_DOCUMENT_BYTES` says otherwise."""
+
+RAW_DOCUMENT_BYTES_MAX = 50 * 1024 * 1024
+"""The largest document, unless `ENGRAM_RAW_DOCUMENT_MAX_BYTES` says otherwise."""
+
+DOCUMENT_PIECE_BYTES = 131_072
+"""Bodies are kept in pieces of this size: each is compressed, proved and read for itself."""
+
+DOCUMENT_STEP_BYTES = 262_144
+"""Text of a document indexed in one transaction, so that others can write in between."""
+
+UPLOAD_MINUTES = 30
+"""How long an upload in parts may rest before what has arrived of it is removed."""
+
+UPLOADS_MAX = 500
+"""Uploads of an organisation under way at once."""
+
+UPLOAD_PART_BYTES_MAX = 8 * 1024 * 1024
+"""One part of an upload, which is held in memory."""
+
+REGEX_CHARACTERS_MAX = 1_024
+"""A longer pattern is a program, not a question."""
+
+SUBSTRINGS_MAX = 100
+"""Texts that one query of a document may look for."""
+
+QUERY_WINDOW_CHARACTERS_MAX = 100_000
+"""Text around each match of a query of a document."""
+
+QUERY_DOCUMENTS_MAX = 20
+"""Documents that one query may ask at once."""
+
+REGEX_S = 5
+"""How long a pattern may look through documents before the spans found so far are the answer."""

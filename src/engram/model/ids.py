@@ -14,6 +14,7 @@ ChunkId = NewType("ChunkId", str)
 MemoryId = NewType("MemoryId", str)
 RelationId = NewType("RelationId", str)
 EpisodeId = NewType("EpisodeId", str)
+DocumentId = NewType("DocumentId", str)
 
 MessageKey = NewType("MessageKey", int)
 """A store's own number for a message: opaque outside the store, ordered by conversation and sequence."""

@@ -66,10 +66,9 @@ _DATE_TAG = re.compile(r"date:\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryDraft:
-    """A memory somebody wants kept; `content` is never changed."""
+class MemoryOptions:
+    """What somebody says of a memory, its content apart."""
 
-    content: str
     memory_type: MemoryType = "context"
     category: Category = "general"
     source: str = DEFAULT_SOURCE
@@ -86,9 +85,6 @@ class MemoryDraft:
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        if not self.content:
-            raise InvalidRequestError("must not be empty", field="content")
-        check_text("content", self.content, bytes_max=limits.MEMORY_BYTES_MAX)
         check_memory_type(self.memory_type)
         check_category(self.category)
         check_label("source", self.source, characters_max=limits.SOURCE_CHARACTERS_MAX)
@@ -99,6 +95,19 @@ class MemoryDraft:
         for name in ("valid_from", "valid_to", "expires_at"):
             check_moment(name, getattr(self, name))
         check_validity(self.valid_from, self.valid_to)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDraft(MemoryOptions):
+    """A memory somebody wants kept; `content` is never changed."""
+
+    content: str
+
+    def __post_init__(self) -> None:
+        if not self.content:
+            raise InvalidRequestError("must not be empty", field="content")
+        check_text("content", self.content, bytes_max=limits.MEMORY_BYTES_MAX)
+        MemoryOptions.__post_init__(self)
 
     def as_message(self) -> MessageDraft:
         """Return the memory as the text that is stored and searched."""

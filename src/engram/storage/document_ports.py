@@ -1,0 +1,133 @@
+"""What Engram asks of a store about documents, beside what `engram.storage.ports` asks of it.
+
+A document is owned by a memory of storage mode `document`: forgetting, restoring and purging are
+those of the memory, and take the body along in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from engram.model.access import Quota
+from engram.model.document import (
+    ByteRange,
+    Document,
+    DocumentChunk,
+    DocumentDraft,
+    DocumentLimits,
+    StoredDocument,
+    Upload,
+)
+from engram.model.ids import DocumentId, MemoryId
+from engram.model.vectors import WORDS_ALONE, Indexing
+
+
+class DocumentStore(Protocol):
+    """The documents of one organisation."""
+
+    async def begin_upload(
+        self, draft: DocumentDraft, *, actor: str, limits: DocumentLimits
+    ) -> Upload:
+        """Make room for a document whose parts will follow; nobody sees it before it is finished.
+
+        Raises:
+            RequestTooLargeError: it is announced larger than any document may be.
+            LimitExceededError: `UPLOADS_MAX` uploads are under way.
+            NotFoundError: it names an episode that is not here.
+        """
+        ...
+
+    async def add_part(
+        self, document_id: DocumentId, part: int, data: bytes, *, limits: DocumentLimits
+    ) -> Upload:
+        """Keep the next part, durably; parts count from 0. The last one again changes nothing.
+
+        Raises:
+            NotFoundError: there is no such upload, or it has expired.
+            ConflictError: another part is due, or the last one was other bytes.
+            RequestTooLargeError: the document is larger than any may be; nothing of it stays.
+        """
+        ...
+
+    async def finish_upload(
+        self, document_id: DocumentId, *, actor: str, quota: Quota, limits: DocumentLimits
+    ) -> StoredDocument:
+        """Make what has arrived a document, owned by a new memory, and let it wait for its index.
+
+        The tier follows from the size. Finished again, the first answer is given. If the project
+        has a searched document of the same bytes, that one is the answer and the upload is gone.
+
+        Raises:
+            NotFoundError: there is no such upload, or it has expired.
+            InvalidRequestError: nothing has arrived, or not as much as was announced, or the body
+                is not the UTF-8 text that its media type says; nothing of it stays.
+            QuotaExceededError: it does not fit the quota any more; nothing of it stays.
+        """
+        ...
+
+    async def abort_upload(self, document_id: DocumentId) -> bool:
+        """Remove an upload that is not finished; False when there is none."""
+        ...
+
+    async def drop_expired_uploads(self) -> int:
+        """Remove uploads that rest for longer than `UPLOAD_MINUTES`; return how many."""
+        ...
+
+    async def get(self, document_ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
+        """Return those that exist; what is still uploaded does not."""
+        ...
+
+    async def of_memories(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Document]:
+        """Return the documents of those of the memories that own one."""
+        ...
+
+    def read_body(
+        self, document_id: DocumentId, wanted: ByteRange | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield a body's bytes in order, piece by piece, each proved against its hash.
+
+        Raises:
+            NotFoundError: there is no such document.
+            InvalidRequestError: the range begins past the end; one that only ends there is cut.
+            StoreCorruptError: a piece's bytes do not match its hash.
+        """
+        ...
+
+    def read_text(self, document_id: DocumentId) -> AsyncIterator[bytes]:
+        """Yield the UTF-8 of the text that is searched: the body, or what it was converted to."""
+        ...
+
+    async def put_text(
+        self, document_id: DocumentId, text: Sequence[bytes] | None, *, problem: str | None
+    ) -> None:
+        """Keep what a body was converted to, or why it could not be."""
+        ...
+
+    async def claim_unindexed(self, *, owner: str, lease: timedelta) -> Document | None:
+        """Return a document that waits for its index, held for `owner`; the one served longest ago first."""
+        ...
+
+    async def read_unindexed(
+        self, document_id: DocumentId, *, bytes_max: int
+    ) -> tuple[bytes, str | None]:
+        """Return the next bytes of text to index, and the chunker's state that was kept with the last."""
+        ...
+
+    async def index_chunks(
+        self,
+        document_id: DocumentId,
+        chunks: Sequence[tuple[DocumentChunk, str]],
+        *,
+        state: str,
+        owner: str,
+        is_last: bool,
+        synopsis: str | None = None,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> bool:
+        """Store the next chunks with their words and vectors; False when the lease was lost.
+
+        They must follow those stored before without a gap. With the last, the document is indexed.
+        """
+        ...
