@@ -70,12 +70,35 @@ def new_key(url: str) -> str:
     return made.json()["api_key"]
 
 
-CONFLICTS = ({"since", "before"}, {"around_sequence", "message_offset"})
+CONFLICTS = ({"since", "before"}, {"around_sequence", "message_offset"}, {"valid_from", "valid_to"})
 """Arguments that exclude each other's values, which no schema can say."""
+
+NEEDED = {
+    "memory_correct": {"content", "tags", "importance", "memory_type", "category"},
+    "memory_feedback": {"memory_ids", "event_id"},
+}
+"""Operations that need one of these, which may all be left out or null as far as a schema says."""
 
 
 def names(fields: object) -> set[str]:
-    return set(cast("dict[str, object]", fields)) if isinstance(fields, dict) else set()
+    """Return the fields that are given, those of a list's items too."""
+    if isinstance(fields, list):
+        return {name for item in cast("list[object]", fields) for name in names(item)}
+    if not isinstance(fields, dict):
+        return set()
+    given = {name: value for name, value in cast("dict[str, object]", fields).items() if value}
+    return set(given).union(*map(names, given.values()))
+
+
+def is_refused_for_good_reason(case: Any) -> bool:
+    given = names(case.query) | names(case.body)
+    needed = NEEDED.get(case.operation.definition.raw["operationId"])
+    return (
+        any(map(given.issuperset, CONFLICTS))
+        or (needed is not None and not needed & given)
+        or ("failure_class" in given and "event_id" not in given)
+        or "as_of" in given  # it may lie in the future
+    )
 
 
 @schema.parametrize()
@@ -84,8 +107,7 @@ def test_every_operation_does_what_the_document_says(case: Any, url: str, key: s
         # It ends the organisation whose key it was called with.
         key = new_key(url)
     token = ADMIN_TOKEN if case.path.startswith("/admin") else key
-    given = names(case.query) | names(case.body)
-    excluded = [built_in.positive_data_acceptance] if any(map(given.issuperset, CONFLICTS)) else []
+    excluded = [built_in.positive_data_acceptance] if is_refused_for_good_reason(case) else []
 
     case.call_and_validate(
         base_url=url,

@@ -10,6 +10,7 @@ from engram.model.ids import MemoryId
 from engram.model.memory_reading import MemoryFetch
 from engram.transport import answers, requests
 from engram.transport.rest import memory_inputs as inputs
+from engram.transport.rest.paths import MemoryPath
 from engram.transport.rest.routes import Call, JsonRoute
 
 router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["memories"])
@@ -71,16 +72,18 @@ async def memory_status(
     return answers.memory_status_read(status)
 
 
-@router.get("/memories/{memory_id}", operation_id="memory_fetch")
-async def memory_fetch(call: Call, memory_id: str) -> answers.MemoryView:
+@router.get("/memories/{memory_id:memory_id}", operation_id="memory_fetch")
+async def memory_fetch(call: Call, memory_id: MemoryPath) -> answers.MemoryView:
     """Read a memory, verbatim and whole; a forgotten one says that it is."""
     request = MemoryFetch(memory_id=MemoryId(memory_id))
     fetched = await call.service.memories.fetch(call.principal, request)
     return answers.memory_view(fetched.memory)
 
 
-@router.patch("/memories/{memory_id}", operation_id="memory_correct")
-async def memory_correct(call: Call, memory_id: str, body: inputs.Correction) -> answers.MemoryView:
+@router.patch("/memories/{memory_id:memory_id}", operation_id="memory_correct")
+async def memory_correct(
+    call: Call, memory_id: MemoryPath, body: inputs.Correction
+) -> answers.MemoryView:
     """Correct a memory; what it said before stays in its history."""
     corrected = await call.service.memories.correct(
         call.principal, MemoryId(memory_id), body.to_change()
@@ -88,9 +91,9 @@ async def memory_correct(call: Call, memory_id: str, body: inputs.Correction) ->
     return answers.memory_view(corrected)
 
 
-@router.delete("/memories/{memory_id}", operation_id="memory_purge")
+@router.delete("/memories/{memory_id:memory_id}", operation_id="memory_purge")
 async def memory_purge(
-    call: Call, memory_id: str, query: Annotated[inputs.PurgeQuery, Query()]
+    call: Call, memory_id: MemoryPath, query: Annotated[inputs.PurgeQuery, Query()]
 ) -> answers.EntryRemoved:
     """Remove a memory with everything derived from it; a tombstone without the text stays."""
     tombstone = await call.service.memories.purge(
@@ -99,9 +102,9 @@ async def memory_purge(
     return answers.entry_removed(tombstone)
 
 
-@router.post("/memories/{memory_id}/forget", operation_id="memory_forget")
+@router.post("/memories/{memory_id:memory_id}/forget", operation_id="memory_forget")
 async def memory_forget(
-    call: Call, memory_id: str, body: inputs.Forgetting = FOR_NO_REASON
+    call: Call, memory_id: MemoryPath, body: inputs.Forgetting = FOR_NO_REASON
 ) -> answers.MemoryForgotten:
     """End a memory's validity; it is searched no more, and stays in the history."""
     forgotten = await call.service.memories.forget(
@@ -110,18 +113,18 @@ async def memory_forget(
     return answers.memory_forgotten(forgotten)
 
 
-@router.get("/memories/{memory_id}/history", operation_id="memory_history")
+@router.get("/memories/{memory_id:memory_id}/history", operation_id="memory_history")
 async def memory_history(
-    call: Call, memory_id: str, query: Annotated[inputs.HistoryQuery, Query()]
+    call: Call, memory_id: MemoryPath, query: Annotated[inputs.HistoryQuery, Query()]
 ) -> answers.MemoryHistoryRead:
     """Read what a memory said before each of its changes, oldest first."""
     history = await call.service.memories.history(call.principal, MemoryId(memory_id))
     return answers.memory_history_read(history, token_budget=query.token_budget)
 
 
-@router.get("/memories/{memory_id}/relations", operation_id="memory_relations")
+@router.get("/memories/{memory_id:memory_id}/relations", operation_id="memory_relations")
 async def memory_relations(
-    call: Call, memory_id: str, query: Annotated[inputs.RelationsQuery, Query()]
+    call: Call, memory_id: MemoryPath, query: Annotated[inputs.RelationsQuery, Query()]
 ) -> answers.RelationsListed:
     """List the relations around a memory, nearest first."""
     relations = await call.service.memories.relations(
@@ -130,9 +133,11 @@ async def memory_relations(
     return answers.relations_listed(relations)
 
 
-@router.post("/memories/{memory_id}/relations", operation_id="memory_connect", status_code=201)
+@router.post(
+    "/memories/{memory_id:memory_id}/relations", operation_id="memory_connect", status_code=201
+)
 async def memory_connect(
-    call: Call, memory_id: str, body: inputs.Connection
+    call: Call, memory_id: MemoryPath, body: inputs.Connection
 ) -> answers.MemoriesConnected:
     """Relate a memory to another; the same pair and type again takes the new strength."""
     relation = await call.service.memories.connect(call.principal, body.to_draft(memory_id))

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 
 from engram.model.ids import MemoryId
 from engram.transport import answers, requests
+from engram.transport.rest.paths import MemoryPath
 from engram.transport.rest.routes import Call, JsonRoute
 
 router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["notes"])
@@ -38,8 +39,8 @@ async def list_entries(
     return answers.entries_listed(page)
 
 
-@router.delete("/notes/{entry_id}", operation_id="remove_entry")
-async def remove_entry(call: Call, entry_id: str) -> answers.EntryRemoved:
+@router.delete("/notes/{entry_id:memory_id}", operation_id="remove_entry")
+async def remove_entry(call: Call, entry_id: MemoryPath) -> answers.EntryRemoved:
     """Remove a note with everything derived from it; a tombstone without the text stays."""
     tombstone = await call.service.notes.remove_entry(call.principal, MemoryId(entry_id))
     return answers.entry_removed(tombstone)
