@@ -24,6 +24,7 @@ from pydantic import (
 from engram import limits
 from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
 from engram.errors import ConfigurationError
+from engram.language.choice import LanguageChoice, NoLanguageModel, parse_language_choice
 from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset
 
 PREFIX = "ENGRAM_"
@@ -35,6 +36,12 @@ LogFormat = Literal["plain", "json"]
 
 def _parse_embedder(value: object) -> EmbedderChoice:
     return parse_choice(value) if isinstance(value, str) else cast("EmbedderChoice", value)
+
+
+def _parse_language_model(value: object) -> LanguageChoice:
+    if isinstance(value, str):
+        return parse_language_choice(value)
+    return cast("LanguageChoice", value)
 
 
 class Settings(BaseModel):
@@ -75,6 +82,19 @@ class Settings(BaseModel):
     embedder_threads: Annotated[
         int, Field(ge=1, le=64, description="Texts a model of this process indexes at once.")
     ] = 1
+    language_model: Annotated[
+        LanguageChoice,
+        PlainValidator(_parse_language_model),
+        Field(
+            description="What writes summaries: `anthropic:<model>`, `anthropic:<url>#<model>`, "
+            "`openai:<url>#<model>` or `none`."
+        ),
+    ] = NoLanguageModel()
+    language_model_key: Annotated[str | None, Field(description="Key for its service.")] = None
+    data_dir: Annotated[
+        Path | None,
+        Field(description="Directory in which tools read and write files; without it they do not."),
+    ] = None
     model_dir: Annotated[Path, Field(description="Directory of model files.")] = Field(
         default_factory=lambda: _default_model_dir(os.environ)
     )
@@ -118,7 +138,9 @@ def load_settings(
         **given,
         "home": Path(home).expanduser(),
     }
-    merged["model_dir"] = Path(merged["model_dir"]).expanduser()
+    for name in ("model_dir", "data_dir"):
+        if merged.get(name) is not None:
+            merged[name] = Path(merged[name]).expanduser()
     try:
         return Settings.model_validate(merged)
     except ValidationError as exc:

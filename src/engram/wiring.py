@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from engram.care.paths import DataDirectory
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
 from engram.embedding.build import build_tiers
 from engram.embedding.choice import RemoteService
 from engram.embedding.files import ModelFiles
 from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers
+from engram.language.build import build_language_model
+from engram.language.port import LanguageModel
 from engram.retrieval.question import Questions
 from engram.service import Service
 from engram.service.access import Access
@@ -23,6 +26,7 @@ from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping
+from engram.service.maintenance import build_maintenance
 from engram.service.meaning import Meaning
 from engram.service.memories import Memories
 from engram.service.memory_recall import MemoryRecall
@@ -53,9 +57,14 @@ async def open_service(
     )
     await store.open()
     tiers = build_embedders(settings, clock=clock)
+    language = build_language_model(
+        settings.language_model, key=settings.language_model_key, clock=clock
+    )
     try:
-        yield build_service(store, tiers, settings, clock=clock, ids=ids)
+        yield build_service(store, tiers, settings, clock=clock, ids=ids, language=language)
     finally:
+        if language is not None:
+            await language.close()
         await tiers.close()
         await store.close()
 
@@ -67,6 +76,7 @@ def build_service(
     *,
     clock: Clock,
     ids: IdSource,
+    language: LanguageModel | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> Service:
     """Return the service on an open store; `sleep` is what waits for embedders to come back."""
@@ -77,6 +87,7 @@ def build_service(
     indexer = Indexer(store, tiers, owner=ids.new("job_"), pace=pace, sleep=sleep)
     background = Background(store, indexer=indexer, owner=ids.new("job_"))
     keeping = Keeping(store, indexer=indexer, background=background, activity=activity)
+    reembedding = Reembedding(store, tiers, indexer=indexer)
     limiter = RateLimiter(settings.rate_limit, clock)
     searching = Searching(
         store, questions=Questions(tiers), indexer=indexer, activity=activity, clock=clock
@@ -92,6 +103,17 @@ def build_service(
         ),
         doctor=Doctor(store),
         indexer=indexer,
+        maintenance=build_maintenance(
+            store,
+            tiers,
+            files=DataDirectory(settings.data_dir),
+            language=language,
+            keeping=keeping,
+            indexer=indexer,
+            background=background,
+            reembedding=reembedding,
+            clock=clock,
+        ),
         memories=Memories(
             store, keeping=keeping, indexer=indexer, background=background, clock=clock
         ),
@@ -99,7 +121,7 @@ def build_service(
         notes=Notes(store, keeping=keeping, clock=clock),
         operator=Operator(store, meaning),
         recall=Recall(searching),
-        reembedding=Reembedding(store, tiers, indexer=indexer),
+        reembedding=reembedding,
     )
 
 

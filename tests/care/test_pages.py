@@ -16,8 +16,7 @@ from engram.care.pages import (
     episode_page,
     is_page,
     memory_page,
-    read_episode_page,
-    read_memory_page,
+    read_any_page,
 )
 from engram.care.readers import READERS
 from engram.errors import InvalidRequestError
@@ -77,13 +76,20 @@ def memories(draw: st.DrawFn) -> Memory:
 @st.composite
 def records(draw: st.DrawFn) -> MemoryRecord:
     """Any memory with any history and relations."""
-    versions = st.builds(
-        MemoryVersion,
-        memory=memories(),
-        change=st.sampled_from(["update", "invalidate", "merge"]),
-        ended_at=moments,
-        actor=labels,
-    )
+    past = draw(st.lists(memories(), max_size=2))
+    memory = replace(draw(memories()), version=len(past) + 1, is_searched=True)
+    if past and draw(st.booleans()):
+        text = {"content": past[-1].content, "content_hash": past[-1].content_hash}
+        memory = replace(memory, **text, is_searched=False)
+    versions = [
+        MemoryVersion(
+            memory=replace(each, version=number),
+            change=draw(st.sampled_from(("update", "invalidate", "merge"))),
+            ended_at=draw(moments),
+            actor=draw(labels),
+        )
+        for number, each in enumerate(past, start=1)
+    ]
     relations = st.builds(
         Relation,
         id=nanoids.map(lambda text: RelationId(f"rel_{text}")),
@@ -94,8 +100,8 @@ def records(draw: st.DrawFn) -> MemoryRecord:
         created_at=moments,
     )
     return MemoryRecord(
-        memory=draw(memories()),
-        versions=tuple(draw(st.lists(versions, max_size=2))),
+        memory=memory,
+        versions=tuple(versions),
         relations=tuple(draw(st.lists(relations, max_size=2))),
     )
 
@@ -132,7 +138,7 @@ A_RECORD = MemoryRecord(
 def test_every_field_survives_and_the_text_is_byte_for_byte_the_same(record: MemoryRecord) -> None:
     page = memory_page(record)
 
-    assert read_memory_page(page) == record
+    assert read_any_page(page) == record
     assert page.endswith(record.memory.content.encode())
 
 
@@ -154,7 +160,7 @@ def test_the_header_is_yaml_that_others_read_alike(record: MemoryRecord) -> None
     description=any_text, started_at=moments, ended_at=st.none() | moments,
     summary=st.none() | any_text, memories=st.just(0)))  # fmt: skip
 def test_an_episode_survives(episode: Episode) -> None:
-    assert read_episode_page(episode_page(episode)) == episode
+    assert read_any_page(episode_page(episode)) == episode
 
 
 def test_every_field_has_a_reader() -> None:
@@ -166,7 +172,7 @@ def test_every_field_has_a_reader() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "field"),
     [
-        (b'kind: "memory"', b'kind: "episode"', "kind"),
+        (b'kind: "memory"', b'kind: "other"', "kind"),
         (b"engram: 1", b"engram: 2", "engram"),
         (b"importance: 2", b"importance: 5", "importance"),
         (b"importance: 2", b'importance: "2"', "importance"),
@@ -198,7 +204,7 @@ def test_a_changed_file_is_refused_with_the_field(
     changed = page.replace(old, new, 1) if old in page else page + old
 
     with pytest.raises(InvalidRequestError) as caught:
-        read_memory_page(changed)
+        read_any_page(changed)
     assert caught.value.field == field or field is None
 
 
@@ -207,7 +213,25 @@ def test_relations_and_versions_of_other_memories_are_refused() -> None:
     version = MemoryVersion(memory=other, change="update", ended_at=other.created_at, actor="local")
 
     with pytest.raises(InvalidRequestError):
-        read_memory_page(memory_page(replace(A_RECORD, versions=(version,))))
+        read_any_page(memory_page(replace(A_RECORD, versions=(version,))))
+
+
+def test_a_memory_whose_text_would_be_lost_is_refused() -> None:
+    forgotten = replace(A_RECORD.memory, is_searched=False)
+
+    with pytest.raises(InvalidRequestError) as caught:
+        read_any_page(memory_page(MemoryRecord(memory=forgotten)))
+    assert caught.value.field == "versions"
+
+
+def test_a_memory_that_was_forgotten_before_it_began_survives() -> None:
+    early, late = datetime(2026, 5, 9, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
+    before = replace(A_RECORD.memory, valid_from=late)
+    forgotten = replace(before, valid_to=early, version=2, is_searched=False)
+    version = MemoryVersion(memory=before, change="invalidate", ended_at=early, actor="local")
+    record = MemoryRecord(memory=forgotten, versions=(version,))
+
+    assert read_any_page(memory_page(record)) == record
 
 
 def test_only_our_own_files_count_as_pages() -> None:

@@ -8,12 +8,15 @@ them 6 %. The seed is fixed, so the same memories always have the same candidate
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from engram.care.likeness import JACCARD_MIN, folded, runs
 
 if TYPE_CHECKING:
     from rensa import RMinHash
+
+    Sketch: TypeAlias = RMinHash
+    """What is kept of a text to find others like it."""
 
 PERMUTATIONS = 128
 BANDS = 16
@@ -28,16 +31,16 @@ class Sketches:
 
         self._index = RMinHashLSH(threshold=JACCARD_MIN, num_perm=PERMUTATIONS, num_bands=BANDS)
 
-    def add(self, number: int, sketch: RMinHash) -> None:
+    def add(self, number: int, sketch: Sketch) -> None:
         """Let later texts find this one."""
         self._index.insert(number, sketch)
 
-    def candidates(self, sketch: RMinHash) -> Sequence[int]:
+    def candidates(self, sketch: Sketch) -> Sequence[int]:
         """Return the numbers of the texts that may be alike, in their order."""
         return sorted(set(self._index.query(sketch)))
 
 
-def sketch(text: str) -> RMinHash:
+def sketch(text: str) -> Sketch:
     """Return the sketch of a text, the same in every process."""
     from rensa import RMinHash  # noqa: PLC0415 only care of memories needs it
 

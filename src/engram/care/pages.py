@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from engram import limits
 from engram.care.front_matter import has_header, read_page, write_page
@@ -28,8 +28,6 @@ from engram.model.transfer import MemoryRecord
 
 FORMAT = 1
 """Raised when a reader of this version could not read a file any more."""
-
-Kind = Literal["memory", "episode"]
 
 _CHANGES: tuple[str, ...] = get_args(Change)
 _MODES: tuple[str, ...] = get_args(StorageMode)
@@ -60,14 +58,25 @@ def is_page(content: bytes) -> bool:
     return has_header(content, name="engram")
 
 
-def read_memory_page(content: bytes) -> MemoryRecord:
-    """Return what `memory_page` wrote.
+def read_any_page(content: bytes) -> MemoryRecord | Episode:
+    """Return what `memory_page` or `episode_page` wrote.
 
     Raises:
         InvalidRequestError: the file holds something else, or was changed.
     """
     header, text = read_page(content)
-    _check_kind(header, "memory")
+    if header.pop("engram", None) != FORMAT:
+        raise InvalidRequestError(f"is of another format than {FORMAT}", field="engram")
+    match header.pop("kind", None):
+        case "memory":
+            return _read_memory(header, text)
+        case "episode":
+            return _read_episode(header)
+        case _:
+            raise InvalidRequestError("must be memory or episode", field="kind")
+
+
+def _read_memory(header: dict[str, Any], text: str) -> MemoryRecord:
     if header.pop("content_bytes", None) != len(text.encode()):
         message = "the text was changed: files of an export are taken as they were written"
         raise InvalidRequestError(message, field="content_bytes")
@@ -79,29 +88,19 @@ def read_memory_page(content: bytes) -> MemoryRecord:
     return record
 
 
-def read_episode_page(content: bytes) -> Episode:
-    """Return what `episode_page` wrote.
-
-    Raises:
-        InvalidRequestError: the file holds something else.
-    """
-    header, _ = read_page(content)
-    _check_kind(header, "episode")
+def _read_episode(header: dict[str, Any]) -> Episode:
     episode = read_value(Episode, {**header, "memories": 0})
     check_project(episode.project)
-    check_text("description", episode.description, bytes_max=limits.SUMMARY_BYTES_MAX)
-    check_text("summary", episode.summary or "", bytes_max=limits.SUMMARY_BYTES_MAX)
+    check_text("description", episode.description, bytes_max=limits.EPISODE_BYTES_MAX)
+    check_text("summary", episode.summary or "", bytes_max=limits.EPISODE_BYTES_MAX)
     return episode
 
 
-def _check_kind(header: dict[str, Any], kind: Kind) -> None:
-    if header.pop("engram", None) != FORMAT:
-        raise InvalidRequestError(f"is of another format than {FORMAT}", field="engram")
-    if header.pop("kind", None) != kind:
-        raise InvalidRequestError(f"must be {kind}", field="kind")
-
-
 def _check_record(record: MemoryRecord) -> None:
+    numbers = [version.memory.version for version in record.versions]
+    if numbers != list(range(1, record.memory.version)):
+        raise InvalidRequestError("must be all before the present one", field="versions")
+    _check_text_kept(record)
     for memory in (record.memory, *(version.memory for version in record.versions)):
         if memory.id != record.memory.id:
             raise InvalidRequestError("must be of the same memory", field="versions")
@@ -117,9 +116,20 @@ def _check_record(record: MemoryRecord) -> None:
         )
 
 
+def _check_text_kept(record: MemoryRecord) -> None:
+    """Refuse a forgotten memory whose text is not in its history: nobody could read it again."""
+    if record.memory.is_searched:
+        return
+    if not record.versions or record.versions[-1].memory.content_hash != record.memory.content_hash:
+        raise InvalidRequestError("must end with the text that was forgotten", field="versions")
+
+
 def _check_memory(memory: Memory) -> None:
     """Refuse what could not have been stored: a draft of the same fields must be valid."""
-    MemoryDraft(**{each.name: getattr(memory, each.name) for each in fields(MemoryDraft)})
+    given = {each.name: getattr(memory, each.name) for each in fields(MemoryDraft)}
+    if not memory.is_searched:
+        given["valid_to"] = None  # One that was forgotten early ended before it began.
+    MemoryDraft(**given)
     if hashlib.sha256(memory.content.encode()).hexdigest() != memory.content_hash:
         raise InvalidRequestError("is not that of the text", field="content_hash")
     check_choice("storage_mode", memory.storage_mode, _MODES)

@@ -122,6 +122,13 @@ class Place:
             raise LimitExceededError(self.shown, limit=bytes_max, actual=size, unit="bytes")
         return content
 
+    def size(self) -> int:
+        """Return the length of a file in bytes, 0 where there is none."""
+        try:
+            return self.path.lstat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+
     def children(self) -> list[Place]:
         """Return what a directory holds, by name; links are no part of it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryVersion, Relation
 
 
@@ -15,3 +16,24 @@ class MemoryRecord:
     versions: tuple[MemoryVersion, ...] = ()
     """Those before the present one, oldest first."""
     relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsStored:
+    """Which of some records came in."""
+
+    stored: tuple[MemoryId, ...]
+    present: int
+    """Memories that were here already; they stay as they are."""
+    purged: int
+    """Memories that were removed here for good; they stay removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryProof:
+    """Whether the texts of some memories are what was stored."""
+
+    checked: int
+    corrupt: tuple[MemoryId, ...]
+    last: MemoryId | None
+    """Where to go on; None at the end."""

@@ -12,6 +12,7 @@ from engram.service.context import Contexts
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.indexing import Indexer
+from engram.service.maintenance import Maintenance
 from engram.service.memories import Memories
 from engram.service.memory_recall import MemoryRecall
 from engram.service.notes import Notes
@@ -34,6 +35,7 @@ class Service:
     conversations: Conversations
     doctor: Doctor
     indexer: Indexer
+    maintenance: Maintenance
     memories: Memories
     memory_recall: MemoryRecall
     notes: Notes

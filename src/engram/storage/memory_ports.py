@@ -31,9 +31,10 @@ from engram.model.memory import (
     Tombstone,
 )
 from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.storage.transfer_ports import MemoryTransfer
 
 
-class MemoryStore(Protocol):
+class MemoryStore(MemoryTransfer, Protocol):
     """The memories of one organisation."""
 
     async def store(

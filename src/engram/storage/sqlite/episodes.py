@@ -66,7 +66,7 @@ def get_episode(connection: sqlite3.Connection, tenant: Tenant, episode_id: Epis
     row = tenant.execute(connection, _SQL["get_episode"], id=episode_id).fetchone()
     if row is None:
         raise NotFoundError("episode", episode_id)
-    return _episode(row)
+    return episode_of(row)
 
 
 def list_episodes(
@@ -74,10 +74,11 @@ def list_episodes(
 ) -> tuple[Episode, ...]:
     """Return the episodes of a project, the last begun first."""
     rows = tenant.execute(connection, _SQL["list_episodes"], project=project, limit=limit)
-    return tuple(map(_episode, rows))
+    return tuple(map(episode_of, rows))
 
 
-def _episode(row: Sequence[Any]) -> Episode:
+def episode_of(row: Sequence[Any]) -> Episode:
+    """Return the episode of the columns of `get_episode`."""
     public_id, project, description, started_at, ended_at, summary, memories = row
     return Episode(
         id=EpisodeId(public_id),

@@ -25,6 +25,7 @@ from engram.model.memory import (
     StoredMemory,
     Tombstone,
 )
+from engram.model.transfer import MemoryProof, MemoryRecord, RecordsStored
 from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.sqlite import (
     episodes,
@@ -37,6 +38,8 @@ from engram.storage.sqlite import (
     memory_status,
     memory_storing,
     relations,
+    transfer_in,
+    transfer_out,
 )
 from engram.storage.sqlite.feedback import record_feedback
 from engram.storage.sqlite.tenant import Tenant
@@ -201,4 +204,57 @@ class SqliteMemoryStore:
     async def status(self, project: str | None) -> MemoryStatus:
         return await self._file.read(
             lambda connection: memory_status.read_status(connection, self._tenant, project)
+        )
+
+    async def read_records(
+        self, project: str | None, *, after: MemoryId | None, limit: int
+    ) -> tuple[MemoryRecord, ...]:
+        return await self._file.read(
+            lambda connection: transfer_out.read_records(
+                connection, self._tenant, project, after=after, limit=limit
+            )
+        )
+
+    async def read_episodes(
+        self, project: str | None, *, after: EpisodeId | None, limit: int
+    ) -> tuple[Episode, ...]:
+        return await self._file.read(
+            lambda connection: transfer_out.read_episodes(
+                connection, self._tenant, project, after=after, limit=limit
+            )
+        )
+
+    async def store_records(
+        self,
+        records: Sequence[MemoryRecord],
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> RecordsStored:
+        return await transfer_in.store_records(
+            self._tenant, records, actor=actor, quota=quota, indexing=indexing
+        )
+
+    async def store_episode(self, episode: Episode, *, actor: str) -> bool:
+        return await self._file.write(
+            lambda connection: transfer_in.store_episode(
+                connection, self._tenant, episode, actor=actor
+            )
+        )
+
+    async def store_relations(self, relations: Sequence[Relation], *, actor: str) -> int:
+        return await self._file.write(
+            lambda connection: transfer_in.store_relations(
+                connection, self._tenant, relations, actor=actor
+            )
+        )
+
+    async def verify(
+        self, project: str | None, *, after: MemoryId | None, limit: int
+    ) -> MemoryProof:
+        return await self._file.read(
+            lambda connection: transfer_out.verify(
+                connection, self._tenant, project, after=after, limit=limit
+            )
         )

@@ -74,6 +74,19 @@ def scan(
     limit: int,
 ) -> tuple[Memory, ...]:
     """Return the next memories in the order of storing, forgotten ones included."""
+    numbers = scan_numbers(connection, tenant, project, after=after, limit=limit)
+    return tuple(read_memories(connection, tenant, numbers).values())
+
+
+def scan_numbers(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    project: str | None,
+    *,
+    after: MemoryId | None,
+    limit: int,
+) -> list[int]:
+    """Return the numbers of the next memories in the order of storing."""
     values = {} if project is None else {"projects": json.dumps([project])}
     rows = tenant.execute(
         connection,
@@ -82,8 +95,7 @@ def scan(
         limit=limit,
         **values,
     )
-    numbers = [number for (number,) in rows]
-    return tuple(read_memories(connection, tenant, numbers).values())
+    return [number for (number,) in rows]
 
 
 def filter_values(filters: MemoryFilters) -> dict[str, Any]:

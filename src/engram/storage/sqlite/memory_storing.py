@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 from engram.errors import NotFoundError
 from engram.model.access import Quota
-from engram.model.ids import MemoryId
+from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import MemoryDraft, StoredMemory
 from engram.model.vectors import Indexing
 from engram.storage.sqlite import audit, training
@@ -89,18 +89,23 @@ def _transact(connection: sqlite3.Connection, *, storing: Storing) -> _Outcome:
     tenant = storing.tenant
     now = tenant.now()
     state = clear_state(connection, tenant, now=now)
-    _check_episodes(connection, storing)
+    check_episodes(connection, tenant, [draft.episode_id for draft in storing.drafts])
     new, stored = _tell_apart(connection, storing, now)
     if new:
         _add(connection, storing, new, state=state, now=now)
     return _Outcome(stored, state.dictionary)
 
 
-def _check_episodes(connection: sqlite3.Connection, storing: Storing) -> None:
-    named = [draft.episode_id for draft in storing.drafts if draft.episode_id is not None]
-    missing = storing.tenant.execute(
-        connection, _SQL["missing_episodes"], ids=json.dumps(named)
-    ).fetchone()
+def check_episodes(
+    connection: sqlite3.Connection, tenant: Tenant, episode_ids: Iterable[EpisodeId | None]
+) -> None:
+    """Refuse episodes that are not here; None is none.
+
+    Raises:
+        NotFoundError: one of them is not here.
+    """
+    named = [episode_id for episode_id in episode_ids if episode_id is not None]
+    missing = tenant.execute(connection, _SQL["missing_episodes"], ids=json.dumps(named)).fetchone()
     if missing is not None:
         raise NotFoundError("episode", missing[0])
 
@@ -170,7 +175,7 @@ def _add(
         )
         for number, each in zip(numbers, new, strict=True)
     ]
-    indexing = _indexing_of(storing.indexing, [each.place for each in new])
+    indexing = indexing_of(storing.indexing, [each.place for each in new])
     add_records(connection, tenant, records, indexing=indexing, state=state, now=now)
     tenant.execute_many(
         connection,
@@ -182,7 +187,7 @@ def _add(
     _record(connection, storing, [each.id for each in new], now)
 
 
-def _indexing_of(indexing: Indexing, places: Sequence[int]) -> Indexing:
+def indexing_of(indexing: Indexing, places: Sequence[int]) -> Indexing:
     """Return what is said of the drafts at `places`."""
     vectors = indexing.vectors
     if vectors is None or len(places) == len(vectors.messages):

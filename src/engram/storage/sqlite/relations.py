@@ -22,7 +22,7 @@ _SQL = load_queries("relations.sql")
 _CIRCLE_NAMED_MAX = 10
 
 
-class _Row(NamedTuple):
+class RelationRow(NamedTuple):
     """The columns of `next_relations`."""
 
     source: int
@@ -39,7 +39,7 @@ def connect(
     source = find_memory(connection, tenant, draft.source_id)
     target = find_memory(connection, tenant, draft.target_id)
     if draft.relation_type == "supersedes":
-        _refuse_circle(connection, tenant, source=source, target=target)
+        refuse_circle(connection, tenant, source=source, target=target)
     strength, created_at = tenant.execute(
         connection,
         _SQL["put_relation"],
@@ -49,7 +49,7 @@ def connect(
         strength=draft.strength,
         now=tenant.now(),
     ).fetchone()
-    row = _Row(source, target, draft.relation_type, strength, created_at)
+    row = RelationRow(source, target, draft.relation_type, strength, created_at)
     _record(
         connection,
         tenant,
@@ -98,19 +98,36 @@ def walk(
 ) -> tuple[Relation, ...]:
     """Return the relations met within `hops` steps, nearest first, then strongest, ties by id."""
     starts = tenant.execute(connection, _SQL["memory_numbers"], ids=json.dumps(memory_ids))
-    nearest: dict[_Row, int] = {}
+    nearest: dict[RelationRow, int] = {}
     for number, _ in starts.fetchall():
         for row, hop in _walk_from(connection, tenant, number, hops=hops):
             nearest[row] = min(hop, nearest.get(row, hop))
-    ids = _read_ids(connection, tenant, {end for row in nearest for end in row[:2]})
-    found = [(hop, _relation(tenant, row, ids)) for row, hop in nearest.items()]
+    related = relations_of(connection, tenant, list(nearest))
+    found = list(zip(nearest.values(), related, strict=True))
     found.sort(key=lambda each: (each[0], -each[1].strength, each[1].id))
     return tuple(relation for _, relation in found)
 
 
+def relations_of(
+    connection: sqlite3.Connection, tenant: Tenant, rows: Sequence[RelationRow]
+) -> list[Relation]:
+    """Return the relations of rows, in their order."""
+    ids = _read_ids(connection, tenant, {end for row in rows for end in row[:2]})
+    return [_relation(tenant, row, ids) for row in rows]
+
+
+def find_ends(
+    connection: sqlite3.Connection, tenant: Tenant, relations: Sequence[Relation]
+) -> dict[MemoryId, int]:
+    """Return the numbers of the memories that relations speak of, as far as they are here."""
+    ids = {end for each in relations for end in (each.source_id, each.target_id)}
+    rows = tenant.execute(connection, _SQL["memory_numbers"], ids=json.dumps(sorted(ids)))
+    return {memory_id: number for number, memory_id in rows.fetchall()}
+
+
 def _walk_from(
     connection: sqlite3.Connection, tenant: Tenant, start: int, *, hops: int
-) -> Iterable[tuple[_Row, int]]:
+) -> Iterable[tuple[RelationRow, int]]:
     """Yield the relations met from one memory and at which step, breadth first."""
     reached, nearer = {start}, set[int]()
     for hop in range(1, hops + 1):
@@ -121,7 +138,7 @@ def _walk_from(
             nearer=json.dumps(sorted(nearer)),
             limit=limits.RELATED_MAX,
         )
-        rows = [_Row._make(row) for row in cursor]
+        rows = [RelationRow._make(row) for row in cursor]
         yield from ((row, hop) for row in rows)
         nearer |= reached
         reached = {end for row in rows for end in row[:2]} - nearer
@@ -129,10 +146,14 @@ def _walk_from(
             return
 
 
-def _refuse_circle(
+def refuse_circle(
     connection: sqlite3.Connection, tenant: Tenant, *, source: int, target: int
 ) -> None:
-    """Refuse that `source` supersedes what supersedes it already, itself or through others."""
+    """Refuse that `source` supersedes what supersedes it already, itself or through others.
+
+    Raises:
+        InvalidRequestError: it would.
+    """
     cursor = tenant.execute(connection, _SQL["superseded_from"], start=target)
     path = _shortest_path(cursor.fetchall(), start=target, end=source)
     if path is None:
@@ -178,7 +199,7 @@ def _read_ids(
     return dict(tenant.execute(connection, _SQL["memory_ids"], numbers=wanted).fetchall())
 
 
-def _relation(tenant: Tenant, row: _Row, ids: Mapping[int, MemoryId]) -> Relation:
+def _relation(tenant: Tenant, row: RelationRow, ids: Mapping[int, MemoryId]) -> Relation:
     source_id, target_id = ids[row.source], ids[row.target]
     seed = f"{tenant.id}:{source_id}:{target_id}:{row.relation_type}"
     return Relation(

@@ -1,0 +1,89 @@
+"""Where an export keeps what, and whose it is.
+
+The data directory belongs to the operator, and every organisation may read what he puts there. What
+an organisation exports is its own: a mark in the directory says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engram.care.paths import Place
+from engram.errors import InvalidRequestError, LimitExceededError, NotFoundError
+from engram.model.ids import OrganizationId
+
+MARK = "engram-export.json"
+MARK_BYTES_MAX = 10_000
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlace:
+    """The directory of one export."""
+
+    directory: Place
+
+    @property
+    def memories(self) -> Place:
+        """Return where the memories are, one file each."""
+        return self.directory.child("memories")
+
+    @property
+    def episodes(self) -> Place:
+        """Return where the episodes are, one file each."""
+        return self.directory.child("episodes")
+
+    @property
+    def exists(self) -> bool:
+        """Say whether there is a finished export."""
+        return self.directory.child(MARK).kind() == "file"
+
+    def prepare(self, owner: OrganizationId) -> None:
+        """Make the directories and mark them, before anything is put there."""
+        self.directory.make_directory()
+        self.mark(owner, finished=False)
+        self.memories.make_directory()
+        self.episodes.make_directory()
+
+    def mark(self, owner: OrganizationId, *, finished: bool, **counts: int) -> None:
+        """Say whose the directory is, and whether all is there."""
+        facts = {"engram": FORMAT, "organization_id": owner, "finished": finished, **counts}
+        self.directory.child(MARK).write(json.dumps(facts, indent=2).encode() + b"\n")
+
+    def is_free(self) -> bool:
+        """Say whether nothing is there yet."""
+        kind = self.directory.kind()
+        return kind is None or (kind == "directory" and not self.directory.children())
+
+
+def numbered_name(number: int, identifier: str) -> str:
+    """Return the name of a file: names sort in the order of storing."""
+    return f"{number:08}-{identifier}.md"
+
+
+def owners_of(place: Place) -> Iterator[OrganizationId | None]:
+    """Yield whose exports a place lies in; None for a mark that cannot be read."""
+    for directory in (place, *place.above):
+        mark = directory.child(MARK)
+        if mark.kind() is not None:
+            yield _read_owner(mark)
+
+
+def _read_owner(mark: Place) -> OrganizationId | None:
+    try:
+        facts: Any = json.loads(mark.read(bytes_max=MARK_BYTES_MAX))
+        return OrganizationId(facts["organization_id"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    except (InvalidRequestError, LimitExceededError, NotFoundError):
+        return None
+
+
+def remove_others(directory: Place, *, kept: set[str]) -> None:
+    """Remove the files of an earlier export that are not among those just written."""
+    for place in directory.children():
+        if place.name not in kept and place.name.endswith(".md"):
+            place.remove()

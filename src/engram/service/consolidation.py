@@ -1,0 +1,283 @@
+"""Merging memories that say the same, in a way that can be undone."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engram import limits
+from engram.care.duplicates import Sketches, sketch
+from engram.care.likeness import JACCARD_MIN, Likeness, compare_letters, folded
+from engram.clock import Clock
+from engram.embedding.port import EMBEDDING_FAILURES
+from engram.embedding.tiers import Tiers
+from engram.errors import ConflictError, InvalidRequestError, NotFoundError
+from engram.ingest.compare import compare_meanings
+from engram.model.access import Principal
+from engram.model.care import Consolidated, ConsolidationRequest, Merge, Unmerged
+from engram.model.ids import MemoryId
+from engram.model.memory import Memory, MemoryDraft, RelationDraft
+from engram.retrieval.question import WORDS_ONLY
+from engram.service.background import Background
+from engram.service.indexing import Indexer
+from engram.storage.memory_ports import MemoryStore
+from engram.storage.ports import Store
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from engram.care.duplicates import Sketch
+
+SCANNED_TOGETHER = 200
+_MERGED_INTO = re.compile(r"merged into (mem_[A-Za-z0-9_-]+)")
+
+
+class Consolidation:
+    """Finds near-duplicates and merges them; no language model is needed."""
+
+    def __init__(
+        self, store: Store, tiers: Tiers, *, indexer: Indexer, background: Background, clock: Clock
+    ) -> None:
+        self._store = store
+        self._tiers = tiers
+        self._indexer = indexer
+        self._background = background
+        self._clock = clock
+
+    async def consolidate(
+        self, principal: Principal, request: ConsolidationRequest
+    ) -> Consolidated:
+        """Merge the near-duplicates of a project, or say which would be.
+
+        The newer stays as it is. The older is forgotten, its text stays in its history, and the
+        newer supersedes it.
+        """
+        principal.require("write")
+        store = await self._store.organization(principal.organization_id)
+        sketched, is_cut = await _sketch_all(store.memories, request.project)
+        run = _Run(store.memories, self._tiers, request, actor=principal.actor, clock=self._clock)
+        await run.go(sketched)
+        return Consolidated(
+            project=request.project,
+            is_dry_run=request.dry_run,
+            examined=len(sketched),
+            merges=tuple(run.merges),
+            kept_apart=run.kept_apart,
+            is_truncated=is_cut or run.is_full,
+            degraded=(WORDS_ONLY,) if run.is_words_only else (),
+        )
+
+    async def undo(
+        self, principal: Principal, memory_ids: Sequence[MemoryId]
+    ) -> tuple[Unmerged, ...]:
+        """Bring back memories that a consolidation merged, as they were.
+
+        Raises:
+            NotFoundError: one of them is not here.
+            ConflictError: one of them was not merged; nothing is undone then.
+        """
+        principal.require("write")
+        store = await self._store.organization(principal.organization_id)
+        found = await store.memories.get(memory_ids)
+        merges = [_merge_of(found, memory_id) for memory_id in memory_ids]
+        for unmerged in merges:
+            content = found[unmerged.memory_id].content
+            indexing = await self._indexer.index_new([MemoryDraft(content=content).as_message()])
+            await store.memories.restore(
+                unmerged.memory_id, actor=principal.actor, indexing=indexing
+            )
+            await store.memories.disconnect(
+                unmerged.kept, unmerged.memory_id, "supersedes", actor=principal.actor
+            )
+        self._background.notice(principal.organization_id)
+        return tuple(merges)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sketched:
+    """What is held of a memory while others are compared with it."""
+
+    id: MemoryId
+    learned_at: datetime
+    sketch: Sketch
+
+
+async def _sketch_all(memories: MemoryStore, project: str) -> tuple[list[_Sketched], bool]:
+    """Return the sketches of all that may be merged, the newest first, and whether some are left."""
+    sketched = list[_Sketched]()
+    after: MemoryId | None = None
+    while some := await memories.scan(project, after=after, limit=SCANNED_TOGETHER):
+        after = some[-1].id
+        sketched.extend(await asyncio.to_thread(_sketch, some))
+        if len(sketched) > limits.CONSOLIDATE_MEMORIES_MAX:
+            return _newest_first(sketched[: limits.CONSOLIDATE_MEMORIES_MAX]), True
+    return _newest_first(sketched), False
+
+
+def _sketch(memories: Sequence[Memory]) -> list[_Sketched]:
+    return [
+        _Sketched(memory.id, memory.updated_at, sketch(memory.content))
+        for memory in memories
+        if _may_merge(memory)
+    ]
+
+
+def _may_merge(memory: Memory) -> bool:
+    return memory.is_searched and not memory.immutable and memory.storage_mode == "focused"
+
+
+def _newest_first(sketched: list[_Sketched]) -> list[_Sketched]:
+    # Of those learned at the same moment the one stored later is the newer.
+    return sorted(sketched, key=lambda each: each.learned_at)[::-1]
+
+
+class _Run:
+    """One consolidation: each memory is compared with the newer ones that stay.
+
+    So whatever is merged was compared with what takes its place; likeness is never inherited.
+    """
+
+    def __init__(
+        self,
+        memories: MemoryStore,
+        tiers: Tiers,
+        request: ConsolidationRequest,
+        *,
+        actor: str,
+        clock: Clock,
+    ) -> None:
+        self.merges: list[Merge] = []
+        self.kept_apart = 0
+        self.is_words_only = tiers.deep is None
+        self._memories = memories
+        self._embedder = tiers.deep
+        self._request = request
+        self._actor = actor
+        self._clock = clock
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.merges) >= self._request.limit
+
+    async def go(self, sketched: Sequence[_Sketched]) -> None:
+        """Merge what is alike, the newest first."""
+        kept = Sketches()
+        for place, each in enumerate(sketched):
+            newer = [sketched[number].id for number in kept.candidates(each.sketch)]
+            merge = await self._find(each.id, newer) if newer else None
+            if merge is None:
+                kept.add(place, each.sketch)
+            elif await self._apply(merge):
+                self.merges.append(merge)
+            if self.is_full:
+                return
+
+    async def _find(self, memory_id: MemoryId, newer: Sequence[MemoryId]) -> Merge | None:
+        """Return the best of the newer memories that confirms to say the same, if one does."""
+        found = await self._memories.get([memory_id, *newer])
+        older = found.get(memory_id)
+        # Somebody may have changed them since they were sketched.
+        others = [found[each] for each in newer if each in found and _may_merge(found[each])]
+        if older is None or not _may_merge(older):
+            return None
+        letters = await asyncio.to_thread(_compare, older, others)
+        near = [(other, value) for other, value in letters if value >= JACCARD_MIN]
+        replacing = [(other, value) for other, value in near if _replaces(other, older)]
+        self.kept_apart += bool(near) and not replacing
+        likenesses = await self._likenesses(older, replacing)
+        merges = [
+            Merge(
+                kept=other.id,
+                merged=memory_id,
+                jaccard=likeness.jaccard,
+                cosine=likeness.cosine,
+                score=likeness.combined,
+            )
+            for other, likeness in likenesses
+            if likeness.is_confirmed
+        ]
+        # The newer ones come in their order, the newest first: among equals it is taken.
+        return max(merges, key=lambda merge: merge.score, default=None)
+
+    async def _likenesses(
+        self, older: Memory, near: Sequence[tuple[Memory, float]]
+    ) -> list[tuple[Memory, Likeness]]:
+        pairs = [(older.content, other.content) for other, _ in near]
+        cosines = await self._cosines(pairs)
+        return [
+            (other, Likeness(value, cosine))
+            for (other, value), cosine in zip(near, cosines, strict=True)
+        ]
+
+    async def _cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        if self._embedder is None or not pairs:
+            return [None] * len(pairs)
+        if all(folded(first) == folded(second) for first, second in pairs):
+            return [1.0] * len(pairs)
+        try:
+            return list(await compare_meanings(pairs, self._embedder))
+        except EMBEDDING_FAILURES:
+            self.is_words_only = True
+            return [None] * len(pairs)
+
+    async def _apply(self, merge: Merge) -> bool:
+        """Merge, unless this is a dry run; say whether it can be done.
+
+        The relation comes first: if this process dies in between, the next consolidation goes on.
+        """
+        if self._request.dry_run:
+            return True
+        relation = RelationDraft(
+            source_id=merge.kept, target_id=merge.merged, relation_type="supersedes"
+        )
+        try:
+            await self._memories.connect(relation, actor=self._actor)
+        except (InvalidRequestError, NotFoundError):
+            # Somebody says the opposite, or has removed one of them.
+            self.kept_apart += 1
+            return False
+        await self._memories.forget(
+            merge.merged,
+            reason=f"merged into {merge.kept}",
+            change="merge",
+            actor=self._actor,
+            now=self._clock.now(),
+        )
+        return True
+
+
+def _compare(older: Memory, others: Sequence[Memory]) -> list[tuple[Memory, float]]:
+    return [(other, compare_letters(older.content, other.content)) for other in others]
+
+
+def _replaces(newer: Memory, older: Memory) -> bool:
+    """Say whether whoever looks for the older by its fields finds the newer instead."""
+    return (
+        _kind(newer) == _kind(older)
+        and set(older.tags) <= set(newer.tags)
+        and newer.importance <= older.importance
+        and older.episode_id in (None, newer.episode_id)
+    )
+
+
+def _kind(memory: Memory) -> tuple[object, ...]:
+    return (
+        memory.memory_type,
+        memory.category,
+        memory.valid_from,
+        memory.valid_to,
+        memory.expires_at,
+    )
+
+
+def _merge_of(found: Mapping[MemoryId, Memory], memory_id: MemoryId) -> Unmerged:
+    memory = found.get(memory_id)
+    if memory is None:
+        raise NotFoundError("memory", memory_id)
+    into = _MERGED_INTO.fullmatch(memory.reason or "")
+    if memory.is_searched or into is None:
+        raise ConflictError(f"memory {memory_id} was not merged into another")
+    return Unmerged(memory_id=memory_id, kept=MemoryId(into[1]))
