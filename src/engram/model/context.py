@@ -7,8 +7,8 @@ from datetime import datetime
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.checks import check_range, check_share, check_text
-from engram.model.memory import Category, check_category
+from engram.model.checks import check_choice, check_range, check_share, check_text
+from engram.model.memory import CATEGORIES, Category
 from engram.model.search import Kind, check_kinds
 
 
@@ -31,7 +31,7 @@ class ContextRequest:
         check_text("query", self.query, bytes_max=limits.QUERY_BYTES_MAX)
         check_range("top_k", self.top_k, minimum=1, maximum=limits.CONTEXT_RESULTS_MAX)
         if self.category_filter is not None:
-            check_category(self.category_filter)
+            check_choice("category_filter", self.category_filter, CATEGORIES)
         check_share("min_score", self.min_score)
         check_range(
             "token_budget",
