@@ -1,4 +1,4 @@
-"""Append, embed, delete, search, reindex and train in one organisation, as many processes do."""
+"""Append, remember, embed, delete, search, reindex and train in one organisation, as many processes do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from engram.model.conversation import (
     MessageDraft,
     MessageQuery,
 )
-from engram.model.ids import ConversationId, OrganizationId
+from engram.model.ids import ConversationId, MemoryId, OrganizationId
+from engram.model.memory import MemoryChange, MemoryDraft
 from engram.model.search import SearchFilters
 from engram.model.vectors import Embedded, QueryVector, Tier
 from engram.storage.ports import OrganizationStore
@@ -54,6 +55,7 @@ class Worker:
         self._name = name
         self._chance = random.Random(name)  # noqa: S311 - no secrets
         self._mine: list[ConversationId] = []
+        self._memories: list[MemoryId] = []
 
     async def act(self, number: int) -> None:
         """Do one thing."""
@@ -67,12 +69,43 @@ class Worker:
         elif chance < 0.4 and self._mine:
             conversation_id = self._mine.pop(self._chance.randrange(len(self._mine)))
             await self._organization.delete_conversation(conversation_id, actor=ACTOR)
-        elif chance < 0.6 or not self._mine:
+        elif chance < 0.5:
+            await self._remember(number)
+        elif chance < 0.65 or not self._mine:
             await self._append(await self._begin(), number)
         elif chance < 0.75:
             await self._append(await self._any(), number)
         else:
             await self._append(self._chance.choice(self._mine), number)
+
+    async def _remember(self, number: int) -> None:
+        """Store some memories, and change those of before."""
+        memories, word = self._organization.memories, f"{self._name}memory{number}"
+        drafts = [MemoryDraft(content=f"{word} {part} " + "more " * 30) for part in range(3)]
+        stored = await memories.store(
+            drafts,
+            actor=ACTOR,
+            quota=Quota(),
+            indexing=indexing_of(
+                [draft.content for draft in drafts], tier="instant", identity=QUICK
+            ),
+        )
+        self._memories.extend(one.id for one in stored)
+        corrected, forgotten, purged = self._chance.sample(self._memories, 3)
+        change = MemoryChange(content=f"{word} corrected")
+        after = await memories.restore(corrected, actor=ACTOR)
+        await memories.correct(corrected, change, actor=ACTOR, quota=Quota())
+        history = await memories.history(corrected)
+        if history[-1].memory != after:
+            raise AssertionError(f"{word} has lost what it was before")
+        await memories.forget(forgotten, reason=None, actor=ACTOR, now=SystemClock().now())
+        await memories.purge(purged, actor=ACTOR)
+        self._memories.remove(purged)
+        found = await find_candidates(self._organization, query_terms(word), limit=10)
+        left = len({*(one.id for one in stored), corrected} - {forgotten, purged})
+        hits = (found.share_message > 0).sum()
+        if hits != left:
+            raise AssertionError(f"{word} is found {hits} times and not {left}")
 
     async def _begin(self) -> ConversationId:
         draft = ConversationDraft(title=self._name)
