@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,7 @@ class Consolidation:
         )
 
     async def undo(
-        self, principal: Principal, memory_ids: Sequence[MemoryId]
+        self, principal: Principal, memory_ids: Sequence[MemoryId], *, project: str | None = None
     ) -> tuple[Unmerged, ...]:
         """Bring back memories that a consolidation merged, as they were.
 
@@ -82,7 +82,10 @@ class Consolidation:
         principal.require("write")
         store = await self._store.organization(principal.organization_id)
         found = await store.memories.get(memory_ids)
-        merges = [_merge_of(found, memory_id) for memory_id in memory_ids]
+        merges = [
+            _merge_of(found.get(memory_id), memory_id, project=project)
+            for memory_id in dict.fromkeys(memory_ids)
+        ]
         for unmerged in merges:
             content = found[unmerged.memory_id].content
             indexing = await self._indexer.index_new([MemoryDraft(content=content).as_message()])
@@ -273,9 +276,8 @@ def _kind(memory: Memory) -> tuple[object, ...]:
     )
 
 
-def _merge_of(found: Mapping[MemoryId, Memory], memory_id: MemoryId) -> Unmerged:
-    memory = found.get(memory_id)
-    if memory is None:
+def _merge_of(memory: Memory | None, memory_id: MemoryId, *, project: str | None) -> Unmerged:
+    if memory is None or project not in (None, memory.project):
         raise NotFoundError("memory", memory_id)
     into = _MERGED_INTO.fullmatch(memory.reason or "")
     if memory.is_searched or into is None:

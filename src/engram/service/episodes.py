@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engram import limits
 from engram.clock import Clock
-from engram.errors import InvalidRequestError, NotFoundError
+from engram.errors import NotFoundError
 from engram.model.access import Principal
 from engram.model.checks import check_range, check_text
 from engram.model.ids import EpisodeId
@@ -24,8 +24,6 @@ class Episodes:
         """Begin an episode."""
         principal.require("write")
         check_project(project)
-        if not description:
-            raise InvalidRequestError("must not be empty", field="description")
         check_text("description", description, bytes_max=limits.EPISODE_BYTES_MAX)
         memories = await self._memories(principal)
         episode_id = await memories.start_episode(project, description, actor=principal.actor)
