@@ -223,6 +223,7 @@ async def test_each_tool_asks_for_its_scope(server: RunningServer) -> None:
     arguments: dict[str, dict[str, Any]] = {
         "memory_store": {"content": "x"},
         "memory_store_batch": {"memories": [{"content": "x"}]},
+        "memory_recall": {"query": "x"},
         "memory_fetch": {"id": "mem_x"},
         "memory_list": {},
         "memory_history": {"memory_id": "mem_x"},
@@ -249,6 +250,7 @@ async def test_each_tool_asks_for_its_scope(server: RunningServer) -> None:
         "memory_feedback",
     }
     assert {tool for tool, scope in required.items() if scope == "delete"} == {"memory_forget"}
+    assert {tool for tool, scope in required.items() if scope == "search"} == {"memory_recall"}
 
 
 async def test_answers_match_their_published_schema(server: RunningServer) -> None:
@@ -274,8 +276,10 @@ async def answers_of_each_tool(client: Client) -> dict[str, Any]:
 
     note = await ask("store_note", content="The harbour opens at six.")
     await ask("list_entries")
+    await ask("fetch_context", query="harbour opens")
     stored = await ask("memory_store", content="kept", expires_at="2999-01-01T00:00:00Z")
     batch = await ask("memory_store_batch", memories=[{"content": "one"}, {"content": "two"}])
+    await ask("memory_recall", query="kept", mode="full", include_conflicts=True)
     await ask("memory_fetch", id=stored["id"], detail="chunk")
     await ask("memory_list")
     await ask("memory_correct", memory_id=stored["id"], content="kept better")

@@ -5,14 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from engram import limits
 from engram.errors import InvalidRequestError
 from engram.model.checks import check_choice, check_range, check_share, check_text
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryFilters, Relation, RelationType
-from engram.model.memory_reading import MemoryChunk
+from engram.model.memory_reading import (
+    READING_TOKENS,
+    FetchDetail,
+    MemoryChunk,
+    check_token_budget,
+)
 from engram.model.search import PROFILES, ProfileName, ScoreBreakdown, SearchFilters
+
+RecallMode = Literal["handle", "full", "summary", "id_only"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallShape:
+    """How the answer of a recall looks."""
+
+    mode: RecallMode = "handle"
+    detail: FetchDetail = "summary"
+    """How much text comes with each result, in mode `full`."""
+    hops: int = 0
+    """How far related memories are shown."""
+    token_budget: int = READING_TOKENS
+    has_conflicts: bool = False
+    has_event: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode != "full" and self.detail != "summary":
+            raise InvalidRequestError("goes with mode full", field="detail")
+        check_token_budget(self.token_budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

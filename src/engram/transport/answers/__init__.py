@@ -16,6 +16,11 @@ from engram.transport.answers.account import (
     status_view,
     usage_view,
 )
+from engram.transport.answers.context import (
+    ContextEntryView,
+    ContextFetched,
+    context_fetched,
+)
 from engram.transport.answers.conversations import (
     ConversationCreated,
     ConversationDeleted,
@@ -92,6 +97,15 @@ from engram.transport.answers.operator import (
     organization_view,
     stats_view,
 )
+from engram.transport.answers.recall import (
+    BriefView,
+    ConflictView,
+    ConnectedView,
+    HandleView,
+    MemoriesRecalled,
+    RecalledView,
+    memories_recalled,
+)
 from engram.transport.answers.relations import (
     RelationsListed,
     RelationView,
@@ -109,7 +123,12 @@ __all__ = [
     "AuditListed",
     "AuditView",
     "BackfillDone",
+    "BriefView",
     "ChunkView",
+    "ConflictView",
+    "ConnectedView",
+    "ContextEntryView",
+    "ContextFetched",
     "ConversationCreated",
     "ConversationDeleted",
     "ConversationRead",
@@ -123,11 +142,13 @@ __all__ = [
     "EntryView",
     "FeedbackRecorded",
     "FoundMessageView",
+    "HandleView",
     "KeyCreated",
     "KeyView",
     "KeysListed",
     "MemoriesConnected",
     "MemoriesListed",
+    "MemoriesRecalled",
     "MemoriesStored",
     "MemoryFetched",
     "MemoryForgotten",
@@ -144,6 +165,7 @@ __all__ = [
     "OrganizationsListed",
     "ProjectView",
     "ProjectsListed",
+    "RecalledView",
     "Reindexed",
     "RelationView",
     "RelationsListed",
@@ -157,6 +179,7 @@ __all__ = [
     "VersionView",
     "audit_view",
     "backfill_done",
+    "context_fetched",
     "conversation_deleted",
     "conversation_read",
     "conversation_view",
@@ -170,6 +193,7 @@ __all__ = [
     "key_view",
     "memories_connected",
     "memories_listed",
+    "memories_recalled",
     "memories_stored",
     "memory_fetched",
     "memory_forgotten",

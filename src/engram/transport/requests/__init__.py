@@ -38,10 +38,14 @@ from engram.transport.requests.memories import (
     Timeline,
 )
 from engram.transport.requests.notes import (
+    FetchContext,
     ListEntries,
     RemoveEntry,
     StoreNote,
     StoreNotes,
+)
+from engram.transport.requests.recall import (
+    RecallMemories,
 )
 from engram.transport.requests.request import Request, invalid_request
 from engram.transport.requests.search import Search
@@ -57,6 +61,7 @@ __all__ = [
     "CreateKey",
     "CreateOrganization",
     "DeleteConversation",
+    "FetchContext",
     "FetchMemory",
     "ForgetMemory",
     "GetConversation",
@@ -74,6 +79,7 @@ __all__ = [
     "MessagePageQuery",
     "MessagesBody",
     "Query",
+    "RecallMemories",
     "RemoveEntry",
     "Request",
     "Search",

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from engram import limits
 from engram.errors import InvalidRequestError
+from engram.model.context import ContextRequest
 from engram.model.conversation import DEFAULT_PROJECT
 from engram.model.ids import MemoryId
 from engram.model.memory import (
@@ -18,7 +19,16 @@ from engram.model.memory import (
     MemoryQuery,
     note_draft,
 )
-from engram.transport.requests.fields import WHOLE, Offset, Project, Source, Tags
+from engram.model.search import Kind
+from engram.transport.requests.fields import (
+    WHOLE,
+    Offset,
+    Project,
+    Share,
+    Source,
+    Tags,
+    TokenBudget,
+)
 from engram.transport.requests.request import Request
 
 
@@ -80,3 +90,27 @@ class RemoveEntry(Request):
 
     def to_model(self) -> MemoryId:
         return MemoryId(self.entry_id)
+
+
+class FetchContext(Request):
+    query: Annotated[
+        str,
+        Field(
+            min_length=limits.CONTEXT_QUERY_CHARACTERS_MIN, description="What you are working on."
+        ),
+    ]
+    top_k: Annotated[int, Field(ge=1, le=limits.CONTEXT_RESULTS_MAX), WHOLE] = 5
+    category_filter: Category | None = None
+    min_score: Share | None = None
+    token_budget: TokenBudget = 1500
+    kinds: Annotated[list[Kind], Field(min_length=1)] = ["note"]
+
+    def to_model(self) -> ContextRequest:
+        return ContextRequest(
+            query=self.query,
+            top_k=self.top_k,
+            category_filter=self.category_filter,
+            min_score=self.min_score,
+            token_budget=self.token_budget,
+            kinds=tuple(dict.fromkeys(self.kinds)),
+        )

@@ -26,6 +26,13 @@ async def _memory_store_batch(
     return answers.memories_stored(kept)
 
 
+async def _memory_recall(
+    service: Service, principal: Principal, request: requests.RecallMemories
+) -> Answer:
+    recalled = await service.memory_recall.recall(principal, request.to_model())
+    return answers.memories_recalled(recalled, request.to_shape())
+
+
 async def _memory_fetch(
     service: Service, principal: Principal, request: requests.FetchMemory
 ) -> Answer:
@@ -121,6 +128,16 @@ MEMORY_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.StoreMemories,
         answer=answers.MemoriesStored,
         run=_memory_store_batch,
+    ),
+    Tool(
+        name="memory_recall",
+        title="Recall memories",
+        description="Find memories that answer a question. Handles cost little: fetch what you need.",
+        toolset=TOOLSET,
+        request=requests.RecallMemories,
+        answer=answers.MemoriesRecalled,
+        run=_memory_recall,
+        reads=True,
     ),
     Tool(
         name="memory_fetch",

@@ -18,6 +18,13 @@ async def _store_note(
     return answers.note_stored(await service.notes.store_note(principal, request.to_model()))
 
 
+async def _fetch_context(
+    service: Service, principal: Principal, request: requests.FetchContext
+) -> Answer:
+    context = await service.contexts.fetch_context(principal, request.to_model())
+    return answers.context_fetched(context)
+
+
 async def _list_entries(
     service: Service, principal: Principal, request: requests.ListEntries
 ) -> Answer:
@@ -40,6 +47,17 @@ NOTE_TOOLS: tuple[Tool[Any], ...] = (
         answer=answers.NoteStored,
         run=_store_note,
         repeatable=True,
+    ),
+    Tool(
+        name="fetch_context",
+        title="Fetch context",
+        description="Fetch the notes that matter to your work, fenced as reference data.",
+        toolset=TOOLSET,
+        request=requests.FetchContext,
+        answer=answers.ContextFetched,
+        run=_fetch_context,
+        show=lambda answer: answer["context"],
+        reads=True,
     ),
     Tool(
         name="list_entries",
