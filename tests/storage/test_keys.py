@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
 from engram.storage.sqlite.keys import (
+    KINDS,
+    RecordKind,
     conversation_of,
     key_of_word_row,
+    kind_of,
     message_key,
     position_of,
+    record_number,
     word_row,
 )
 from engram.storage.sqlite.queries import load_queries
@@ -37,6 +41,21 @@ def test_a_row_of_a_word_index_says_its_key(conversation: int, position: int) ->
 
     assert key_of_word_row(word_row(key)) == key
     assert 0 < word_row(key) < 2**63
+
+
+@given(kind=st.sampled_from(KINDS), place=st.integers(1, 2**32 - 1))
+def test_a_number_says_its_kind(kind: RecordKind, place: int) -> None:
+    number = record_number(kind, place)
+
+    assert kind_of(number) == kind
+    assert conversation_of(message_key(number, CONVERSATION_MESSAGES_MAX)) == number
+    assert number.bit_length() <= 34
+
+
+@pytest.mark.parametrize("place", [0, 2**32])
+def test_no_kind_has_numbers_of_another(place: int) -> None:
+    with pytest.raises(ValueError, match="no memory"):
+        record_number("memory", place)
 
 
 @pytest.mark.parametrize("table", ["message_words", "window_words"])

@@ -14,7 +14,7 @@ from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, ReembeddingBegun, StoredIdentities
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite import old_vectors
-from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.keys import kind_of, message_key
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
 from tests.storage.embedded import (
     DEEP,
@@ -29,6 +29,7 @@ from tests.storage.embedded import (
     reembed,
     reembed_some,
 )
+from tests.storage.memory_drafts import remember
 
 THIRD = identity_of("third", dimensions=12)
 LONG = "a text that is long enough to have four passages, each with a vector"
@@ -285,6 +286,19 @@ async def test_processes_that_begin_together_begin_at_different_messages(
     begun = {(await read_keys(meant, after=None, limit=1))[0] for _ in range(100)}
 
     assert begun == {key_of(2), key_of(3), key_of(4)}
+
+
+async def test_processes_begin_among_conversations_as_well_as_among_memories(
+    meant: OrganizationStore,
+) -> None:
+    await remember(meant, "a memory", "another one", "a third one")
+    for text in ("more", "and more"):
+        await append_meant(meant, text, to=await begin(meant))
+    await meant.begin_reembedding(OTHER)
+
+    begun = {(await read_keys(meant, after=None, limit=1))[0] >> 24 for _ in range(200)}
+
+    assert {kind_of(number) for number in begun} == {"conversation", "memory"}
 
 
 async def test_a_message_that_two_processes_embed_is_stored_once(

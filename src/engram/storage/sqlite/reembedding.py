@@ -27,6 +27,7 @@ from engram.storage.sqlite.embedders import (
     read_embedders,
     register,
 )
+from engram.storage.sqlite.keys import KIND_BITS, KINDS, message_key
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import read_readable
 from engram.storage.sqlite.tenant import Tenant
@@ -197,12 +198,33 @@ def _unmoved_keys(
 
 def _somewhere(connection: sqlite3.Connection, tenant: Tenant, embedder: StoredEmbedder) -> int:
     """Return by chance a key before one of the messages that have no vector yet."""
-    last = tenant.execute(connection, _SQL["last_unmoved"], embedder=embedder.number).fetchone()
-    if last is None:
+    ranges = _unmoved_ranges(connection, tenant, embedder)
+    keys = sum(map(len, ranges))
+    if not keys:
         return 0
-    (first,) = _unmoved_keys(connection, tenant, embedder, after=0, limit=1, characters_max=0)
-    values = {"first": first, "last": last[0]}
-    return connection.execute(_SQL["any_before"], values).fetchone()[0]
+    place: int = connection.execute(_SQL["any_place"], {"count": keys}).fetchone()[0]
+    for span in ranges:
+        if place < len(span):
+            return span[place] - 1
+        place -= len(span)
+    raise AssertionError("a place lies in one of the ranges")
+
+
+def _unmoved_ranges(
+    connection: sqlite3.Connection, tenant: Tenant, embedder: StoredEmbedder
+) -> list[range]:
+    """Return between which keys messages without vectors lie: the kinds are far from each other."""
+    ranges: list[range] = []
+    for place in range(len(KINDS)):
+        before = message_key(place << KIND_BITS, 0)
+        end = message_key((place + 1) << KIND_BITS, 0)
+        first = _unmoved_keys(connection, tenant, embedder, after=before, limit=1, characters_max=0)
+        if first and first[0] < end:
+            (last,) = tenant.execute(
+                connection, _SQL["last_unmoved"], embedder=embedder.number, before=end
+            ).fetchone()
+            ranges.append(range(first[0], last + 1))
+    return ranges
 
 
 def _store(

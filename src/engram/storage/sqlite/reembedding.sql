@@ -11,9 +11,9 @@ ORDER BY key
 LIMIT :limit;
 
 -- last_unmoved --
--- Returns the key of the last message that has no vector of an embedder.
+-- Returns the key of the last message before a key that has no vector of an embedder.
 SELECT key FROM message
-WHERE organization_id = :organization_id
+WHERE organization_id = :organization_id AND key < :before
     AND NOT EXISTS
         (SELECT 1 FROM vector
          WHERE vector.organization_id = :organization_id AND vector.key = message.key
@@ -21,9 +21,9 @@ WHERE organization_id = :organization_id
 ORDER BY key DESC
 LIMIT 1;
 
--- any_before --
--- Returns a number below one of those from `first` to `last`, another one each time.
-SELECT :first - 1 + abs(random() % (:last - :first + 1));
+-- any_place --
+-- Returns a number from 0 to below `count`, another one each time.
+SELECT abs(random() % :count);
 
 -- lacking --
 -- Returns those of a JSON list of keys whose messages exist without a vector of an embedder.
