@@ -242,6 +242,19 @@ async def test_conversations_are_sorted_as_asked(
     assert await titles(ConversationQuery(sort="message_count", order="asc")) == "bac"
 
 
+async def test_conversations_of_one_moment_are_sorted_by_their_beginnings(
+    elsewhere: OrganizationStore,
+) -> None:
+    begun = [await begin(elsewhere) for _ in range(8)]
+
+    async def listed(query: ConversationQuery) -> list[ConversationId]:
+        page = await elsewhere.list_conversations(query)
+        return [conversation.id for conversation in page.conversations]
+
+    assert await listed(ConversationQuery(order="asc")) == begun
+    assert await listed(ConversationQuery(order="desc")) == begun[::-1]
+
+
 @given(
     limit=st.integers(1, 9),
     sort=st.sampled_from(["created_at", "updated_at", "message_count"]),

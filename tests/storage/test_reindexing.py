@@ -43,6 +43,28 @@ async def test_reindexing_gives_the_same_indexes(
     assert await findings(organization) == []
 
 
+async def test_reindexing_keeps_the_settings_of_the_indexes(
+    organization: OrganizationStore, tmp_path: Path
+) -> None:
+    before = settings_of(tmp_path, organization)
+
+    await organization.reindex()
+
+    assert settings_of(tmp_path, organization) == before
+    assert ("message_words", "automerge", 2) in before
+
+
+def settings_of(
+    directory: Path, organization: OrganizationStore
+) -> list[tuple[str, str, int | str]]:
+    """Return what each word index has been told."""
+    with opened(directory, organization) as connection:
+        return connection.execute(
+            "SELECT 'message_words', k, v FROM message_words_config"
+            " UNION ALL SELECT 'window_words', k, v FROM window_words_config ORDER BY 1, 2"
+        ).fetchall()
+
+
 async def test_an_empty_store_can_be_reindexed(organization: OrganizationStore) -> None:
     assert await organization.reindex() == 0
     assert await findings(organization) == []

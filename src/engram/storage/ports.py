@@ -125,7 +125,10 @@ class OrganizationStore(Protocol):
         ...
 
     async def list_conversations(self, query: ConversationQuery) -> ConversationPage:
-        """Return a page of conversations under all the query's filters, ties broken by id."""
+        """Return a page of conversations under all the query's filters.
+
+        Those that are equal come in the order in which they were begun, or its reverse.
+        """
         ...
 
     async def delete_conversation(

@@ -30,7 +30,7 @@ _CONDITIONS = MappingProxyType(
 
 _ORDERS = MappingProxyType(
     {
-        (sort, order): f"{sort} {order.upper()}, id {order.upper()}"
+        (sort, order): f"{sort} {order.upper()}, number {order.upper()}"
         for sort in ("created_at", "updated_at", "message_count")
         for order in ("asc", "desc")
     }

@@ -147,6 +147,8 @@ def _begin(connection: sqlite3.Connection, *, tenant: Tenant, rebuild_id: str) -
         "drop_next_window_words",
         "create_next_message_words",
         "create_next_window_words",
+        "merge_next_message_words",
+        "merge_next_window_words",
     ):
         connection.execute(_SQL[statement])
     tenant.execute(

@@ -89,6 +89,13 @@ CREATE VIRTUAL TABLE window_words_next USING fts5(
     words, content = '', tokenize = "ascii tokenchars '_+#'"
 );
 
+-- merge_next_message_words --
+-- Sets how many parts are merged, as in the schema.
+INSERT INTO message_words_next (message_words_next, rank) VALUES ('automerge', 2);
+
+-- merge_next_window_words --
+INSERT INTO window_words_next (window_words_next, rank) VALUES ('automerge', 2);
+
 -- drop_next_message_words --
 DROP TABLE IF EXISTS message_words_next;
 
