@@ -74,6 +74,8 @@ def _find_files(place: Place) -> list[Place]:
     """Return the files to take, proved readable unless they are an export."""
     match place.kind():
         case "file":
+            if not place.name.lower().endswith(ENDINGS):
+                raise InvalidRequestError(f"must end in {', '.join(ENDINGS)}", field="path")
             files = [place]
         case "directory":
             export = ExportPlace(place)
@@ -89,13 +91,16 @@ def _find_files(place: Place) -> list[Place]:
 
 
 def _walk(directory: Place) -> Iterator[Place]:
-    """Yield the text files below a directory in a fixed order; hidden ones are no part of it."""
+    """Yield the text files below a directory in a fixed order, but for hidden ones and exports.
+
+    An export is taken by its own path: it may be another organisation's.
+    """
     found = 0
     waiting = [directory]
     while waiting:
         place = waiting.pop()
         match place.kind():
-            case "directory":
+            case "directory" if not ExportPlace(place).exists:
                 visible = [child for child in place.children() if not child.name.startswith(".")]
                 waiting.extend(reversed(visible))
             case "file" if place.name.lower().endswith(ENDINGS):

@@ -10,6 +10,7 @@ from typing import Any
 
 from engram.model.toolsets import Toolset
 from engram.transport.mcp.tools.conversations import CONVERSATION_TOOLS
+from engram.transport.mcp.tools.maintenance import MAINTENANCE_TOOLS
 from engram.transport.mcp.tools.memories import MEMORY_TOOLS
 from engram.transport.mcp.tools.notes import NOTE_TOOLS
 from engram.transport.mcp.tools.tool import Answer, Tool
@@ -26,6 +27,7 @@ TOOLS: tuple[Tool[Any], ...] = (
     *CONVERSATION_TOOLS,
     *NOTE_TOOLS,
     *MEMORY_TOOLS,
+    *MAINTENANCE_TOOLS,
 )
 """Every tool, in the order in which clients see them."""
 
