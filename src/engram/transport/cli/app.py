@@ -17,9 +17,11 @@ from engram.transport.cli import (
     mcp,
     memories,
     memory_changes,
+    memory_files,
     models,
     notes,
     organizations,
+    recall,
     reembed,
     search,
     serve,
@@ -83,6 +85,7 @@ def _notes() -> typer.Typer:
     group = _group("Keep facts, list them and remove them.")
     group.command("add", epilog=notes.ADD_EXAMPLES)(notes.add_notes)
     group.command("list", epilog=notes.LIST_EXAMPLES)(notes.list_notes)
+    group.command("context", epilog=notes.CONTEXT_EXAMPLES)(notes.fetch_context)
     group.command("remove", epilog=notes.REMOVE_EXAMPLES)(notes.remove_note)
     return group
 
@@ -90,6 +93,7 @@ def _notes() -> typer.Typer:
 def _memories() -> typer.Typer:
     group = _group("Keep typed memories, correct them and look back at them.")
     group.command("store", epilog=memories.STORE_EXAMPLES)(memories.store_memory)
+    group.command("recall", epilog=recall.EXAMPLES)(recall.recall_memories)
     group.command("show", epilog=memories.SHOW_EXAMPLES)(memories.show_memory)
     group.command("list", epilog=memories.LIST_EXAMPLES)(memories.list_memories)
     group.command("correct", epilog=memory_changes.CORRECT_EXAMPLES)(memory_changes.correct_memory)
@@ -98,6 +102,8 @@ def _memories() -> typer.Typer:
         memory_changes.connect_memories
     )
     group.command("history", epilog=memories.HISTORY_EXAMPLES)(memories.show_history)
+    group.command("export", epilog=memory_files.EXPORT_EXAMPLES)(memory_files.export_memories)
+    group.command("import", epilog=memory_files.IMPORT_EXAMPLES)(memory_files.import_memories)
     return group
 
 

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 IMPORTANCE = ("critical", "high", "normal", "low", "trivial")
 
 
-def print_memory(memory: MemoryView) -> None:
+def print_memory(memory: MemoryView, *, score: float | None = None) -> None:
     """Print what a memory is, and its text."""
     tags = "".join(f" [{visible_line(tag)}]" for tag in memory["tags"])
     kind = f"{memory['memory_type']}, {IMPORTANCE[memory['importance']]}"
-    say(f"{paint(memory['id'], bold=True)}  {kind}{tags}")
+    scored = "" if score is None else paint(f"  {score:.2f}", dim=True)
+    say(f"{paint(memory['id'], bold=True)}  {kind}{tags}{scored}")
     say(paint(INDENT + visible_line("  ".join(_facts(memory))), dim=True))
     _print_text(memory["content"], is_cut=bool(memory.get("truncated")), memory_id=memory["id"])
 

@@ -8,6 +8,7 @@ import typer
 
 from engram import limits
 from engram.model.memory import Category
+from engram.model.search import KINDS
 from engram.transport.cli.confirming import Yes, confirm
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import parse, shared_options
@@ -15,7 +16,7 @@ from engram.transport.cli.texts import given_texts
 from engram.transport.cli.visible import counted, visible, visible_line
 
 if TYPE_CHECKING:
-    from engram.transport.answers import EntriesListed, EntryView, NotesStored
+    from engram.transport.answers import ContextFetched, EntriesListed, EntryView, NotesStored
 
 ADD_EXAMPLES = """\b
 Examples:
@@ -32,6 +33,13 @@ Examples:
   engram notes list
   engram notes list --category technical --limit 50
   engram notes list --json | jq -r '.entries[].content'
+"""
+
+CONTEXT_EXAMPLES = """\b
+Examples:
+  engram notes context "deploying the billing service"
+  engram notes context "answering Ana" --category user_pref --top-k 3
+  engram notes context "the migration" --kind note --kind conversation
 """
 
 REMOVE_EXAMPLES = """\b
@@ -59,6 +67,24 @@ Page = Annotated[
 Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
 OneCategory = Annotated[Category | None, typer.Option(help="Only of this category.")]
 OneSource = Annotated[str | None, typer.Option(metavar="NAME", help="Only from this source.")]
+
+Work = Annotated[str, typer.Argument(metavar="QUERY", help="What the work is about.")]
+TopK = Annotated[int, typer.Option(min=1, max=limits.CONTEXT_RESULTS_MAX, help="Entries at most.")]
+MinScore = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Only entries scoring this or more.")
+]
+Budget = Annotated[
+    int,
+    typer.Option(
+        min=limits.TOKEN_BUDGET_MIN, max=limits.TOKEN_BUDGET_MAX, help="Tokens of text at most."
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind", metavar="|".join(KINDS), help="What to look among; repeat. [default: note]"
+    ),
+]
 
 
 @shared_options
@@ -108,6 +134,36 @@ def list_notes(
 
 
 @shared_options
+def fetch_context(
+    invocation: Invocation,
+    query: Work,
+    *,
+    top_k: TopK = 5,
+    category: OneCategory = None,
+    min_score: MinScore = None,
+    budget: Budget = 1500,
+    kind: Kinds = None,
+) -> None:
+    """Print what is relevant to a piece of work, fenced for a model to read."""
+    from engram.transport.answers import context_fetched
+    from engram.transport.requests import FetchContext
+
+    request = parse(
+        FetchContext,
+        query=query,
+        top_k=top_k,
+        category_filter=category,
+        min_score=min_score,
+        token_budget=budget,
+        kinds=kind or None,
+    ).to_model()
+    answer = context_fetched(
+        invocation.run_local(lambda service, me: service.contexts.fetch_context(me, request))
+    )
+    invocation.show(answer, lambda: _print_context(answer))
+
+
+@shared_options
 def remove_note(invocation: Invocation, note: NoteArgument, *, yes: Yes = False) -> None:
     """Remove a note with everything derived from it; this cannot be undone."""
     from engram.model.ids import MemoryId
@@ -138,6 +194,16 @@ def _print_list(answer: EntriesListed) -> None:
     for entry in answer["entries"]:
         _print_entry(entry)
     notice(page_notice(len(answer["entries"]), answer["total"], answer["next_offset"], "note"))
+
+
+def _print_context(answer: ContextFetched) -> None:
+    from engram.transport.cli.degraded import explain_degraded
+    from engram.transport.cli.output import notice, say
+
+    say(visible(answer["context"]))
+    found = f"{len(answer['entries']):,} of {len(answer['entries']) + answer['omitted']:,} entries"
+    missing = [explain_degraded(name) for name in answer["degraded"]]
+    notice(" ".join([f"{found}, {counted(answer['used_tokens'], 'token')}.", *missing]))
 
 
 def _print_entry(entry: EntryView) -> None:

@@ -27,6 +27,13 @@ async def memory_store(call: Call, body: requests.StoreMemory) -> answers.Memory
     return answers.memory_stored(kept)
 
 
+@router.post("/memories/recall", operation_id="memory_recall")
+async def memory_recall(call: Call, body: requests.RecallMemories) -> answers.MemoriesRecalled:
+    """Find memories by words and meaning, weighed by importance and recency."""
+    recalled = await call.service.memory_recall.recall(call.principal, body.to_model())
+    return answers.memories_recalled(recalled, body.to_shape())
+
+
 @router.post("/memories/batch", operation_id="memory_store_batch", status_code=201)
 async def memory_store_batch(call: Call, body: requests.StoreMemories) -> answers.MemoriesStored:
     """Keep several memories, all or none."""

@@ -14,6 +14,13 @@ from engram.transport.rest.routes import Call, JsonRoute
 router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["notes"])
 
 
+@router.post("/context", operation_id="fetch_context")
+async def fetch_context(call: Call, body: requests.FetchContext) -> answers.ContextFetched:
+    """Return what is relevant to a piece of work as one fenced text, within a token budget."""
+    context = await call.service.contexts.fetch_context(call.principal, body.to_model())
+    return answers.context_fetched(context)
+
+
 @router.post("/notes", operation_id="store_note", status_code=201)
 async def store_note(call: Call, body: requests.StoreNote) -> answers.NoteStored:
     """Keep a note; one that is there already is named in `duplicate_of` and not stored again."""
