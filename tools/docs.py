@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -14,11 +15,13 @@ from pydantic_core import PydanticUndefined
 from typer.testing import CliRunner
 
 from engram import errors
+from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS
 from engram.settings import PREFIX, Settings
+from engram.text.tokens import tokens_of
 from engram.transport.cli.app import build_app
 from engram.transport.cli.facts import read_limits
 from engram.transport.mcp.prompts import PROMPTS
-from engram.transport.mcp.tools import TOOLS, Tool
+from engram.transport.mcp.tools import TOOLS, Tool, tools_of
 from engram.transport.rest.openapi import openapi_document, rest_routes
 from engram.transport.rest.problems import STATUS
 
@@ -63,6 +66,19 @@ def commands_text() -> str:
 def tools_text() -> str:
     """Return every MCP tool with its arguments and the fields of its answer."""
     return "\n\n".join(_tool_text(tool) for tool in TOOLS)
+
+
+def toolsets_table() -> str:
+    """Return the toolsets, their tools, and what listing them costs a client."""
+    rows = (
+        (
+            f"`{toolset}`" + (" (default)" if toolset in DEFAULT_TOOLSETS else ""),
+            ", ".join(f"`{tool.name}`" for tool in tools_of((toolset,))),
+            f"{round(sum(map(_tokens, tools_of((toolset,)))), -2):,}",
+        )
+        for toolset in TOOLSETS
+    )
+    return _table(("toolset", "tools", "tokens, about"), rows)
 
 
 def prompts_table() -> str:
@@ -125,6 +141,19 @@ def _tool_text(tool: Tool[Any]) -> str:
             f"Answer: {fields}.",
         )
     )
+
+
+def _tokens(tool: Tool[Any]) -> int:
+    """Return about what a tool costs in a listing."""
+    shown = (
+        tool.name,
+        tool.title,
+        tool.description,
+        tool.input_schema,
+        tool.output_schema,
+        tool.annotations,
+    )
+    return tokens_of(len(json.dumps(shown, separators=(",", ":"))))
 
 
 def _arguments(schema: Schema, prefix: str = "") -> Iterator[Sequence[str]]:

@@ -68,3 +68,21 @@ def test_every_tool_and_each_of_its_arguments_is_documented() -> None:
     arguments = [name for tool in TOOLS for name in tool.input_schema["properties"]]
     assert [] == undocumented(arguments, page="mcp.md")
     assert [] == undocumented((prompt.name for prompt in PROMPTS), page="mcp.md")
+
+
+def seed_tools() -> dict[str, set[str]]:
+    """Return the tools that the page on the seeds lists, with their statuses."""
+    page = (REFERENCE.parent / "seed-tools.md").read_text()
+    statuses: dict[str, set[str]] = {}
+    for row in re.findall(r"^\| (`.+?`) \| (\w+) \|", page, re.MULTILINE):
+        for name in re.findall(r"`(\w+)`", row[0]):
+            statuses.setdefault(name, set()).add(row[1])
+    return statuses
+
+
+def test_every_tool_is_listed_among_those_of_the_seeds_with_its_status() -> None:
+    statuses = seed_tools()
+    offered = {name for name, known in statuses.items() if known & {"same", "more"}}
+
+    assert offered == {tool.name for tool in TOOLS}
+    assert set().union(*statuses.values()) == {"same", "more", "planned", "elsewhere", "no"}
