@@ -351,6 +351,23 @@ async def test_lists_are_the_newest_first_in_pages_that_hold_each_once(
     assert {page.total for page in pages} == {7}
 
 
+async def test_a_page_of_long_texts_is_cut_and_says_where_it_goes_on(
+    organization: OrganizationStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PAGE_CHARACTERS_MAX", 50)
+    await remember(organization, *(f"some text {number:02}" for number in range(25)))
+
+    page = await organization.memories.list(MemoryQuery(limit=25), now=clock.now())
+    rest = await organization.memories.list(
+        MemoryQuery(limit=25, offset=page.next_offset or 0), now=clock.now()
+    )
+
+    assert (len(page.memories), page.next_offset, page.total) == (20, 20, 25)
+    assert [one.content for one in page.memories + rest.memories] == [
+        f"some text {number:02}" for number in reversed(range(25))
+    ]
+
+
 @pytest.mark.parametrize(
     ("filters", "found"),
     [

@@ -10,7 +10,9 @@ from importlib.resources import files
 
 import pytest
 
+from engram.model.memory import MemoryFilters, MemoryQuery
 from engram.storage.sqlite.listing import statements
+from engram.storage.sqlite.memory_listing import list_statement
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.queries import load_queries
 
@@ -102,3 +104,15 @@ def explain(connection: sqlite3.Connection, statement: str, values: Mapping[str,
 
 def parameters(statement: str) -> set[str]:
     return set(re.findall(r":(\w+)", statement))
+
+
+@pytest.mark.parametrize("filters", [MemoryFilters(), MemoryFilters(projects=("one",))])
+def test_memories_are_listed_in_the_order_of_storing_without_sorting(
+    empty: sqlite3.Connection, filters: MemoryFilters
+) -> None:
+    statement = list_statement(MemoryQuery(filters=filters))
+    names = re.findall(r":(\w+)", statement)
+
+    steps = empty.execute(f"EXPLAIN QUERY PLAN {statement}", dict.fromkeys(names, 1)).fetchall()
+
+    assert "TEMP B-TREE" not in str(steps)

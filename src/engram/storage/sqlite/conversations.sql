@@ -13,8 +13,9 @@ INSERT INTO conversation_tag (organization_id, conversation, position, tag)
 VALUES (:organization_id, :conversation, :position, :tag);
 
 -- delete_tags --
+-- The plus keeps SQLite from walking over the tags of all.
 DELETE FROM conversation_tag
-WHERE organization_id = :organization_id AND conversation = :conversation;
+WHERE +organization_id = :organization_id AND conversation = :conversation;
 
 -- find_conversation --
 -- Returns number, id, message_count, content_bytes of the conversation with that public id.

@@ -60,20 +60,31 @@ LEFT JOIN message
 WHERE was.organization_id = :organization_id AND was.memory = :number AND was.version = :version;
 
 -- list_memories --
--- Returns the numbers of one page, the last stored first. The conditions are put in from below.
-SELECT number FROM memory
+-- Returns the numbers of one page, the last stored first. The conditions are put in from below, and
+-- how to walk from `by_number`, unless one project's index gives the order.
+SELECT number FROM memory /*by_number*/
 WHERE organization_id = :organization_id /*conditions*/
 ORDER BY number DESC
 LIMIT :limit OFFSET :offset;
+
+-- by_number --
+NOT INDEXED
 
 -- count_memories --
 -- Returns how many memories meet the conditions.
 SELECT count(*) FROM memory
 WHERE organization_id = :organization_id /*conditions*/;
 
+-- count_out_of_time --
+-- Returns how many searched memories have expired, or do not hold now.
+SELECT count(*) FROM memory
+WHERE organization_id = :organization_id AND record IS NOT NULL
+    AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL)
+    AND (expires_at <= :now OR valid_from > :now OR valid_to <= :now);
+
 -- scan_memories --
 -- Returns the numbers of the next memories after a number, in the order of storing.
-SELECT number FROM memory
+SELECT number FROM memory /*by_number*/
 WHERE organization_id = :organization_id AND number > :after /*conditions*/
 ORDER BY number
 LIMIT :limit;
@@ -86,6 +97,9 @@ AND record IS NOT NULL
 AND (expires_at IS NULL OR expires_at > :now)
 AND (valid_from IS NULL OR valid_from <= :now)
 AND (valid_to IS NULL OR valid_to > :now)
+
+-- is_in_project --
+AND project = :one_project
 
 -- is_in_projects --
 AND project IN (SELECT value FROM json_each(:projects))

@@ -12,7 +12,7 @@ LEFT JOIN conversation
     ON conversation.organization_id = :organization_id AND conversation.number = memory.record
 LEFT JOIN message
     ON message.organization_id = :organization_id AND message.key = (memory.record << 24) + 1
-WHERE memory.organization_id = :organization_id
+WHERE +memory.organization_id = :organization_id
 ORDER BY memory.number;
 
 -- tags_of --

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from engram import limits
 from engram.clock import to_microseconds
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryFilters, MemoryPage, MemoryQuery
+from engram.storage.sqlite.counting import read_counters
 from engram.storage.sqlite.memory_rows import find_memory, read_memories
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 
 _SQL = load_queries("memories.sql")
+_READ_AT_ONCE = 20
 _CONDITIONS = MappingProxyType(
     {
+        "one_project": "is_in_project",
         "projects": "is_in_projects",
         "memory_types": "is_of_types",
         "categories": "is_of_categories",
@@ -45,24 +49,70 @@ def list_memories(
     connection: sqlite3.Connection, tenant: Tenant, query: MemoryQuery, *, now: datetime
 ) -> MemoryPage:
     """Return one page of the memories that meet every filter, newest first."""
-    values = filter_values(query.filters)
-    conditions = memory_conditions(values)
-    if not query.include_forgotten:
-        conditions = f"{_SQL['is_searched']} {_SQL['is_in_time']} {conditions}"
-    values["now"] = to_microseconds(now)
-    page, count = (
-        _SQL[name].replace("/*conditions*/", conditions)
-        for name in ("list_memories", "count_memories")
+    values = {**_listed_values(query.filters), "now": to_microseconds(now)}
+    rows = tenant.execute(
+        connection, list_statement(query), limit=query.limit, offset=query.offset, **values
     )
-    rows = tenant.execute(connection, page, limit=query.limit, offset=query.offset, **values)
-    found = read_memories(connection, tenant, [number for (number,) in rows])
-    total = tenant.execute(connection, count, **values).fetchone()[0]
+    found = _read_fitting(connection, tenant, [number for (number,) in rows])
+    if query.include_forgotten or not query.filters.is_empty:
+        count = _SQL["count_memories"].replace("/*conditions*/", _conditions(query))
+        total = tenant.execute(connection, count, **values).fetchone()[0]
+    else:
+        total = _count_in_time(connection, tenant, values["now"])
     seen = query.offset + len(found)
     return MemoryPage(
         memories=tuple(found.values()),
         total=total,
         next_offset=seen if found and seen < total else None,
     )
+
+
+def _read_fitting(
+    connection: sqlite3.Connection, tenant: Tenant, numbers: Sequence[int]
+) -> dict[int, Memory]:
+    """Return the first memories, at least one, and not much more text than memory should hold."""
+    found: dict[int, Memory] = {}
+    characters = 0
+    for start in range(0, len(numbers), _READ_AT_ONCE):
+        batch = read_memories(connection, tenant, numbers[start : start + _READ_AT_ONCE])
+        found |= batch
+        characters += sum(len(memory.content) for memory in batch.values())
+        if characters > limits.PAGE_CHARACTERS_MAX:
+            break
+    return found
+
+
+def list_statement(query: MemoryQuery) -> str:
+    """Return what reads a page, put together from fixed pieces."""
+    return _walked("list_memories", _listed_values(query.filters), _conditions(query))
+
+
+def _conditions(query: MemoryQuery) -> str:
+    given = memory_conditions(_listed_values(query.filters))
+    if query.include_forgotten:
+        return given
+    return f"{_SQL['is_searched']} {_SQL['is_in_time']} {given}"
+
+
+def _listed_values(filters: MemoryFilters) -> dict[str, Any]:
+    """Return the values of filters, a single project apart: its index gives the order."""
+    values = filter_values(filters)
+    if filters.projects is not None and len(filters.projects) == 1:
+        del values["projects"]
+        values["one_project"] = filters.projects[0]
+    return values
+
+
+def _walked(name: str, values: Mapping[str, Any], conditions: str) -> str:
+    """Return a statement that walks over memories in their order without sorting them."""
+    by_number = "" if values.keys() & {"one_project", "projects"} else _SQL["by_number"]
+    return _SQL[name].replace("/*conditions*/", conditions).replace("/*by_number*/", by_number)
+
+
+def _count_in_time(connection: sqlite3.Connection, tenant: Tenant, now: int) -> int:
+    """Return how many memories are listed without filters, without counting all of them."""
+    counted = tenant.execute(connection, _SQL["count_out_of_time"], now=now).fetchone()[0]
+    return read_counters(connection, tenant).memories - counted
 
 
 def scan(
@@ -87,10 +137,10 @@ def scan_numbers(
     limit: int,
 ) -> list[int]:
     """Return the numbers of the next memories in the order of storing."""
-    values = {} if project is None else {"projects": json.dumps([project])}
+    values = {} if project is None else {"one_project": project}
     rows = tenant.execute(
         connection,
-        _SQL["scan_memories"].replace("/*conditions*/", memory_conditions(values)),
+        _walked("scan_memories", values, memory_conditions(values)),
         after=0 if after is None else find_memory(connection, tenant, after),
         limit=limit,
         **values,

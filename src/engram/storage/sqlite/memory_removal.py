@@ -22,7 +22,7 @@ from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.word_rows import MessageWords
 
 _SQL = load_queries("memories.sql")
-_BATCH_MEMORIES = 200
+_BATCH_MEMORIES = 100
 """Removed in one transaction: a whole project may be too long to hold the write lock for."""
 
 Known = Mapping[int, Sequence[MessageWords]]

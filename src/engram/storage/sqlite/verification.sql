@@ -17,10 +17,11 @@ WHERE organization_id = :organization_id
 ORDER BY number;
 
 -- sequences --
--- Returns number, id, message_count of every conversation, and count, first and last of its keys.
+-- Returns number, id, message_count of every conversation, and count, first and last of its keys;
+-- the plus makes SQLite look these up.
 SELECT number, id, message_count, count(key), min(key), max(key)
 FROM conversation LEFT JOIN message
-    ON message.organization_id = :organization_id
+    ON +message.organization_id = :organization_id
     AND key BETWEEN number << 24 AND (number << 24) + 16777215
 WHERE conversation.organization_id = :organization_id
 GROUP BY number
