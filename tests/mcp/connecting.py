@@ -16,10 +16,13 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
+from engram.embedding.choice import NoEmbedder
 from engram.model.access import KeyDraft, KeyScope, OrganizationDraft
+from engram.model.toolsets import TOOLSETS
 from engram.service import Service
 from engram.settings import Settings
 from engram.transport.asgi import create_app
+from engram.transport.mcp.server import Caller, build_server
 from engram.wiring import open_service
 from tests.serving import serving
 
@@ -112,6 +115,16 @@ async def legacy_sse_client(url: str, key: str, *, query: str = "") -> AsyncGene
         sse_client(f"{url}/sse{query}", headers=bearer(key)), mode="legacy"
     ) as client:
         yield client
+
+
+@asynccontextmanager
+async def in_process_client(home: Path) -> AsyncGenerator[Client]:
+    """Yield a client of a server in this process, without a transport between them."""
+    settings = Settings(home=home, embedder=NoEmbedder())
+    async with open_service(settings) as service:
+        caller = Caller(await service.access.local_principal(), TOOLSETS)
+        async with Client(build_server(service, lambda _request: caller)) as client:
+            yield client
 
 
 def local_process(home: Path, **settings: str) -> StdioServerParameters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,26 +12,32 @@ from mcp import Client
 
 from engram.clock import SystemClock, format_time
 from engram.transport.mcp.tools import TOOLS
-from tests.mcp.connecting import RunningServer, call, http_client, refusal
+from tests.mcp.connecting import call, in_process_client, refusal
 
 NOTE: dict[str, Any] = {"content": "The harbour opens at six."}
 TOMORROW = SystemClock().now() + timedelta(days=1)
 
 
 @pytest.fixture
-async def client(over_http: Client, server: RunningServer) -> AsyncIterator[Client]:
-    """A client whose refused calls must leave the store empty."""
-    yield over_http
-    async with http_client(server.url, server.key) as reader:
-        assert (await call(reader, "list_entries"))["total"] == 0
-        assert (await call(reader, "memory_projects"))["count"] == 0
+async def anybody(tmp_path: Path) -> AsyncIterator[Client]:
+    """A client of a server in this process: what is refused does not depend on the transport."""
+    async with in_process_client(tmp_path) as connected:
+        yield connected
 
 
 @pytest.fixture
-async def two(over_http: Client) -> tuple[str, str]:
+async def client(anybody: Client) -> AsyncIterator[Client]:
+    """A client whose refused calls must leave the store empty."""
+    yield anybody
+    assert (await call(anybody, "list_entries"))["total"] == 0
+    assert (await call(anybody, "memory_projects"))["count"] == 0
+
+
+@pytest.fixture
+async def two(anybody: Client) -> tuple[str, str]:
     """Two memories."""
     stored = await call(
-        over_http, "memory_store_batch", memories=[{"content": "one"}, {"content": "two"}]
+        anybody, "memory_store_batch", memories=[{"content": "one"}, {"content": "two"}]
     )
     first, second = stored["ids"]
     return first, second
@@ -47,11 +54,11 @@ async def test_a_note_too_short_or_too_long_is_refused(
     assert (facts["code"], facts["field"]) == (code, "content")
 
 
-async def test_notes_at_their_bounds_are_kept(over_http: Client) -> None:
+async def test_notes_at_their_bounds_are_kept(anybody: Client) -> None:
     for length in (10, 2_000):
-        await call(over_http, "store_note", content="é" * length)
+        await call(anybody, "store_note", content="é" * length)
 
-    assert (await call(over_http, "list_entries"))["total"] == 2
+    assert (await call(anybody, "list_entries"))["total"] == 2
 
 
 NEEDED: dict[str, dict[str, Any]] = {
@@ -203,29 +210,29 @@ async def test_an_unknown_argument_is_refused(client: Client, tool: str) -> None
 
 
 async def test_a_relation_to_an_unknown_memory_is_refused(
-    over_http: Client, two: tuple[str, str]
+    anybody: Client, two: tuple[str, str]
 ) -> None:
     for source, target in ((two[0], "mem_absent"), ("mem_absent", two[0])):
-        facts = await refusal(over_http, "memory_connect", source_id=source, target_id=target)
+        facts = await refusal(anybody, "memory_connect", source_id=source, target_id=target)
         assert facts["code"] == "not_found"
 
 
-async def test_a_circle_of_supersedes_is_refused(over_http: Client, two: tuple[str, str]) -> None:
+async def test_a_circle_of_supersedes_is_refused(anybody: Client, two: tuple[str, str]) -> None:
     first, second = two
     supersedes = {"relation_type": "supersedes"}
-    await call(over_http, "memory_connect", source_id=second, target_id=first, **supersedes)
+    await call(anybody, "memory_connect", source_id=second, target_id=first, **supersedes)
 
     facts = await refusal(
-        over_http, "memory_connect", source_id=first, target_id=second, **supersedes
+        anybody, "memory_connect", source_id=first, target_id=second, **supersedes
     )
 
     assert facts["code"] == "invalid_request"
 
 
 async def test_feedback_on_an_unknown_memory_records_nothing(
-    over_http: Client, two: tuple[str, str]
+    anybody: Client, two: tuple[str, str]
 ) -> None:
-    facts = await refusal(over_http, "memory_feedback", memory_ids=[*two, "mem_absent"])
+    facts = await refusal(anybody, "memory_feedback", memory_ids=[*two, "mem_absent"])
 
     assert facts["code"] == "not_found"
 

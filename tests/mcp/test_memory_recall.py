@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
-from tests.mcp.connecting import RunningServer, call, http_client, refusal
+from tests.mcp.connecting import RunningServer, call, http_client, in_process_client, refusal
 
 LONG = "".join(f"Line {number} of the log of the harbour.\n" for number in range(400))
 
@@ -289,9 +290,9 @@ async def test_another_organisation_recalls_nothing(
     ],
 )
 async def test_bad_input_is_refused_by_its_field(
-    server: RunningServer, arguments: dict[str, Any], field: str
+    tmp_path: Path, arguments: dict[str, Any], field: str
 ) -> None:
-    async with http_client(server.url, server.key) as client:
+    async with in_process_client(tmp_path) as client:
         facts = await refusal(client, "memory_recall", **arguments)
 
     assert facts["code"] in ("invalid_request", "limit_exceeded")

@@ -63,7 +63,6 @@ from engram.transport.answers.maintenance import (
     project_deleted,
 )
 from engram.transport.answers.memories import (
-    ChunkView,
     DegradedView,
     FeedbackRecorded,
     MemoriesConnected,
@@ -74,11 +73,9 @@ from engram.transport.answers.memories import (
     MemoryHistoryRead,
     MemoryStatusRead,
     MemoryStored,
-    MemoryView,
     ProjectsListed,
     ProjectView,
     TimelineRead,
-    VersionView,
     feedback_recorded,
     memories_connected,
     memories_listed,
@@ -88,10 +85,15 @@ from engram.transport.answers.memories import (
     memory_history_read,
     memory_status_read,
     memory_stored,
-    memory_view,
-    memory_views,
     projects_listed,
     timeline_read,
+)
+from engram.transport.answers.memory_views import (
+    ChunkView,
+    MemoryView,
+    VersionView,
+    memory_view,
+    memory_views,
 )
 from engram.transport.answers.notes import (
     EntriesListed,

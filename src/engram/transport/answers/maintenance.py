@@ -20,7 +20,7 @@ from engram.model.care import (
 )
 from engram.model.memory import Episode, MemoryPage
 from engram.service.migrating import Migrated, MigrationStatus
-from engram.transport.answers.memories import MemoryView, memory_views
+from engram.transport.answers.memory_views import MemoryView, memory_views
 
 IDS_SHOWN = 100
 """Of what came in or is damaged; the counts say how many there are."""

@@ -14,7 +14,8 @@ from engram.model.memory_reading import FetchDetail
 from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallShape
 from engram.model.search import ScoreBreakdown
 from engram.text.excerpts import Excerpt, brief, fit
-from engram.transport.answers.memories import DegradedView, MemoryView, memory_view
+from engram.transport.answers.memories import DegradedView
+from engram.transport.answers.memory_views import MemoryView, memory_view
 
 FETCH_HINT = 'Read a memory with memory_fetch(id, project, detail="full").'
 FEEDBACK_HINT = "Say what helped with memory_feedback(memory_ids, event_id, helpful)."
