@@ -311,7 +311,10 @@ class MemoryFilters:
     @property
     def is_empty(self) -> bool:
         """Say whether every memory meets them."""
-        return self == MemoryFilters()
+        return self == EVERY_MEMORY
+
+
+EVERY_MEMORY = MemoryFilters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from engram.errors import InvalidRequestError
 from engram.model.checks import check_label, check_moment, check_range, check_tags, check_text
 from engram.model.conversation import ROLES, Conversation, Message, Role
 from engram.model.ids import ChunkId, ConversationId, ConversationKey, MessageKey
-from engram.model.memory import Memory, MemoryFilters
+from engram.model.memory import EVERY_MEMORY, Memory, MemoryFilters
 from engram.model.vectors import Tier
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SearchFilters:
     """Inclusive; compared with when the message was said, else with when it was stored."""
     before: datetime | None = None
     """Exclusive."""
-    memory: MemoryFilters = field(default_factory=MemoryFilters)
+    memory: MemoryFilters = EVERY_MEMORY
 
     def __post_init__(self) -> None:
         check_tags(self.tags)
@@ -65,8 +65,8 @@ class SearchFilters:
 
     def admit(self, kinds: Sequence[Kind]) -> tuple[Kind, ...]:
         """Return those of the kinds that can meet the conditions."""
-        is_of_memories = not self.memory.is_empty
         is_of_conversations = any((self.conversation_id, self.agent_id, self.role))
+        is_of_memories = not self.memory.is_empty
         return tuple(
             kind
             for kind in KINDS

@@ -195,7 +195,10 @@ def importance_factor(importance: Values, exponent: float) -> Values:
 
     The multiplier of engram-go, (5 - importance) / 3, to a power that says how much it counts.
     """
-    return np.where(np.isnan(importance), 1.0, ((5.0 - importance) / 3.0) ** exponent)
+    are_messages = np.isnan(importance)
+    if are_messages.all():
+        return np.ones(len(importance))
+    return np.where(are_messages, 1.0, ((5.0 - importance) / 3.0) ** exponent)
 
 
 def length_charge(characters: NDArray[np.int64]) -> Values:

@@ -52,6 +52,8 @@ class RecordFilter:
     @property
     def values(self) -> dict[str, Any]:
         """Return the values of the conditions as SQL."""
+        if self.is_empty:
+            return {}
         kinds = self.kinds or (0,)
         return {
             "kinds": json.dumps(self.kinds),
@@ -144,5 +146,5 @@ def _without(ranges: KeyRanges, excluded: Numbers) -> KeyRanges:
 
 
 def _column(connection: sqlite3.Connection, statement: str, values: dict[str, Any]) -> Numbers:
-    rows = connection.execute(statement, values)
-    return np.fromiter((row[0] for row in rows), dtype=np.int64)
+    rows = connection.execute(statement, values).fetchall()
+    return np.array([number for (number,) in rows], dtype=np.int64)
