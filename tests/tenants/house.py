@@ -1,0 +1,99 @@
+"""What the tests of transports need: an owner's things, and tools called as somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engram.model.access import Principal
+from engram.service import Service
+from engram.transport.asgi import Application
+from engram.transport.mcp.tools import TOOLS_BY_NAME
+
+MARKER = "tanuki4711"
+"""Stands in every text of the owner, and in nobody else's."""
+
+PROJECT = f"{MARKER}-project"
+ABSENT = "x" * 21
+
+Ids = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """An organisation with its key."""
+
+    principal: Principal
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """Everything there is."""
+
+    app: Application
+    service: Service
+    owner: Party
+    stranger: Party
+    ids: Ids
+
+    @property
+    def absent_ids(self) -> Ids:
+        """Ids such as the owner's that belong to nobody."""
+        return {
+            name: value.partition("_")[0] + f"_{ABSENT}" for name, value in self.ids.items()
+        } | {"own": self.ids["own"]}
+
+    async def call(self, party: Party, tool: str, **arguments: Any) -> Any:
+        """Return what a tool answers somebody."""
+        return await TOOLS_BY_NAME[tool].call(self.service, party.principal, arguments)
+
+
+async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
+    """Give the owner something of every kind, and return the ids of it; `own` is the stranger's."""
+
+    async def made(party: Party, tool: str, **arguments: Any) -> Any:
+        return await TOOLS_BY_NAME[tool].call(service, party.principal, arguments)
+
+    message = {"role": "user", "content": f"{MARKER} said this"}
+    said = await made(owner, "append_messages", messages=[message])
+    episode = await made(
+        owner, "memory_episode_start", description=f"{MARKER} work", project=PROJECT
+    )
+    fields = {
+        "project": PROJECT,
+        "tags": [MARKER],
+        "source": MARKER,
+        "episode_id": episode["episode_id"],
+    }
+    first = await made(owner, "memory_store", content=f"{MARKER} holds", **fields)
+    second = await made(owner, "memory_store", content=f"{MARKER} held", **fields)
+    pair = {"source_id": first["id"], "target_id": second["id"], "project": PROJECT}
+    await made(owner, "memory_connect", relation_type="supersedes", **pair)
+    await made(
+        owner, "memory_correct", memory_id=first["id"], content=f"{MARKER} held on", project=PROJECT
+    )
+    await made(owner, "memory_feedback", memory_ids=[first["id"]], project=PROJECT)
+    await made(owner, "memory_export_all", output_path="export")
+    own = await made(stranger, "memory_store", content="nothing special")
+    keys = await service.access.list_keys(owner.principal)
+    return {
+        "conversation": said["conversation_id"],
+        "memory": first["id"],
+        "episode": episode["episode_id"],
+        "key": keys[0].id,
+        "export": "export",
+        "own": own["id"],
+    }
+
+
+def filled(value: Any, ids: Ids) -> Any:
+    """Return `value` with ids in the place of their names in braces."""
+    if isinstance(value, str):
+        return value.format_map(ids) if "{" in value else value
+    if isinstance(value, list):
+        return [filled(item, ids) for item in value]  # pyright: ignore[reportUnknownVariableType] of any depth
+    if isinstance(value, dict):
+        return {name: filled(item, ids) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType] of any depth
+    return value

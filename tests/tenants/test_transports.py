@@ -1,0 +1,251 @@
+"""Every tool and every route, used by another organisation: nothing is read, changed or revealed.
+
+The tables are complete: what is not in them fails a test.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from engram.errors import NotFoundError
+from engram.transport.answers import to_json
+from engram.transport.mcp.resources import TEMPLATES, read_resource
+from engram.transport.mcp.tools import TOOLS
+from engram.transport.rest.openapi import openapi_document, rest_routes
+from tests.rest.calls import connect
+from tests.tenants.house import MARKER, PROJECT, House, filled
+
+IN = {"project": PROJECT}
+MESSAGE = {"role": "user", "content": "trespass"}
+
+NAMING: list[tuple[str, dict[str, Any]]] = [
+    ("search", {"query": MARKER, "conversation_id": "{conversation}"}),
+    ("append_messages", {"conversation_id": "{conversation}", "messages": [MESSAGE]}),
+    ("get_conversation", {"conversation_id": "{conversation}"}),
+    ("delete_conversation", {"conversation_id": "{conversation}"}),
+    ("get_conversation", {"conversation_id": "{memory}"}),
+    ("delete_conversation", {"conversation_id": "{memory}"}),
+    ("remove_entry", {"entry_id": "{memory}"}),
+    ("memory_store", {"content": "trespass", "episode_id": "{episode}", **IN}),
+    ("memory_store_batch", {"memories": [{"content": "x", "episode_id": "{episode}"}], **IN}),
+    ("memory_fetch", {"id": "{memory}", "detail": "full", **IN}),
+    ("memory_fetch", {"id": "{memory}"}),
+    ("memory_history", {"memory_id": "{memory}", **IN}),
+    ("memory_connect", {"source_id": "{memory}", "target_id": "{own}", **IN}),
+    ("memory_connect", {"source_id": "{own}", "target_id": "{memory}"}),
+    ("memory_correct", {"memory_id": "{memory}", "content": "trespass", **IN}),
+    ("memory_forget", {"memory_id": "{memory}", **IN}),
+    ("memory_feedback", {"memory_ids": ["{own}", "{memory}"]}),
+    ("memory_summarize", {"memory_id": "{memory}", **IN}),
+    ("memory_consolidate", {"undo": ["{memory}"], **IN}),
+    ("memory_episode_end", {"episode_id": "{episode}", "summary": "trespass", **IN}),
+    ("memory_episode_recall", {"episode_id": "{episode}", **IN}),
+    ("memory_ingest", {"path": "{export}"}),
+    ("memory_ingest", {"path": "{export}/memories"}),
+    ("memory_import_claudemd", {"path": "{export}/engram-export.json"}),
+]
+"""Calls that name what is the owner's: to a stranger it does not exist."""
+
+GENERAL: list[tuple[str, dict[str, Any]]] = [
+    ("search", {"query": MARKER, "limit": 50, "explain": True}),
+    ("search", {"query": MARKER, "tags": [MARKER], "project": PROJECT}),
+    ("append_messages", {"messages": [MESSAGE]}),
+    ("create_conversation", {"title": "trespass", "project": PROJECT}),
+    ("list_conversations", {"limit": 100}),
+    ("store_note", {"content": "a note of the stranger", "project": PROJECT}),
+    ("fetch_context", {"query": MARKER, "min_score": 0, "kinds": ["note", "conversation"]}),
+    ("list_entries", {"limit": 50}),
+    ("memory_recall", {"query": MARKER, "projects": ["*"], "mode": "full", "top_k": 500}),
+    ("memory_recall", {"query": MARKER, "include_conflicts": True, **IN}),
+    ("memory_list", IN),
+    ("memory_timeline", {"as_of": "2026-01-01T00:00:00Z", **IN}),
+    ("memory_projects", {}),
+    ("memory_status", IN),
+    ("memory_consolidate", IN),
+    ("memory_verify", {}),
+    ("memory_migrate_embedder", {"new_model": "hash", "dry_run": True}),
+    ("memory_export_all", {"output_path": "strangers-export"}),
+    ("memory_dump", IN),
+    ("memory_delete_project", {"confirm": PROJECT, **IN}),
+    ("memory_episode_start", {"description": "trespass", **IN}),
+    ("memory_episode_list", IN),
+]
+"""Calls that name nothing of the owner's, but for words and names anybody may use."""
+
+
+def test_the_tables_hold_every_tool() -> None:
+    assert {tool for tool, _ in (*NAMING, *GENERAL)} == {tool.name for tool in TOOLS}
+
+
+async def test_a_tool_says_of_anothers_thing_what_it_says_of_nothing(house: House) -> None:
+    before = await everything(house)
+
+    for tool, arguments in NAMING:
+        foreign = await refusal_of(house, tool, filled(arguments, house.ids))
+        absent = await refusal_of(house, tool, filled(arguments, house.absent_ids))
+        assert foreign == absent, tool
+
+    assert await everything(house) == before
+
+
+async def test_a_tool_answers_a_stranger_from_the_strangers_own_things(house: House) -> None:
+    before = await everything(house)
+
+    for tool, arguments in GENERAL:
+        answer = to_json(await house.call(house.stranger, tool, **arguments)).decode()
+        assert is_of_nobody_else(answer, house), tool
+
+    assert await everything(house) == before
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+async def test_a_resource_of_another_organisation_does_not_exist(
+    house: House, template: Any
+) -> None:
+    uri = template.uri_template.format(id=house.ids[template.name])
+
+    owned = await read_resource(house.service, house.owner.principal, uri=uri)
+    with pytest.raises(NotFoundError):
+        await read_resource(house.service, house.stranger.principal, uri=uri)
+
+    assert MARKER in owned
+
+
+ROUTES: dict[str, tuple[str, str, Any]] = {
+    "append_messages": ("POST", "/conversations/{conversation}/messages", {"messages": [MESSAGE]}),
+    "append_messages_to_default": (
+        "POST",
+        "/messages",
+        {"conversation_id": "{conversation}", "messages": [MESSAGE]},
+    ),
+    "search": ("POST", "/search", {"query": MARKER, "conversation_id": "{conversation}"}),
+    "search_by_address": ("GET", f"/search?q={MARKER}&conversation_id={{conversation}}", None),
+    "get_conversation": ("GET", "/conversations/{conversation}", None),
+    "delete_conversation": ("DELETE", "/conversations/{conversation}", None),
+    "remove_entry": ("DELETE", "/notes/{memory}", None),
+    "memory_store": ("POST", "/memories", {"content": "x", "episode_id": "{episode}", **IN}),
+    "memory_store_batch": (
+        "POST",
+        "/memories/batch",
+        {"memories": [{"content": "x", "episode_id": "{episode}"}], **IN},
+    ),
+    "memory_fetch": ("GET", "/memories/{memory}", None),
+    "memory_correct": ("PATCH", "/memories/{memory}", {"content": "trespass"}),
+    "memory_purge": ("DELETE", "/memories/{memory}?force=true", None),
+    "memory_forget": ("POST", "/memories/{memory}/forget", {}),
+    "memory_history": ("GET", "/memories/{memory}/history", None),
+    "memory_relations": ("GET", "/memories/{memory}/relations?hops=2", None),
+    "memory_connect": ("POST", "/memories/{own}/relations", {"target_id": "{memory}"}),
+    "memory_feedback": ("POST", "/memories/feedback", {"memory_ids": ["{memory}"], **IN}),
+    "memory_episode_recall": ("GET", f"/episodes/{{episode}}?project={PROJECT}", None),
+    "memory_episode_end": ("POST", "/episodes/{episode}/end", IN),
+    "revoke_key": ("DELETE", "/keys/{key}", None),
+}
+"""Requests that name what is the owner's."""
+
+GENERAL_ROUTES: dict[str, tuple[str, str, Any]] = {
+    "create_conversation": ("POST", "/conversations", {"project": PROJECT}),
+    "list_conversations": ("GET", "/conversations?limit=100", None),
+    "store_note": ("POST", "/notes", {"content": "a note of the stranger", **IN}),
+    "store_notes": ("POST", "/notes/batch", {"notes": [{"content": "a note of the stranger"}]}),
+    "list_entries": ("GET", "/notes?limit=50", None),
+    "fetch_context": ("POST", "/context", {"query": MARKER, "min_score": 0}),
+    "memory_recall": ("POST", "/memories/recall", {"query": MARKER, "projects": ["*"]}),
+    "memory_list": ("GET", f"/memories?project={PROJECT}", None),
+    "memory_timeline": (
+        "GET",
+        f"/memories/timeline?as_of=2026-01-01T00:00:00Z&project={PROJECT}",
+        None,
+    ),
+    "memory_status": ("GET", f"/memories/status?project={PROJECT}", None),
+    "memory_projects": ("GET", "/projects", None),
+    "memory_episode_start": ("POST", "/episodes", IN),
+    "memory_episode_list": ("GET", f"/episodes?project={PROJECT}", None),
+    "create_key": ("POST", "/keys", {"name": "extra"}),
+    "list_keys": ("GET", "/keys", None),
+    "status": ("GET", "/status", None),
+    "usage": ("GET", "/usage", None),
+    "audit": ("GET", "/audit?limit=500", None),
+    "delete_account": ("DELETE", "/account", None),
+}
+"""Requests that name nothing of the owner's; the last ends the stranger."""
+
+
+def test_the_tables_hold_every_operation() -> None:
+    operations = {
+        operation["operationId"]
+        for path, operations in openapi_document(rest_routes())["paths"].items()
+        for operation in operations.values()
+        if not path.startswith("/admin")
+    }
+
+    assert operations == ROUTES.keys() | GENERAL_ROUTES.keys()
+
+
+async def test_a_route_says_of_anothers_thing_what_it_says_of_nothing(house: House) -> None:
+    before = await everything(house)
+
+    for operation, request in ROUTES.items():
+        foreign = await ask(house, *filled(list(request), house.ids))
+        absent = await ask(house, *filled(list(request), house.absent_ids))
+        assert (foreign.status_code, absent.status_code) == (404, 404), operation
+        assert anonymous(foreign.text) == anonymous(absent.text), operation
+
+    assert await everything(house) == before
+
+
+async def test_a_route_answers_a_stranger_from_the_strangers_own_things(house: House) -> None:
+    before = await everything(house)
+
+    for operation, request in GENERAL_ROUTES.items():
+        answer = await ask(house, *request)
+        assert answer.is_success, operation
+        assert is_of_nobody_else(answer.text, house), operation
+
+    assert await everything(house) == before
+
+
+async def ask(house: House, method: str, path: str, body: Any) -> httpx.Response:
+    """Send a request as the stranger."""
+    async with connect(house.app, house.stranger.secret) as client:
+        return await client.request(method, f"/api/v1{path}", json=body)
+
+
+async def refusal_of(house: House, tool: str, arguments: dict[str, Any]) -> str:
+    """Return how a tool refuses the stranger, which it must."""
+    with pytest.raises(NotFoundError) as refused:
+        await house.call(house.stranger, tool, **arguments)
+    return anonymous(refused.value.message)
+
+
+def is_of_nobody_else(answer: str, house: House) -> bool:
+    """Say whether nothing of the owner's is in an answer; the project's name anybody may use."""
+    ids = (house.ids[name] for name in ("conversation", "memory", "episode", "key"))
+    return MARKER not in answer.replace(PROJECT, "") and not any(each in answer for each in ids)
+
+
+async def everything(house: House) -> dict[str, Any]:
+    """Return what the owner has and may see."""
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("list_conversations", {}),
+        ("get_conversation", {"conversation_id": house.ids["conversation"]}),
+        ("memory_list", IN),
+        ("memory_dump", IN),
+        ("memory_history", {"memory_id": house.ids["memory"], **IN}),
+        ("memory_recall", {"query": MARKER, "mode": "full", **IN}),
+        ("memory_status", IN),
+        ("memory_projects", {}),
+        ("memory_episode_list", IN),
+    ]
+    return {tool: await house.call(house.owner, tool, **arguments) for tool, arguments in asked} | {
+        "keys": await house.service.access.list_keys(house.owner.principal)
+    }
+
+
+def anonymous(text: str) -> str:
+    """Return a message without what it names."""
+    return re.sub(r"(conv|mem|ep|key)_[\w-]{21}|'[^']*'", "…", text)
