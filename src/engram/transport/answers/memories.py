@@ -56,6 +56,8 @@ class MemoryFetched(TypedDict):
     summary: str
     chunk_count: int
     truncated: bool
+    forgotten: NotRequired[Literal[True]]
+    invalidation_reason: NotRequired[str]
     content: NotRequired[str]
     chunks: NotRequired[list[ChunkView]]
 
@@ -149,6 +151,10 @@ def memory_fetched(fetched: FetchedMemory) -> MemoryFetched:
         "chunk_count": fetched.chunk_count,
         "truncated": fetched.is_truncated,
     }
+    if not memory.is_searched:
+        view["forgotten"] = True
+    if memory.reason is not None:
+        view["invalidation_reason"] = memory.reason
     if fetched.content is not None:
         view["content"] = fetched.content
     if fetched.chunks is not None:
