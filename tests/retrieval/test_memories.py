@@ -21,6 +21,7 @@ from engram.model.vectors import WORDS_ALONE
 from engram.retrieval.fuse import Scoring, score
 from engram.retrieval.profiles import PROFILES
 from engram.storage.ports import OrganizationStore
+from engram.text.chunks import chunks_of
 from tests.retrieval.asking import add, add_meant, meant, search
 from tests.retrieval.candidates import CALIBRATIONS, NOW, Row, rows, table
 
@@ -72,6 +73,19 @@ async def test_a_memory_comes_with_its_fields_and_its_text_once(store: Organizat
     assert result.chunk_text == memory.content == "The crane\nis \x00 green"
     assert (result.messages, result.is_handle) == ((), False)
     assert (result.start_sequence, result.end_sequence) == (1, 1)
+
+
+async def test_a_long_memorys_result_names_the_chunk_that_matched(store: OrganizationStore) -> None:
+    paragraphs = [f"Paragraph {number} speaks of the sea.\n\n" for number in range(400)]
+    paragraphs[300] = "The lighthouse keeper has a green crane.\n\n"
+    await keep(store, "".join(paragraphs))
+
+    (result,) = (await search(SearchRequest(query="lighthouse"), store)).results
+
+    assert isinstance(result.owner, Memory)
+    (named,) = [each for each in chunks_of(result.owner) if each.id == result.chunk_id]
+    assert "lighthouse" in (named.text or "")
+    assert result.is_handle
 
 
 @pytest.mark.parametrize("detail", DETAILS)

@@ -181,6 +181,14 @@ def test_a_text_too_long_for_the_budget_is_cut_and_says_so() -> None:
     assert ours[-1] == "Omitted for want of room: 1."
 
 
+def test_a_cut_never_parts_a_letter_from_its_marks() -> None:
+    text = FencedText(attributes={"id": "mem_1"}, content="x" + "e\u0301" * 1_000)
+
+    fenced = [fence([text], token_budget=budget) for budget in range(100, 110)]
+
+    assert all(each.shown[0] % 2 for each in fenced)
+
+
 def test_a_beginning_that_would_tell_nothing_is_omitted() -> None:
     filling = FencedText(attributes={"id": "mem_1"}, content="x" * 190)
     text = FencedText(attributes={"id": "mem_2"}, content="y" * 190)

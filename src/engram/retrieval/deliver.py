@@ -13,6 +13,7 @@ from engram.retrieval.choose import Chosen
 from engram.retrieval.fuse import Scored, Scoring
 from engram.retrieval.windows import ChosenWindow, choose_windows
 from engram.storage.ports import OrganizationStore
+from engram.text.chunks import chunks_of, matched_chunk
 from engram.text.tokens import tokens_of
 from engram.text.windows import window_text
 
@@ -33,16 +34,20 @@ async def deliver(
     explained = chosen.scoring if request.explain else None
     if request.detail == "window":
         return await _deliver_windows(chosen.packed.handles, loaded, request, store, explained)
-    return _deliver_packed(chosen.packed, loaded, explained)
+    return _deliver_packed(chosen.packed, loaded, request, explained)
 
 
-def _deliver_packed(packed: Packed, loaded: Loaded, explained: Scoring | None) -> Delivered:
+def _deliver_packed(
+    packed: Packed, loaded: Loaded, request: SearchRequest, explained: Scoring | None
+) -> Delivered:
     results = [
-        result for group in packed.groups if (result := _result_of(group, loaded, explained))
+        result
+        for group in packed.groups
+        if (result := _result_of(group, loaded, request, explained))
     ]
     handles = choose_windows(packed.handles, last_sequences=_lengths(loaded))
     return Delivered(
-        results=(*results, *(_handle(shown, loaded) for shown in handles)),
+        results=(*results, *(_handle(shown, loaded, request) for shown in handles)),
         tokens=sum(map(_tokens, results)),
         is_truncated=packed.is_truncated,
     )
@@ -62,26 +67,28 @@ async def _deliver_windows(
     for shown in chosen[: request.limit]:
         key = shown.item.conversation
         if key in loaded.memories:
-            result = _memory(shown.item, loaded, explained)
+            result = _memory(shown.item, loaded, request, explained)
         else:
             messages = await store.load_range(key, start=shown.window.start, end=shown.window.end)
             found = [
                 _found(message, scored.get((key, message.sequence)), explained)
                 for message in messages
             ]
-            result = _whole_window(shown, found, loaded)
+            result = _whole_window(shown, found, loaded, request)
         if tokens + _tokens(result) > request.token_budget:
-            result = _handle(shown, loaded)
+            result = _handle(shown, loaded, request)
         tokens += _tokens(result)
         results.append(result)
     is_truncated = len(chosen) > len(results) or any(result.is_handle for result in results)
     return Delivered(results=tuple(results), tokens=tokens, is_truncated=is_truncated)
 
 
-def _result_of(group: Group, loaded: Loaded, explained: Scoring | None) -> SearchResult | None:
+def _result_of(
+    group: Group, loaded: Loaded, request: SearchRequest, explained: Scoring | None
+) -> SearchResult | None:
     """Return the result of a group; None when it is not there any more."""
     if group.conversation in loaded.memories:
-        return _memory(group.items[0], loaded, explained)
+        return _memory(group.items[0], loaded, request, explained)
     conversation = loaded.conversations.get(group.conversation)
     messages = loaded.messages
     found = tuple(
@@ -102,12 +109,14 @@ def _result_of(group: Group, loaded: Loaded, explained: Scoring | None) -> Searc
     )
 
 
-def _memory(item: Scored, loaded: Loaded, explained: Scoring | None) -> SearchResult:
+def _memory(
+    item: Scored, loaded: Loaded, request: SearchRequest, explained: Scoring | None
+) -> SearchResult:
     memory = loaded.memories[item.conversation]
     return SearchResult(
         kind="note",
         score=item.score,
-        chunk_id=chunk_id(memory.id, start=item.sequence, end=item.sequence),
+        chunk_id=matched_chunk(chunks_of(memory), request.query).id,
         owner=memory,
         start_sequence=item.sequence,
         end_sequence=item.sequence,
@@ -117,20 +126,20 @@ def _memory(item: Scored, loaded: Loaded, explained: Scoring | None) -> SearchRe
 
 
 def _whole_window(
-    shown: ChosenWindow, found: Sequence[FoundMessage], loaded: Loaded
+    shown: ChosenWindow, found: Sequence[FoundMessage], loaded: Loaded, request: SearchRequest
 ) -> SearchResult:
     return replace(
-        _handle(shown, loaded),
+        _handle(shown, loaded, request),
         messages=tuple(found),
         chunk_text=window_text(item.message for item in found),
         is_handle=False,
     )
 
 
-def _handle(shown: ChosenWindow, loaded: Loaded) -> SearchResult:
+def _handle(shown: ChosenWindow, loaded: Loaded, request: SearchRequest) -> SearchResult:
     key = shown.item.conversation
     if key in loaded.memories:
-        memory = _memory(shown.item, loaded, None)
+        memory = _memory(shown.item, loaded, request, None)
         return replace(memory, chunk_text=None, is_handle=True)
     conversation = loaded.conversations[key]
     start, end = shown.window.start, shown.window.end

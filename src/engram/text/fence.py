@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engram.text.excerpts import cut
 from engram.text.tokens import CHARACTERS_PER_TOKEN, tokens_of
 
 FIRST_LINE = (
@@ -65,8 +66,8 @@ class Fenced:
 def fence(texts: Sequence[FencedText], *, token_budget: int) -> Fenced:
     """Return the texts in one block, the first ones if not all fit into the budget.
 
-    The first that does not fit is cut to the room left and says so, if the room is worth it; those
-    after it are omitted, and a last line says how many.
+    The first that does not fit is cut to the room left, never within a character, and says so, if the
+    room is worth it; those after it are omitted, and a last line says how many.
     """
     if not texts:
         return Fenced(text=_block([NOTHING_FOUND]), shown=(), omitted=0)
@@ -115,7 +116,8 @@ def _fitting(text: FencedText, room: int) -> int | None:
         return len(text.content)
     # Each character takes at least one, so no more than the room need be tried.
     tried = range(min(len(text.content), max(room, 0)))
-    fitting = bisect_right(tried, room, key=lambda characters: len(_item(text, characters))) - 1
+    most = bisect_right(tried, room, key=lambda characters: len(_item(text, characters))) - 1
+    fitting = len(cut(text.content, max(most, 0)).text)
     return fitting if fitting >= CUT_CHARACTERS_MIN else None
 
 
