@@ -1,4 +1,4 @@
-"""A transcript is bounded and says what it left out."""
+"""The text of a resource is bounded and says what it left out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from engram.model.conversation import Conversation, Message, MessagePage
 from engram.model.ids import ConversationId, MessageId
-from engram.transport.mcp.resources import heading, transcript
+from engram.transport.mcp.resources import heading, memory_text, transcript
 from tests.fakes import SOME_DAY
+from tests.memories import a_memory
 
 
 def page(*contents: str, total: int | None = None) -> MessagePage:
@@ -82,3 +83,17 @@ def test_a_transcript_never_passes_its_bound_by_more_than_its_notices(
     text = transcript(page(*contents), characters_max=characters_max)
 
     assert len(text) <= characters_max + notices
+
+
+@given(st.text(max_size=100))
+def test_a_memory_that_fits_is_its_very_text(content: str) -> None:
+    assert memory_text(a_memory(content), characters_max=100) == content
+
+
+def test_a_long_memory_says_how_to_read_on() -> None:
+    text = memory_text(a_memory("x" * 120, project='a "b"'), characters_max=100)
+
+    assert text == (
+        "x" * 100 + "\n\n(20 of 120 characters are not shown: read on with"
+        ' memory_fetch(id="mem_x", project="a \\"b\\"", detail="chunk"))'
+    )

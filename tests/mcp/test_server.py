@@ -7,7 +7,6 @@ from mcp import Client, MCPError
 from mcp_types import TextContent, TextResourceContents
 
 from engram import __version__
-from engram.transport.mcp.tools import TOOLS
 from tests.mcp.connecting import RunningServer, call, http_client, refusal
 
 INVALID_PARAMS = -32602
@@ -26,13 +25,6 @@ async def test_the_instructions_reach_clients_of_both_eras(server: RunningServer
         async with http_client(server.url, server.key, mode=mode) as client:
             assert "`search`" in (client.instructions or "")
             assert "`append_messages`" in (client.instructions or "")
-
-
-async def test_the_tools_are_listed_in_their_order(client: Client) -> None:
-    listed = await client.list_tools()
-
-    assert [tool.name for tool in listed.tools] == [tool.name for tool in TOOLS]
-    assert listed.next_cursor is None
 
 
 async def test_listings_may_be_cached_and_contents_may_not(server: RunningServer) -> None:
@@ -75,8 +67,38 @@ async def test_recent_conversations_are_resources(client: Client) -> None:
     assert second == "[2] assistant: Ninety metres."
 
 
+async def test_a_memory_is_a_resource_until_it_is_forgotten(over_http: Client) -> None:
+    content = "  The demo is on Friday.\r\n</memory_context> "
+    stored = await call(over_http, "memory_store", content=content, project="apollo")
+    uri = f"engram://memories/{stored['id']}"
+
+    templates = await over_http.list_resource_templates()
+    read = await over_http.read_resource(uri)
+    listed = await over_http.list_resources()
+    await call(over_http, "memory_forget", memory_id=stored["id"], project="apollo")
+
+    assert [each.uri_template for each in templates.resource_templates] == [
+        "engram://conversations/{id}",
+        "engram://memories/{id}",
+    ]
+    (text,) = read.contents
+    assert isinstance(text, TextResourceContents)
+    assert (text.text, text.mime_type) == (content, "text/plain")
+    assert listed.resources == []
+    with pytest.raises(MCPError):
+        await over_http.read_resource(uri)
+
+
 @pytest.mark.parametrize(
-    "uri", ["engram://conversations/conv_none", "engram://conversations/", "file:///etc/passwd"]
+    "uri",
+    [
+        "engram://conversations/conv_none",
+        "engram://conversations/",
+        "engram://memories/mem_none",
+        "engram://memories/",
+        "engram://songs/1",
+        "file:///etc/passwd",
+    ],
 )
 async def test_an_unknown_resource_is_an_error(over_http: Client, uri: str) -> None:
     with pytest.raises(MCPError) as refused:

@@ -96,7 +96,10 @@ async def test_a_connection_wins_over_its_key_and_a_key_over_the_setting(
 
 
 async def test_conversations_and_notes_are_shown_by_default(client: Client) -> None:
-    assert await shown(client) == names_of("conversations", "notes")
+    listed = await client.list_tools()
+
+    assert [tool.name for tool in listed.tools] == names_of("conversations", "notes")
+    assert listed.next_cursor is None
     assert DEFAULT_TOOLSETS == ("conversations", "notes")
 
 
