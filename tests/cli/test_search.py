@@ -131,3 +131,23 @@ def test_mistakes_are_refused_without_a_traceback(
     assert (refused.status, refused.stdout) == (2, "")
     assert "error: " in refused.stderr.lower()
     assert "Traceback" not in refused.stderr
+
+
+def test_memories_are_shown_with_what_is_known_of_them(engram: Engram, conversation: str) -> None:
+    added = engram("notes", "add", "Lisbon has\n\x1b[31mtrams", "--category", "technical", "--json")
+    (memory_id,) = [each["id"] for each in added.json["notes"]]
+
+    found = engram("search", "Lisbon trams", "--kind", "note", "--explain")
+
+    assert f"1. note: context, technical  1.00  {memory_id}\n" in found.stdout
+    assert "  Lisbon has\n  \\x1b[31mtrams\n" in found.stdout
+    assert "ordered by" in found.stdout
+    assert "Lisbon leaves" not in found.stdout
+
+
+def test_a_memory_that_is_not_shown_says_how_it_is_read(engram: Engram) -> None:
+    engram("notes", "add", "Lisbon has trams")
+
+    found = engram("search", "Lisbon", "--detail", "handle")
+
+    assert "not shown; engram memories show mem_" in found.stdout

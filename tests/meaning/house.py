@@ -34,29 +34,29 @@ class House:
 
     def __init__(self, service: Service, principal: Principal, clock: FakeClock) -> None:
         self.service = service
-        self._principal = principal
+        self.principal = principal
         self._clock = clock
 
     async def append(self, text: str) -> None:
         """Store a message without waiting for an embedder."""
         request = AppendRequest(messages=(MessageDraft(role="user", content=text),))
         with anyio.fail_after(APPEND_S):
-            await self.service.conversations.append_messages(self._principal, request)
+            await self.service.conversations.append_messages(self.principal, request)
 
     async def search(self, query: str) -> SearchAnswer:
         """Search without waiting long for an embedder."""
         with anyio.fail_after(SEARCH_S):
             return await self.service.recall.search(
-                self._principal, SearchRequest(query=query, explain=True)
+                self.principal, SearchRequest(query=query, explain=True)
             )
 
     async def degraded(self) -> tuple[str, ...]:
         """Return what the status says that searches have to do without."""
-        return (await self.service.account.status(self._principal)).degraded
+        return (await self.service.account.status(self.principal)).degraded
 
     async def pending(self) -> int:
         """Return how many messages wait for vectors."""
-        return (await self.service.account.status(self._principal)).counters.pending
+        return (await self.service.account.status(self.principal)).counters.pending
 
     async def index_all(self) -> None:
         """Let minutes pass until the background has given every message its vectors."""

@@ -145,3 +145,48 @@ async def test_an_unknown_conversation_in_a_search_is_an_error(api: httpx.AsyncC
     answer = await api.post("/api/v1/search", json={"query": "a", "conversation_id": "conv_no"})
 
     assert refusal(answer) == (404, "not_found", None)
+
+
+async def test_memories_come_with_their_own_fields(api: httpx.AsyncClient, filled: str) -> None:
+    note = {"content": "the tanuki eats berries", "category": "technical", "tags": ["animals"]}
+    stored = (await api.post("/api/v1/notes", json=note)).json()
+
+    answer = (await api.post("/api/v1/search", json={"query": "tanuki", "explain": True})).json()
+
+    assert {result["kind"] for result in answer["results"]} == {"conversation", "note"}
+    (result,) = [each for each in answer["results"] if each["kind"] == "note"]
+    assert result == IsPartialDict(
+        memory_id=stored["id"],
+        category="technical",
+        source="manual",
+        memory_type="context",
+        importance=2,
+        project="default",
+        tags=["animals"],
+        chunk_text="the tanuki eats berries",
+        messages=[],
+        score_breakdown=IsPartialDict(importance_factor=1.0, usefulness_factor=1.0),
+    )
+    assert "conversation_id" not in result
+
+
+@pytest.mark.parametrize(
+    ("filters", "kinds"),
+    [
+        ({"kinds": ["note"]}, {"note"}),
+        ({"kinds": ["conversation"]}, {"conversation"}),
+        ({"kinds": ["document"]}, set[str]()),
+        ({"role": "user"}, {"conversation"}),
+        ({"tags": ["animals"]}, {"conversation"}),
+    ],
+)
+async def test_kinds_are_asked_before_ranking(
+    api: httpx.AsyncClient, filled: str, filters: dict[str, object], kinds: set[str]
+) -> None:
+    for number in range(20):
+        await api.post("/api/v1/notes", json={"content": f"tanuki tanuki {number}"})
+
+    body = {"query": "tanuki", "limit": 50, **filters}
+    answer = (await api.post("/api/v1/search", json=body)).json()
+
+    assert {result["kind"] for result in answer["results"]} == kinds

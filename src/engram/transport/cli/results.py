@@ -38,11 +38,9 @@ def _print_result(rank: int, result: SearchResultView) -> None:
 
 
 def _title(result: SearchResultView) -> str:
-    if "conversation_title" in result:
-        return visible_line(result["conversation_title"] or "untitled")
-    return visible_line(
-        " ".join(["memory:", result.get("memory_type", ""), result.get("category", "")])
-    )
+    if "conversation_id" in result:
+        return visible_line(result.get("conversation_title") or "untitled")
+    return f"{result['kind']}: {result.get('memory_type')}, {result.get('category')}"
 
 
 def _place(result: SearchResultView) -> str:
