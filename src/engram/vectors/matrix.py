@@ -14,6 +14,7 @@ from engram.vectors.blocks import Blocks
 from engram.vectors.kernels import Kernels, best_kernels
 from engram.vectors.owners import Owners
 from engram.vectors.quantise import QuantisedRows
+from engram.vectors.runs import distinct
 from engram.vectors.snapshot import Allowed, VectorSnapshot
 
 COMPACTED_SHARE = 4
@@ -91,7 +92,7 @@ class VectorMatrix:
 
 
 def _without(snapshot: VectorSnapshot, keys: Keys) -> VectorSnapshot:
-    rows, _ = snapshot.rows_of(np.unique(keys))
+    rows, _ = snapshot.rows_of(distinct(keys))
     if not len(rows):
         return snapshot
     dead = _flags(snapshot).copy()

@@ -1,4 +1,7 @@
-"""Where runs of equal values begin in an array that ascends; quicker for a few than `np.unique`."""
+"""Where runs of equal values begin in an array that ascends.
+
+Quicker for a few than `np.unique`, which besides imports masked arrays at its first call: 25 ms.
+"""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from engram.vectors.neighbours import neighbourhood_cosines
 from engram.vectors.owners import Owners
 from engram.vectors.quantise import QuantisedRows, quantise, sign_bits
 from engram.vectors.ranking import best_keys, nearest
+from engram.vectors.runs import distinct
 
 SCAN_ROWS_MAX = 1 << 16
 """Up to here every byte is compared, which takes a millisecond or two and misses nothing."""
@@ -51,7 +52,7 @@ class KeyRanges:
     @classmethod
     def of_keys(cls, keys: Keys) -> KeyRanges:
         """Return a range for each of these keys, quickest when they ascend."""
-        single = keys if (keys[1:] > keys[:-1]).all() else np.unique(keys)
+        single = keys if (keys[1:] > keys[:-1]).all() else distinct(keys)
         return cls(single, single)
 
 

@@ -22,7 +22,7 @@ from engram.storage.sqlite.word_scan import (
     places_among,
     windows_holding,
 )
-from engram.vectors.runs import distinct
+from engram.vectors.runs import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SCANNED_MAX = 1_000_000
@@ -193,5 +193,6 @@ def _messages_of(windows: Keys) -> Keys:
     """
     firsts = (windows & ~_SEQUENCE_MASK) + (windows & _SEQUENCE_MASK) * WINDOW_STRIDE + 1
     messages = (firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)).reshape(-1)
-    _, places = np.unique(messages, return_index=True)
-    return messages[np.sort(places)]
+    order = np.argsort(messages, kind="stable")
+    places = order.take(run_starts(messages.take(order)))
+    return messages.take(np.sort(places))
