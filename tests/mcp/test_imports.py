@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,17 +29,30 @@ def loaded_by(module: str) -> set[str]:
 
 def loaded_by_engram_mcp(tmp_path: Path, **settings: str) -> set[str]:
     """Return the top-level modules that `engram mcp` imports to answer `initialize` and end."""
+    return {name.partition(".")[0] for name in modules_of_engram_mcp(tmp_path, **settings)}
+
+
+def modules_of_engram_mcp(
+    tmp_path: Path, *calls: Mapping[str, object], **settings: str
+) -> set[str]:
+    """Return the modules that `engram mcp` imports to answer `initialize` and some calls of tools."""
+    requests = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call}
+        for number, call in enumerate(calls, start=100)
+    ]
     ended = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "engram", "mcp"],
-        input=json.dumps(INITIALIZE).encode() + b"\n",
+        input=b"".join(json.dumps(each).encode() + b"\n" for each in (INITIALIZE, *requests)),
         env=engram_environment({"HOME": str(tmp_path), **settings}),
         check=True,
         capture_output=True,
         timeout=60,
     )
-    assert json.loads(ended.stdout)["id"] == INITIALIZE["id"]
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {answer["id"] for answer in answers} == {INITIALIZE["id"], *range(100, 100 + len(calls))}
+    assert not [answer for answer in answers if answer.get("result", {}).get("isError")]
     imports = re.findall(rb"^import time:.*\|\s*([\w.]+)$", ended.stderr, re.MULTILINE)
-    return {name.decode().partition(".")[0] for name in imports}
+    return {name.decode() for name in imports}
 
 
 def test_engram_mcp_loads_no_more_than_it_serves(tmp_path: Path) -> None:
@@ -47,6 +61,18 @@ def test_engram_mcp_loads_no_more_than_it_serves(tmp_path: Path) -> None:
     # uvicorn and httpx2 are loaded by the SDK itself.
     assert {"mcp", "sqlite3"} <= loaded
     assert not loaded & {"fastapi", "httpx", "onnxruntime", "prometheus_client", "rich", "typer"}
+
+
+def test_a_search_by_meaning_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    message = {"role": "user", "content": "The harbour opens at six."}
+    append = {"name": "append_messages", "arguments": {"messages": [message]}}
+    search = {"name": "search", "arguments": {"query": "harbour"}}
+
+    modules_of_engram_mcp(tmp_path, append, EMBEDDER="hash")
+    loaded = modules_of_engram_mcp(tmp_path, search, EMBEDDER="hash")
+
+    assert "engram.vectors.snapshot" in loaded
+    assert not loaded & {"numpy.ma", "engram.embedding.static_model", "onnxruntime", "tokenizers"}
 
 
 def test_engram_mcp_as_a_relay_loads_no_sdk_and_no_store(tmp_path: Path) -> None:
