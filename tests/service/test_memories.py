@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engram.clock import RandomIds
+from engram.embedding.choice import NoEmbedder
+from engram.embedding.tiers import Tiers
 from engram.errors import (
     AccessDeniedError,
     ConflictError,
@@ -29,12 +34,32 @@ from engram.model.memory import (
 )
 from engram.model.memory_reading import MemoryFetch, TimelineQuery
 from engram.service import Service
+from engram.settings import Settings
+from engram.storage.sqlite.store import SqliteStore
 from engram.transport.mcp.tools import TOOLS_BY_NAME
+from engram.wiring import build_service
 from tests.fakes import SOME_DAY, FakeClock
+from tests.service.embedders import NamedEmbedder
 
 LONG = "".join(
     f"Paragraph {number} speaks of harbours, ébauches and 港.\n\n" for number in range(400)
 )
+
+
+@asynccontextmanager
+async def opened(home: Path, embedder: NamedEmbedder) -> AsyncGenerator[tuple[Service, Principal]]:
+    """Open a service that makes vectors as memories are stored."""
+    clock, ids = FakeClock(), RandomIds()
+    store = SqliteStore(home, clock=clock, ids=ids)
+    await store.open()
+    tiers = Tiers.of(deep=None, instant=embedder)
+    settings = Settings(home=home, embedder=NoEmbedder())
+    service = build_service(store, tiers, settings, clock=clock, ids=ids)
+    try:
+        yield service, await service.access.local_principal()
+    finally:
+        await tiers.close()
+        await store.close()
 
 
 async def kept(service: Service, principal: Principal, content: str, **given: Any) -> MemoryId:
@@ -246,6 +271,26 @@ async def test_tags_are_kept_cleared_or_replaced(
     )
 
     assert (corrected.tags, corrected.importance) == (expected, 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        MemoryChange(content="opens at seven"),
+        MemoryChange(valid_from=SOME_DAY - timedelta(days=1)),
+        MemoryChange(importance=0, tags=("x",)),
+    ],
+)
+async def test_a_corrected_memory_is_found_by_meaning_at_once(
+    tmp_path: Path, change: MemoryChange
+) -> None:
+    async with opened(tmp_path, NamedEmbedder("quick")) as (service, principal):
+        memory_id = await kept(service, principal, "opens at six")
+
+        await service.memories.correct(principal, memory_id, change)
+
+        counters = (await service.account.status(principal)).counters
+        assert (counters.memories, counters.vectors, counters.pending) == (1, 1, 0)
 
 
 async def test_an_immutable_memory_is_neither_corrected_nor_forgotten_nor_removed(

@@ -25,6 +25,7 @@ from engram.model.memory import (
     check_project,
 )
 from engram.model.memory_reading import FetchedMemory, MemoryFetch, MemoryHistory, TimelineQuery
+from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping, Kept
@@ -122,14 +123,13 @@ class Memories:
         """Change a memory; what it said before stays in its history."""
         principal.require("write")
         memories = await self._memories(principal)
-        memory = await _find(memories, memory_id, project)
-        content = memory.content if change.content is None else change.content
+        await _check_project(memories, [memory_id], project)
         corrected = await memories.correct(
             memory_id,
             change,
             actor=principal.actor,
             quota=principal.quota,
-            indexing=await self._indexer.index_new([MemoryDraft(content=content).as_message()]),
+            indexing=await self._index(change.content),
         )
         self._background.notice(principal.organization_id)
         return corrected
@@ -183,6 +183,12 @@ class Memories:
         principal.require("read")
         _check_name(project)
         return await (await self._memories(principal)).status(project)
+
+    async def _index(self, content: str | None) -> Indexing:
+        """Return the meaning of a new text; one that stays keeps the vectors it has."""
+        if content is None:
+            return WORDS_ALONE
+        return await self._indexer.index_new([MemoryDraft(content=content).as_message()])
 
     async def _memories(self, principal: Principal) -> MemoryStore:
         return (await self._store.organization(principal.organization_id)).memories
