@@ -12,20 +12,13 @@ import argparse
 import asyncio
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from engram.care.duplicates import find_candidates
-from engram.care.likeness import (
-    JACCARD_MIN,
-    JACCARD_WEIGHT,
-    Likeness,
-    compare_letters,
-    folded,
-    jaccard,
-    runs,
-)
+from engram.care.likeness import Likeness, compare_letters, folded, jaccard, runs
 from engram.clock import SystemClock
 from engram.ingest.compare import compare_meanings
 from engram.settings import load_settings
@@ -50,10 +43,22 @@ class Pair:
 class Judged:
     """A pair and what speaks for it."""
 
-    pair: Pair
+    is_duplicate: bool
     is_candidate: bool
-    jaccard: float
-    likeness: Likeness
+    letters: Likeness
+    """By the bigrams alone, whatever else differs."""
+    whole: Likeness
+    """As `memory_consolidate` sees it: 0 where numbers or names differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one rule merges."""
+
+    rule: str
+    merged: int
+    precision: float | None
+    recall: float
 
 
 def main() -> None:
@@ -96,43 +101,50 @@ async def _cosines(pairs: Sequence[Pair], *, embedder: str) -> list[float | None
 
 
 def _judged(pair: Pair, cosine: float | None) -> Judged:
-    letters = jaccard(runs(folded(pair.first)), runs(folded(pair.second)))
+    bigrams = jaccard(runs(folded(pair.first)), runs(folded(pair.second)))
     return Judged(
-        pair=pair,
+        is_duplicate=pair.is_duplicate,
         is_candidate=bool(find_candidates([pair.first, pair.second])),
-        jaccard=letters,
-        likeness=Likeness(compare_letters(pair.first, pair.second), cosine),
+        letters=Likeness(bigrams, cosine),
+        whole=Likeness(compare_letters(pair.first, pair.second), cosine),
+    )
+
+
+def table_of(judged: Sequence[Judged]) -> list[Row]:
+    """Return what several thresholds would merge, and what the rules in force do."""
+    rules: dict[str, Callable[[Judged], bool]] = {
+        f"J >= {threshold:.2f}": partial(_reaches, threshold=threshold) for threshold in THRESHOLDS
+    }
+    rules["J >= 0.85 and 0.7 J + 0.3 cosine >= 0.80"] = lambda each: each.letters.is_confirmed
+    rules["the same, and equal numbers and names"] = lambda each: each.whole.is_confirmed
+    rules["the same, among the candidates of MinHash"] = lambda each: (
+        each.whole.is_confirmed and each.is_candidate
+    )
+    return [_row(name, judged, rule) for name, rule in rules.items()]
+
+
+def _reaches(each: Judged, *, threshold: float) -> bool:
+    return each.letters.jaccard >= threshold
+
+
+def _row(name: str, judged: Sequence[Judged], rule: Callable[[Judged], bool]) -> Row:
+    merged = [each for each in judged if rule(each)]
+    right = sum(each.is_duplicate for each in merged)
+    return Row(
+        rule=name,
+        merged=len(merged),
+        precision=right / len(merged) if merged else None,
+        recall=right / sum(each.is_duplicate for each in judged),
     )
 
 
 def _print_table(name: str, judged: Sequence[Judged]) -> None:
-    duplicates = sum(each.pair.is_duplicate for each in judged)
+    duplicates = sum(each.is_duplicate for each in judged)
     print(f"\n{name}: {len(judged):,} pairs, {duplicates:,} duplicates\n")
     print("| rule | merged | precision | recall |\n| --- | --: | --: | --: |")
-    for threshold in THRESHOLDS:
-        _print_row(f"J >= {threshold:.2f}", judged, [e.jaccard >= threshold for e in judged])
-    combined = [
-        each.jaccard >= JACCARD_MIN
-        and (
-            each.likeness.cosine is None
-            or JACCARD_WEIGHT * each.jaccard + (1 - JACCARD_WEIGHT) * each.likeness.cosine >= 0.8
-        )
-        for each in judged
-    ]
-    _print_row("J >= 0.85, combined >= 0.80", judged, combined)
-    kept = [each.likeness.is_confirmed for each in judged]
-    _print_row("the same, numbers equal", judged, kept)
-    merged = [each.is_candidate and is_kept for each, is_kept in zip(judged, kept, strict=True)]
-    _print_row("the same, found by MinHash", judged, merged)
-
-
-def _print_row(rule: str, judged: Sequence[Judged], merged: Sequence[bool]) -> None:
-    right = sum(
-        each.pair.is_duplicate for each, is_merged in zip(judged, merged, strict=True) if is_merged
-    )
-    count, duplicates = sum(merged), sum(each.pair.is_duplicate for each in judged)
-    precision = f"{100 * right / count:.1f} %" if count else "-"
-    print(f"| {rule} | {count:,} | {precision} | {100 * right / duplicates:.1f} % |")
+    for row in table_of(judged):
+        precision = "" if row.precision is None else f"{100 * row.precision:.1f} %"
+        print(f"| {row.rule} | {row.merged:,} | {precision} | {100 * row.recall:.1f} % |")
 
 
 if __name__ == "__main__":

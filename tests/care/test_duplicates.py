@@ -97,6 +97,30 @@ def test_texts_that_differ_in_a_number_are_two_facts(first: str, second: str) ->
     assert compare_letters(first, second) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Please remind Ravi to return the trophy.", "Please remind Tom to return the trophy."),
+        ("The meeting was moved to Monday morning.", "The meeting was moved to Sunday morning."),
+        ("Lena owns the staging cluster and its keys.", "Tomas owns the staging cluster and its keys."),
+    ],
+)  # fmt: skip
+def test_texts_that_name_others_are_two_facts(first: str, second: str) -> None:
+    assert compare_letters(first, second) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The build runs in Ghent each night", "the build runs in ghent each night"),
+        ("A build runs each night on the farm.", "The build runs each night on the farm."),
+        ("Builds for Ghent run each single night.", "Nightly, builds for Ghent run each single night."),
+    ],
+)  # fmt: skip
+def test_a_name_more_or_a_capital_makes_no_other_fact(first: str, second: str) -> None:
+    assert compare_letters(first, second) > 0.7
+
+
 def test_a_number_may_be_written_with_a_separator() -> None:
     assert compare_letters("about 1,500 people came", "about 1500 people came") > 0.8
 

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from engram.text.english import STOP_WORDS
+
 JACCARD_MIN = 0.85
 """Share of character bigrams that near-duplicates have in common."""
 
@@ -21,6 +23,7 @@ LONG_RUN = 9
 LONG_JACCARD_MIN = 0.7
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_WORD = re.compile(r"\w+")
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 
 
@@ -65,15 +68,32 @@ def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
 
 def compare_letters(first: str, second: str) -> float:
     """Return the share of bigrams of two texts, 0 where they are known to say something else."""
-    first, second = folded(first), folded(second)
-    # Texts that differ in a number alone are two facts: ports, dates, versions, amounts.
-    if _numbers(first) != _numbers(second):
+    if _speak_of_others(first, second):
         return 0.0
+    first, second = folded(first), folded(second)
     if max(len(first), len(second)) > LONG_CHARACTERS:
         long = jaccard(runs(first, length=LONG_RUN), runs(second, length=LONG_RUN))
         if long < LONG_JACCARD_MIN:
             return 0.0
     return jaccard(runs(first), runs(second))
+
+
+def _speak_of_others(first: str, second: str) -> bool:
+    """Say whether two texts, however alike, are facts about different things.
+
+    They are where they differ in a number (ports, dates, versions, amounts), or where each names
+    somebody or something that the other does not.
+    """
+    if _numbers(first) != _numbers(second):
+        return True
+    words = [set(_WORD.findall(folded(text))) for text in (first, second)]
+    return bool(_names(first) - words[1]) and bool(_names(second) - words[0])
+
+
+def _names(text: str) -> set[str]:
+    """Return the words that are written with a capital, but for those that only begin a sentence."""
+    capital = {folded(word) for word in _WORD.findall(text) if word[0].isupper()}
+    return capital - STOP_WORDS
 
 
 def _numbers(text: str) -> list[str]:
