@@ -436,6 +436,15 @@ async def test_a_summary_is_no_version(organization: OrganizationStore, clock: F
         await organization.memories.set_summary(NOWHERE, "short", actor=ACTOR)
 
 
+async def test_a_summary_goes_with_the_text_it_is_of(organization: OrganizationStore) -> None:
+    memory_id = await note(organization, "a long text")
+    await organization.memories.set_summary(memory_id, "short", actor=ACTOR)
+
+    assert (await correct(organization, memory_id, importance=0)).summary == "short"
+    assert (await correct(organization, memory_id, content="another text")).summary is None
+    assert (await organization.memories.history(memory_id))[-1].memory.summary == "short"
+
+
 async def test_the_audit_says_what_was_changed_and_never_the_text(
     organization: OrganizationStore, clock: FakeClock
 ) -> None:

@@ -80,6 +80,9 @@ class MemoryStore(MemoryTransfer, Protocol):
         """Return memories in the order they were first stored, forgotten ones included.
 
         Begins after the memory `after`; None begins with the first. For walks over everything.
+
+        Raises:
+            NotFoundError: there is no memory `after` any more.
         """
         ...
 
@@ -94,6 +97,7 @@ class MemoryStore(MemoryTransfer, Protocol):
     ) -> Memory:
         """Keep the present version in the history and change the memory; return it.
 
+        What is as asked already is no new version. A summary goes with the text it is of.
         `indexing` speaks of the new content, if there is one.
 
         Raises:
@@ -128,7 +132,8 @@ class MemoryStore(MemoryTransfer, Protocol):
     ) -> Memory:
         """Undo a `forget`: the memory holds and is searched again as it was before.
 
-        `indexing` speaks of its content. A memory that is not forgotten stays as it is.
+        `indexing` speaks of its content. A memory that is not forgotten stays as it is. That it
+        was forgotten stays in the history, as a version that an `update` ended.
 
         Raises:
             NotFoundError: there is no such memory.
@@ -157,7 +162,8 @@ class MemoryStore(MemoryTransfer, Protocol):
     async def delete_project(self, project: str, *, actor: str) -> int:
         """Remove every memory and episode of a project, immutable ones too; return how many memories.
 
-        A tombstone stays of each memory. Conversations of the project stay.
+        A tombstone stays of each memory. Conversations of the project stay, and so does what is
+        stored in it meanwhile. Large projects take several transactions.
         """
         ...
 

@@ -186,10 +186,12 @@ UPDATE memory SET record = :record
 WHERE organization_id = :organization_id AND number = :number;
 
 -- change_memory --
+-- A summary is of one text: it goes with it.
 UPDATE memory SET
     memory_type = :memory_type, category = :category, importance = :importance, tags = :tags,
     pattern_confidence = :pattern_confidence, valid_from = :valid_from, valid_to = :valid_to,
     expires_at = :expires_at, sha256 = :sha256,
+    summary = CASE WHEN sha256 = :sha256 THEN summary END,
     version = version + 1, updated_at = :now
 WHERE organization_id = :organization_id AND number = :number;
 
