@@ -1,16 +1,15 @@
 -- matching_records --
--- Returns the records of the memories that meet the conditions, in order.
-SELECT record FROM memory
-WHERE organization_id = :organization_id AND record IS NOT NULL /*conditions*/
-ORDER BY record;
+-- Returns the records of the memories that meet the conditions, as one text: reading thousands of
+-- rows one by one takes twice as long.
+SELECT group_concat(record) FROM memory /*indexed*/
+WHERE organization_id = :organization_id AND record IS NOT NULL /*conditions*/;
 
 -- untimely_records --
--- Returns the records of memories that have expired, do not hold yet, or hold no more.
-SELECT record FROM memory
+-- Returns the records of memories that have expired, do not hold yet, or hold no more, as one text.
+SELECT group_concat(record) FROM memory
 WHERE organization_id = :organization_id AND record IS NOT NULL
     AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL)
-    AND (valid_from > :now OR valid_to <= :now OR expires_at <= :now)
-ORDER BY record;
+    AND (valid_from > :now OR valid_to <= :now OR expires_at <= :now);
 
 -- moments_passed --
 -- Returns how many beginnings and ends of memories' times have come.

@@ -31,11 +31,17 @@ class Conditions:
     message: str
     message_words: str
     window_words: str
-    values: Mapping[str, Any]
+    given: Mapping[str, Any]
+    """Values in the SQL, but for those of `records`."""
     is_of_conversations: bool
     """Whether `conversation` says everything but what `records` says."""
     records: RecordFilter
     """Conditions on the number of the conversation or record."""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Return the values in the SQL; there may be many records, so ask only when they are used."""
+        return {**self.given, **self.records.values}
 
     @property
     def is_of_records(self) -> bool:
@@ -80,9 +86,8 @@ def conditions_of(
         message=f"{records.sql_of_message} {of_message} {such}",
         message_words=f"{of_row} {_within('is_such_message', such)}",
         window_words=f"{of_row} {_within('holds_such_message', such)}",
-        values={
+        given={
             **values,
-            **records.values,
             "organization_id": organization_id,
             "stride": WINDOW_STRIDE,
             "length": WINDOW_MESSAGES,
