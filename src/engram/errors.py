@@ -4,6 +4,8 @@ EngramError
   InvalidRequestError        the caller can fix it; names the field
     LimitExceededError       a bound of `engram.limits`; names the bound
       RequestTooLargeError   the call as a whole passes its bound
+    NotTextError             bytes that are no UTF-8; says where
+    ConversionError          a document of which no text can be made; says why
   UnauthenticatedError       missing, malformed, unknown, revoked or expired: one answer
   AccessDeniedError          the key lacks a scope
   NotFoundError              absent, or not yours: same words
@@ -12,6 +14,7 @@ EngramError
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
     EmbedderUnavailableError the model or the service that embeds cannot be used now
+    ConverterMissingError    what makes text of such documents is not installed; names the extra
     LanguageModelError       the language model gave no answer; what needs none still works
   StorageError               driver trouble; cause kept, text not shown
     StoreBusyError   StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
@@ -70,6 +73,23 @@ class RequestTooLargeError(LimitExceededError):
     """The call is larger than one call may be."""
 
     code = "request_too_large"
+
+
+class NotTextError(InvalidRequestError):
+    """This is not text in UTF-8."""
+
+    code = "not_text"
+
+    def __init__(self, *, offset_bytes: int, field: str | None = None) -> None:
+        message = f"this is not text in UTF-8: it cannot be read from byte {offset_bytes:,} on"
+        super().__init__(message, field=field)
+        self.offset_bytes = offset_bytes
+
+
+class ConversionError(InvalidRequestError):
+    """No text can be made of this document; it is kept as it is."""
+
+    code = "conversion_failed"
 
 
 class UnauthenticatedError(EngramError):
@@ -141,6 +161,12 @@ class EmbedderUnavailableError(UnavailableError):
     def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class ConverterMissingError(UnavailableError):
+    """What makes text of such documents is not installed: add the extra `documents`."""
+
+    code = "converter_missing"
 
 
 class LanguageModelError(UnavailableError):

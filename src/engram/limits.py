@@ -364,3 +364,39 @@ QUERY_DOCUMENTS_MAX = 20
 
 REGEX_S = 5
 """How long a pattern may look through documents before the spans found so far are the answer."""
+
+DOCUMENT_CHUNK_CHARACTERS = 2_000
+"""About what a model reads at once, and what a reader takes in at a glance."""
+
+HEADING_CHARACTERS_MAX = 200
+"""Of a heading told with a chunk or in a synopsis; of a longer one the beginning is told."""
+
+SHORT_SECTIONS_MAX = 2_000
+"""Sections below 200 characters in a document; further ones share chunks, lest every line be one."""
+
+SYNOPSIS_BYTES = 8_192
+"""Of a large document's beginning that is shown as it is."""
+
+OUTLINE_BYTES = 2_048
+"""Headings listed below that beginning; the last line says how many more there are."""
+
+CONVERSION_S = 60
+"""How long a document may take to become text; a converter that hangs is stopped."""
+
+CONVERSION_MEMORY_BYTES = 1_073_741_824
+"""Memory of the process that makes text of a document, where the system can bound it."""
+
+CONVERTED_BYTES_MAX = 50 * 1024 * 1024
+"""Text that one document may become: as much as a document may have."""
+
+PDF_PAGES_MAX = 10_000
+"""More pages than any book."""
+
+ARCHIVE_ENTRIES_MAX = 10_000
+"""Files inside of a document that is an archive, such as DOCX."""
+
+ARCHIVE_BYTES_MAX = 256 * 1024 * 1024
+"""All files of such an archive together, unpacked; more is a bomb."""
+
+ARCHIVE_RATIO_MAX = 200
+"""How many times its size an archive may unpack to, once it is past a few megabytes."""

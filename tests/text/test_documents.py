@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.chunk_window import CHUNK_CHARACTERS_MAX
+from engram.limits import DOCUMENT_CHUNK_CHARACTERS
 from engram.text.document_state import ChunkerState
 from engram.text.documents import DocumentChunk, DocumentChunker, chunk_document
 from tests.text.markdown import documents, pieces
@@ -32,7 +32,7 @@ def test_chunks_join_to_the_document(text: str) -> None:
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
     for chunk in chunks:
         assert chunk.text == text[chunk.start : chunk.end]
-        assert 0 < len(chunk.text) <= CHUNK_CHARACTERS_MAX
+        assert 0 < len(chunk.text) <= DOCUMENT_CHUNK_CHARACTERS
         assert chunk.text.encode() == text.encode()[chunk.start_bytes : chunk.end_bytes]
         assert not (chunk.text.endswith("\r") and text.startswith("\n", chunk.end))
 

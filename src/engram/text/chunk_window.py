@@ -7,13 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
+from engram.limits import DOCUMENT_CHUNK_CHARACTERS
 from engram.text.blocks import Block
 from engram.text.cuts import last_cut, last_line_end, paragraph_ends
 from engram.text.document_state import ChunkerState
 from engram.text.headings import Closing, Heading, Mark, Opening
-
-CHUNK_CHARACTERS_MAX = 2_000
-"""About what a model reads at once, and what a reader takes in at a glance."""
 
 SECTION_LEVEL_MAX = 2
 """Headings of these levels begin a chunk; deeper ones are told in its path."""
@@ -51,7 +49,7 @@ def open_window(
     shortest = 0 if is_splitting_short else SHORT_SECTION_CHARACTERS
     inside: list[Mark] = []
     section = None
-    for mark in takewhile(lambda each: each.start <= offset + CHUNK_CHARACTERS_MAX, marks):
+    for mark in takewhile(lambda each: each.start <= offset + DOCUMENT_CHUNK_CHARACTERS, marks):
         if mark.start >= max(lead_end, offset + shortest) and _begins_section(mark):
             section = mark.start - offset
             break
@@ -70,9 +68,9 @@ def chunk_length(window: Window) -> int:
     if window.section is not None:
         return window.section
     text = window.text
-    if len(text) <= CHUNK_CHARACTERS_MAX:
+    if len(text) <= DOCUMENT_CHUNK_CHARACTERS:
         return len(text)
-    limit = CHUNK_CHARACTERS_MAX - text.startswith("\r\n", CHUNK_CHARACTERS_MAX - 1)
+    limit = DOCUMENT_CHUNK_CHARACTERS - text.startswith("\r\n", DOCUMENT_CHUNK_CHARACTERS - 1)
     cuts = _paragraph_cuts(window, limit)
     if cuts:
         return max([cut for cut in cuts if not _is_verbatim(window, cut)] or cuts)
@@ -85,7 +83,7 @@ def _lead(text: str, marks: Iterable[Mark], offset: int) -> Iterator[Heading]:
         if not isinstance(mark, Heading) or mark.level <= level:
             return
         is_next = not text[end : mark.start - offset].strip()
-        if not is_next or mark.end - offset > CHUNK_CHARACTERS_MAX:
+        if not is_next or mark.end - offset > DOCUMENT_CHUNK_CHARACTERS:
             return
         yield mark
         end, level = mark.end - offset, mark.level
@@ -104,7 +102,7 @@ def _verbatim(marks: Iterable[Mark], block: Block | None, offset: int) -> Iterat
             yield start, mark.end - offset
             start = None
     if start is not None:
-        yield start, CHUNK_CHARACTERS_MAX + 1
+        yield start, DOCUMENT_CHUNK_CHARACTERS + 1
 
 
 def _paragraph_cuts(window: Window, limit: int) -> list[int]:

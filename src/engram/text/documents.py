@@ -1,7 +1,7 @@
 """Cut a document into chunks that join back to it, reading it in pieces.
 
 A chunk belongs to one section (sections begin at headings of the first two levels) and has at most
-`CHUNK_CHARACTERS_MAX` characters: as many paragraphs as fit, or a part of one that is longer. What is
+`DOCUMENT_CHUNK_CHARACTERS` characters: as many paragraphs as fit, or a part of one that is longer. What is
 kept in memory does not grow with the document, and reading may go on at any chunk in another process.
 """
 
@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from engram.limits import DOCUMENT_CHUNK_CHARACTERS, SHORT_SECTIONS_MAX
 from engram.text.blocks import LINE_MAX
 from engram.text.chunk_window import (
-    CHUNK_CHARACTERS_MAX,
     SHORT_SECTION_CHARACTERS,
     chunk_length,
     open_window,
@@ -21,13 +21,10 @@ from engram.text.chunk_window import (
 from engram.text.document_state import BEGINNING, ChunkerState, Path
 from engram.text.headings import SLICE_CHARACTERS, Heading, HeadingScanner, Mark
 
-SHORT_SECTIONS_MAX = 2_000
-"""Short sections beyond these are packed together: else lines of `#` would each be a chunk."""
-
 _LOOK_BACK = LINE_MAX + 1
 """Characters before a chunk that tell what an underline in it belongs to."""
 
-_LOOK_AHEAD = CHUNK_CHARACTERS_MAX + LINE_MAX + 2
+_LOOK_AHEAD = DOCUMENT_CHUNK_CHARACTERS + LINE_MAX + 2
 """Characters from a chunk's start whose marks must be known: an underline speaks of lines above."""
 
 
@@ -119,7 +116,7 @@ class DocumentChunker:
         """Return the text of the next chunk and the headings it begins with."""
         start = self._state.offset - self._base
         window = open_window(
-            self._text[start : start + CHUNK_CHARACTERS_MAX + 1],
+            self._text[start : start + DOCUMENT_CHUNK_CHARACTERS + 1],
             self._marks,
             self._state,
             is_splitting_short=self._state.short_sections < SHORT_SECTIONS_MAX,

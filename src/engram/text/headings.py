@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from engram.limits import HEADING_CHARACTERS_MAX
 from engram.text.blocks import (
     FRONT_MATTER_MAX,
     LINE_MAX,
@@ -22,9 +23,6 @@ from engram.text.blocks import (
     opened_block,
     paragraph_after_underline,
 )
-
-TITLE_CHARACTERS_MAX = 200
-"""Of a longer heading only the beginning is told."""
 
 SLICE_CHARACTERS = 65_536
 """A long text is read in slices of this size, so that none is copied whole."""
@@ -182,7 +180,7 @@ class HeadingScanner:
         return self._heading(paragraph - self._base, end, level=level, title=title)
 
     def _heading(self, start: int, end: int, *, level: int, title: str) -> Heading:
-        title = title[:TITLE_CHARACTERS_MAX].strip()
+        title = title[:HEADING_CHARACTERS_MAX].strip()
         return Heading(self._base + start, self._base + end, level, title)
 
     def _paragraph(self, underline: int) -> int | None:
