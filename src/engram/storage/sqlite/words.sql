@@ -39,8 +39,8 @@ WHERE term >= :term AND term < :term || char(0x10FFFF);
 SELECT id, sz, 1 FROM message_words_docsize WHERE id IN (SELECT value FROM json_each(:rows));
 
 -- window_lengths --
--- Returns the same of windows; an open one still changes.
-SELECT id, sz, coalesce(end_sequence - start_sequence = 4, 0)
+-- Returns the same of windows; an open one still changes, but that of a memory never does.
+SELECT id, sz, (id >> 44 & 3) = 1 OR coalesce(end_sequence - start_sequence = 4, 0)
 FROM window_words_docsize LEFT JOIN chunk
     ON organization_id = :organization_id
     AND key = ((id >> 12 & 0x3FFFFFFFF) << 24) + (id >> 46 << 12) + (id & 4095)
