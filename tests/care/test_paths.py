@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.care.paths import DataDirectory
-from engram.errors import ConflictError, EngramError, InvalidRequestError, NotFoundError
+from engram.errors import (
+    ConflictError,
+    EngramError,
+    InvalidRequestError,
+    NotFoundError,
+    UnavailableError,
+)
 
 
 @pytest.fixture
@@ -52,6 +59,8 @@ def test_an_absolute_path_below_the_directory_is_read(root: Path) -> None:
         "a\0b",
         "a\ud800",
         "x" * 5_000,
+        "x" * 256,
+        "notes/" + "\u00e9" * 128,
     ],
 )
 def test_a_path_that_leads_out_or_is_none_is_refused(root: Path, path: str) -> None:
@@ -140,6 +149,25 @@ def test_writing_replaces_a_file_and_nothing_else(root: Path) -> None:
         DataDirectory(root).place("notes").write(b"")
     with pytest.raises(ConflictError):
         DataDirectory(root).place("notes/a.md/below").make_directory()
+
+
+def test_what_the_system_refuses_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+
+    with pytest.raises(UnavailableError, match="No space left"):
+        DataDirectory(root).place("notes/b.md").write(b"text")
+
+
+def test_a_missing_data_directory_is_made_by_the_first_export(tmp_path: Path) -> None:
+    place = DataDirectory(tmp_path / "not" / "there").place("out")
+
+    place.make_directory()
+    place.child("x.md").write(b"one")
+
+    assert place.child("x.md").read(bytes_max=9) == b"one"
 
 
 @given(st.text(max_size=40))

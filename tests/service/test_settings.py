@@ -44,6 +44,7 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
         ("ENGRAM_LOG", "loud"),
         ("ENGRAM_ADMIN_TOKEN", "short"),
         ("ENGRAM_WORKERS", "0"),
+        ("ENGRAM_LANGUAGE_MODEL", "claude"),
     ],
 )
 def test_a_value_out_of_bounds_names_its_setting(tmp_path: Path, variable: str, value: str) -> None:
@@ -81,8 +82,12 @@ def test_settings_survive_the_walk_through_an_environment(tmp_path: Path) -> Non
             "port": 9000,
             "allowed_hosts": "a.example,b.example",
             "admin_token": "0123456789abcdef",
+            "data_dir": "~/shared",
+            "language_model": "openai:http://127.0.0.1:11434/v1#qwen:3b",
+            "language_model_key": "sk-1",
         },
         environment={},
     )
 
     assert load_settings(environment=to_environment(settings)) == settings
+    assert settings.data_dir == Path("~/shared").expanduser()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engram.text.english import STOP_WORDS
@@ -86,14 +87,19 @@ def _speak_of_others(first: str, second: str) -> bool:
     """
     if _numbers(first) != _numbers(second):
         return True
-    words = [set(_WORD.findall(folded(text))) for text in (first, second)]
-    return bool(_names(first) - words[1]) and bool(_names(second) - words[0])
+    words = [_words(text) for text in (first, second)]
+    known = [{word.casefold() for word in each} for each in words]
+    return bool(_names(words[0]) - known[1]) and bool(_names(words[1]) - known[0])
 
 
-def _names(text: str) -> set[str]:
-    """Return the words that are written with a capital, but for those that only begin a sentence."""
-    capital = {folded(word) for word in _WORD.findall(text) if word[0].isupper()}
-    return capital - STOP_WORDS
+def _words(text: str) -> list[str]:
+    found: list[str] = _WORD.findall(unicodedata.normalize("NFKC", text))
+    return found
+
+
+def _names(words: Sequence[str]) -> set[str]:
+    """Return what is written with a capital, but for words that often begin a sentence."""
+    return {word.casefold() for word in words if word[0].isupper()} - STOP_WORDS
 
 
 def _numbers(text: str) -> list[str]:

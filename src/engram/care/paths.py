@@ -9,16 +9,26 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from engram.errors import ConflictError, InvalidRequestError, LimitExceededError, NotFoundError
+from engram.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotFoundError,
+    UnavailableError,
+)
 
 PATH_CHARACTERS_MAX = 4_096
 """What common systems take."""
+
+NAME_BYTES_MAX = 255
+"""Of each part of a path, as common file systems take it."""
 
 _CLOSED = getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -65,6 +75,8 @@ def _check_path(path: str, *, field: str) -> None:
         )
     if any(0xD800 <= ord(character) <= 0xDFFF for character in path):
         raise InvalidRequestError("must be a path", field=field)
+    if any(len(part.encode()) > NAME_BYTES_MAX for part in Path(path).parts):
+        raise InvalidRequestError(f"must have names of at most {NAME_BYTES_MAX} bytes", field=field)
     if ".." in Path(path).parts or ".." in path.replace("\\", "/").split("/"):
         raise InvalidRequestError("must not contain '..'", field=field)
 
@@ -148,11 +160,13 @@ class Place:
         Raises:
             ConflictError: something else is there.
         """
-        for place in (*reversed(tuple(self.above)), self):
-            if place.kind() is None:
-                place.path.mkdir(mode=0o700, exist_ok=True)
-            if place.kind() != "directory":
-                raise ConflictError(f"{place.shown!r} is no directory")
+        with self._changing():
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for place in (*reversed(tuple(self.above)), self):
+                if place.kind() is None:
+                    place.path.mkdir(mode=0o700, exist_ok=True)
+                if place.kind() != "directory":
+                    raise ConflictError(f"{place.shown!r} is no directory")
 
     def write(self, content: bytes) -> None:
         """Let the file be this content, at once: a reader sees the old one or the new one.
@@ -162,15 +176,28 @@ class Place:
         """
         if self.kind() not in (None, "file"):
             raise ConflictError(f"{self.shown!r} is no file")
-        partial = Place(self.root, (*self.parts[:-1], f".{self.name}.{os.getpid()}.partial"))
-        partial.remove()
-        with partial._opened(_CREATE) as file:
-            file.write(content)
-        partial.path.replace(self.path)
+        # Two that write the same file at once, each in a thread of its own, do not meet.
+        own = f".{self.name[:150]}.{os.getpid()}-{threading.get_ident()}.partial"
+        partial = Place(self.root, (*self.parts[:-1], own))
+        with self._changing():
+            partial.path.unlink(missing_ok=True)
+            with partial._opened(_CREATE) as file:
+                file.write(content)
+            partial.path.replace(self.path)
 
     def remove(self) -> None:
         """Remove the file, if there is one."""
-        self.path.unlink(missing_ok=True)
+        with self._changing():
+            self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _changing(self) -> Generator[None]:
+        """Say what the system has against a change: a full disk, missing permissions."""
+        try:
+            yield
+        except OSError as exc:
+            message = f"{self.shown!r} cannot be written: {exc.strerror}"
+            raise UnavailableError(message) from exc
 
     @property
     def path(self) -> Path:
