@@ -33,7 +33,7 @@ def test_chunks_join_to_the_document(text: str) -> None:
     for chunk in chunks:
         assert chunk.text == text[chunk.start : chunk.end]
         assert 0 < len(chunk.text) <= DOCUMENT_CHUNK_CHARACTERS
-        assert chunk.text.encode() == text.encode()[chunk.start_bytes : chunk.end_bytes]
+        assert chunk.text.encode() == text.encode()[chunk.start_byte : chunk.end_byte]
         assert not (chunk.text.endswith("\r") and text.startswith("\n", chunk.end))
 
 

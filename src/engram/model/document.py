@@ -96,6 +96,8 @@ class Document:
     text_bytes_indexed: int
     """How much of that text is searched by now."""
     created_at: datetime
+    needs_text: bool = False
+    """The body is still to be converted to the text that is searched."""
     problem: str | None = None
     """Why the body could not be turned into text."""
 
@@ -119,17 +121,3 @@ class ByteRange:
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
             raise InvalidRequestError("must begin before it ends", field="range")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentChunk:
-    """A stretch of a document's text that is searched for itself."""
-
-    start: int
-    """In characters of the text."""
-    end: int
-    start_byte: int
-    """In bytes of its UTF-8."""
-    end_byte: int
-    headings: tuple[str, ...]
-    """The headings it stands under, the outermost first."""

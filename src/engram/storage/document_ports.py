@@ -6,7 +6,8 @@ those of the memory, and take the body along in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -14,7 +15,6 @@ from engram.model.access import Quota
 from engram.model.document import (
     ByteRange,
     Document,
-    DocumentChunk,
     DocumentDraft,
     DocumentLimits,
     StoredDocument,
@@ -22,6 +22,20 @@ from engram.model.document import (
 )
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.text.document_state import ChunkerState
+from engram.text.documents import DocumentChunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnindexedText:
+    """The next text of a document to be cut into chunks."""
+
+    data: bytes
+    """UTF-8 from `state.read_from_bytes` on; unless it is the last, it may end inside a character."""
+    state: ChunkerState
+    """Where the last chunk ended."""
+    is_last: bool
+    """The text ends with it."""
 
 
 class DocumentStore(Protocol):
@@ -47,6 +61,7 @@ class DocumentStore(Protocol):
         Raises:
             NotFoundError: there is no such upload, or it has expired.
             ConflictError: another part is due, or the last one was other bytes.
+            InvalidRequestError: more has arrived than was announced; nothing of it stays.
             RequestTooLargeError: the document is larger than any may be; nothing of it stays.
         """
         ...
@@ -56,8 +71,9 @@ class DocumentStore(Protocol):
     ) -> StoredDocument:
         """Make what has arrived a document, owned by a new memory, and let it wait for its index.
 
-        The tier follows from the size. Finished again, the first answer is given. If the project
-        has a searched document of the same bytes, that one is the answer and the upload is gone.
+        The tier follows from the size, and from the beginning of the body whether it is text or has
+        to be converted. Finished again, the first answer is given. If the project has a searched
+        document of the same bytes, that one is the answer and the upload is gone.
 
         Raises:
             NotFoundError: there is no such upload, or it has expired.
@@ -100,34 +116,50 @@ class DocumentStore(Protocol):
         ...
 
     async def put_text(
-        self, document_id: DocumentId, text: Sequence[bytes] | None, *, problem: str | None
+        self, document_id: DocumentId, text: Iterable[bytes] | None, *, problem: str | None = None
     ) -> None:
-        """Keep what a body was converted to, or why it could not be."""
+        """Keep the UTF-8 that a body was converted to, or why it could not be.
+
+        The text is taken in a thread, piece by piece. With a problem, or without any text, the
+        document is unreadable, and found by its name. Of a document that does not need a text, or
+        is gone, nothing is changed.
+
+        Raises:
+            NotTextError: it is not UTF-8.
+        """
         ...
 
-    async def claim_unindexed(self, *, owner: str, lease: timedelta) -> Document | None:
-        """Return a document that waits for its index, held for `owner`; the one served longest ago first."""
+    async def claim_unindexed(
+        self, *, owner: str, lease: timedelta, document_id: DocumentId | None = None
+    ) -> Document | None:
+        """Return a document that waits for its text or its index, held for `owner`.
+
+        Of those that nobody else holds it is the one claimed longest ago, or `document_id`. Claim
+        before every step: the lease begins anew, and each document has its turn.
+        """
         ...
 
-    async def read_unindexed(
-        self, document_id: DocumentId, *, bytes_max: int
-    ) -> tuple[bytes, str | None]:
-        """Return the next bytes of text to index, and the chunker's state that was kept with the last."""
+    async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
+        """Return the next text to index; with 64 KiB or more, at least one chunk can be made of it.
+
+        Raises:
+            NotFoundError: there is no such document, or it does not wait for its index.
+            StoreCorruptError: a piece's bytes do not match its hash.
+        """
         ...
 
     async def index_chunks(
         self,
         document_id: DocumentId,
-        chunks: Sequence[tuple[DocumentChunk, str]],
+        chunks: Sequence[DocumentChunk],
         *,
-        state: str,
         owner: str,
         is_last: bool,
-        synopsis: str | None = None,
         indexing: Indexing = WORDS_ALONE,
     ) -> bool:
         """Store the next chunks with their words and vectors; False when the lease was lost.
 
-        They must follow those stored before without a gap. With the last, the document is indexed.
+        They must follow those stored before without a gap; False if others were faster. With the
+        last, the document is indexed.
         """
         ...

@@ -35,8 +35,8 @@ class DocumentChunk:
     index: int
     start: int
     end: int
-    start_bytes: int
-    end_bytes: int
+    start_byte: int
+    end_byte: int
     text: str
     headings: tuple[str, ...]
     """The titles it stands under, the outermost first, with those it begins with."""
@@ -104,8 +104,8 @@ class DocumentChunker:
             index=before.chunks,
             start=before.offset,
             end=after.offset,
-            start_bytes=before.offset_bytes,
-            end_bytes=after.offset_bytes,
+            start_byte=before.offset_bytes,
+            end_byte=after.offset_bytes,
             text=text,
             headings=tuple(title for _, title in path if title),
             opened=opened,
