@@ -70,7 +70,12 @@ def new_key(url: str) -> str:
     return made.json()["api_key"]
 
 
-CONFLICTS = ({"since", "before"}, {"around_sequence", "message_offset"}, {"valid_from", "valid_to"})
+CONFLICTS = (
+    {"since", "before"},
+    {"around_sequence", "message_offset"},
+    {"valid_from", "valid_to"},
+    {"top_k", "limit"},
+)
 """Arguments that exclude each other's values, which no schema can say."""
 
 NEEDED = {

@@ -29,6 +29,7 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.RateLimitedError(retry_after_s=0.1, limit=2), 429),
     (errors.UnavailableError(), 503),
     (errors.EmbedderUnavailableError(), 503),
+    (errors.LanguageModelError(), 503),
     (errors.StoreBusyError(), 503),
     (errors.StoreFullError(), 507),
     (errors.StorageError(), 500),

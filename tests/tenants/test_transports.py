@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engram.errors import NotFoundError
+from engram.errors import InvalidRequestError, NotFoundError
 from engram.transport.answers import to_json
 from engram.transport.mcp.resources import TEMPLATES, read_resource
 from engram.transport.mcp.tools import TOOLS
@@ -100,6 +100,18 @@ async def test_a_tool_answers_a_stranger_from_the_strangers_own_things(house: Ho
         assert is_of_nobody_else(answer, house), tool
 
     assert await everything(house) == before
+
+
+@pytest.mark.parametrize("name", ["a\u202eb", "a\u200bb", "a\x07b", ""])
+async def test_no_tool_takes_a_project_whose_name_deceives(house: House, name: str) -> None:
+    takers = {tool.name for tool in TOOLS if "project" in tool.request.model_fields}
+
+    for tool, arguments in (*NAMING, *GENERAL):
+        if tool in takers:
+            given = {**filled(arguments, house.ids), "project": name}
+            with pytest.raises(InvalidRequestError) as refused:
+                await house.call(house.owner, tool, **given)
+            assert (refused.value.field or "").endswith("project"), tool
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)

@@ -25,6 +25,8 @@ class Care:
     async def verify(self, principal: Principal, project: str | None = None) -> Verified:
         """Prove by their hashes that memories and their former versions are what was stored."""
         principal.require("read")
+        if project is not None:
+            check_project(project)
         store = await self._store.organization(principal.organization_id)
         total, corrupt = 0, list[MemoryId]()
         after: MemoryId | None = None

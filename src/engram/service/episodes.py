@@ -43,6 +43,7 @@ class Episodes:
     async def list(self, principal: Principal, project: str, *, limit: int) -> tuple[Episode, ...]:
         """Return the episodes of a project, the last begun first."""
         principal.require("read")
+        check_project(project)
         check_range("limit", limit, minimum=1, maximum=limits.EPISODE_PAGE_MAX)
         return await (await self._memories(principal)).list_episodes(project, limit=limit)
 
@@ -65,6 +66,7 @@ class Episodes:
 
 
 async def _find(memories: MemoryStore, episode_id: EpisodeId, project: str) -> Episode:
+    check_project(project)
     episode = await memories.get_episode(episode_id)
     if episode.project != project:
         raise NotFoundError("episode", episode_id)

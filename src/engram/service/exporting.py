@@ -12,7 +12,7 @@ from engram.errors import ConflictError
 from engram.model.access import Principal
 from engram.model.care import Exported
 from engram.model.ids import EpisodeId, MemoryId
-from engram.model.memory import Episode
+from engram.model.memory import Episode, check_project
 from engram.model.transfer import MemoryRecord
 from engram.service.files import Files
 from engram.storage.memory_ports import MemoryStore
@@ -41,6 +41,8 @@ class Exporting:
             ConflictError: the directory holds something else.
         """
         principal.require("read")
+        if project is not None:
+            check_project(project)
         place = await self._files.place(principal, output_path, field="output_path")
         export = ExportPlace(place)
         if not await asyncio.to_thread(lambda: export.exists or export.is_free()):
