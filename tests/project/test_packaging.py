@@ -30,7 +30,8 @@ def normal_name(requirement: str) -> str:
 
 def declared() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {normal_name(requirement) for requirement in project["dependencies"]}
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    return {normal_name(requirement) for group in groups for requirement in group}
 
 
 def test_every_imported_package_is_declared_and_every_declared_one_imported() -> None:

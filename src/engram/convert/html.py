@@ -1,0 +1,177 @@
+"""Make text of HTML: headings, paragraphs, lists, tables and code as Markdown has them.
+
+No tree is built, so that nesting, however deep, costs nothing.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+from engram.convert.target import TextTarget
+
+_PIECE_BYTES = 65_536
+_META_BYTES = 4_096
+_META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SPACE = re.compile(r"\s+")
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_UNSEEN = frozenset({"script", "style", "template", "svg", "math", "iframe", "object", "noframes"})
+_PARAGRAPHS = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hr",
+        "main",
+        "nav",
+        "ol",
+        "p",
+        "section",
+        "summary",
+        "table",
+        "title",
+        "ul",
+    ]
+)
+_CELLS = frozenset({"td", "th"})
+
+
+def convert_html(source: Path, target: TextTarget, *, charset: str | None = None) -> None:
+    """Write the text of an HTML file, read in the character set it is said to have or names itself."""
+    with source.open("rb") as file:
+        encoding = _encoding(file.read(_PIECE_BYTES), charset)
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        writer = HtmlWriter(target.write)
+        while data := file.read(_PIECE_BYTES):
+            writer.feed(decoder.decode(data))
+        writer.feed(decoder.decode(b"", final=True))
+        writer.close()
+
+
+class HtmlWriter(HTMLParser):
+    """Gives the text of HTML piece by piece as it is fed."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        super().__init__(convert_charrefs=True)
+        self._write = write
+        self._gap = ""
+        """White space that stands before the next word, if there is one."""
+        self._is_begun = False
+        self._unseen: str | None = None
+        self._unseen_depth = 0
+        self._code_depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a part that the tag opens."""
+        if self._unseen is not None:
+            self._unseen_depth += tag == self._unseen
+        elif tag in _UNSEEN:
+            self._unseen, self._unseen_depth = tag, 1
+        elif tag == "img":
+            self.handle_data(dict(attrs).get("alt") or "")
+        else:
+            self._open(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin and end an empty part; in HTML only some elements can be empty."""
+        if tag not in {"svg", "math"}:
+            self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a part."""
+        if self._unseen is not None:
+            self._unseen_depth -= tag == self._unseen
+            if self._unseen_depth == 0:
+                self._unseen = None
+        elif tag == "pre" and self._code_depth:
+            self._code_depth -= 1
+            self._mark("\n```", gap="")
+            self._gap = "\n\n"
+        elif tag in _PARAGRAPHS or tag in _HEADINGS:
+            self._gap = "\n\n"
+
+    def handle_data(self, data: str) -> None:
+        """Write words; white space counts in code only."""
+        if self._unseen is not None:
+            return
+        if self._code_depth:
+            self._mark(data, gap="")
+            return
+        words = _SPACE.sub(" ", data)
+        if words.startswith(" "):
+            self._gap = self._gap or " "
+        if words.strip():
+            self._mark(words.strip(), gap=self._gap)
+            self._gap = " " if words.endswith(" ") else ""
+
+    def _open(self, tag: str) -> None:
+        if tag in _HEADINGS:
+            self._mark(_HEADINGS[tag], gap="\n\n")
+        elif tag == "pre":
+            self._mark("```\n", gap="\n\n")
+            self._code_depth += 1
+        elif tag == "li":
+            self._mark("- ", gap="\n")
+        elif tag in _CELLS:
+            self._gap = self._gap if "\n" in self._gap else " | "
+        elif tag in {"br", "tr", "option"}:
+            self._gap = self._gap if self._gap == "\n\n" else "\n"
+        elif tag in _PARAGRAPHS:
+            self._gap = "\n\n"
+
+    def _mark(self, text: str, *, gap: str) -> None:
+        """Write a text after a gap, which at the very beginning is none."""
+        if gap and self._is_begun:
+            self._write(gap)
+        if text:
+            self._write(text)
+            self._is_begun = True
+        self._gap = ""
+
+
+def _encoding(head: bytes, charset: str | None) -> str:
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    named = _META_CHARSET.search(head[:_META_BYTES])
+    for name in (charset, named[1].decode("ascii") if named else None):
+        if name and _is_known(name):
+            return name
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "windows-1252"
+    return "utf-8"
+
+
+def _is_known(charset: str) -> bool:
+    try:
+        # Codecs that make no text of bytes are refused here as well.
+        b"x".decode(charset)
+    except (LookupError, UnicodeError):
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""Decide what kind of document a body is, by what is said of it and else by how it begins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["text", "html", "pdf", "docx"]
+"""`text` is read as it is, and must be UTF-8; the others are converted."""
+
+HEAD_BYTES = 4_096
+"""Of a body's beginning that decide its kind."""
+
+DOCX_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+_BY_TYPE: dict[str, Kind] = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "application/x-pdf": "pdf",
+    DOCX_TYPE: "docx",
+    "application/msword": "docx",
+}
+_BY_SUFFIX: dict[str, Kind] = {
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".doc": "docx",
+}
+_OLD_WORD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
+)
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+
+
+def document_kind(head: bytes, *, media_type: str | None = None, name: str | None = None) -> Kind:
+    """Return the kind of a body that begins with `head`.
+
+    What is declared text is text, whatever it looks like: it is the caller's word, to be checked. A
+    type that says nothing, such as `application/octet-stream`, leaves it to the name and the bytes.
+    """
+    declared = media_type.partition(";")[0].strip().lower() if media_type else ""
+    if declared in _BY_TYPE:
+        return _BY_TYPE[declared]
+    if declared.startswith("text/"):
+        return "text"
+    suffix = PurePath(name).suffix.lower() if name else ""
+    return _BY_SUFFIX.get(suffix) or _kind_of_bytes(head[:HEAD_BYTES], is_named=bool(suffix))
+
+
+def declared_charset(media_type: str | None) -> str | None:
+    """Return the character set that a media type names."""
+    found = _CHARSET.search(media_type or "")
+    return found[1] if found else None
+
+
+def _kind_of_bytes(head: bytes, *, is_named: bool) -> Kind:
+    if b"%PDF-" in head[:1_024]:
+        return "pdf"
+    if head.startswith(_OLD_WORD) or (head.startswith(b"PK\x03\x04") and b"word/" in head):
+        return "docx"
+    # A file that is named otherwise may well begin with a tag of HTML.
+    return "html" if not is_named and _HTML.match(head) else "text"
