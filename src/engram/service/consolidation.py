@@ -19,7 +19,7 @@ from engram.ingest.compare import compare_meanings
 from engram.model.access import Principal
 from engram.model.care import Consolidated, ConsolidationRequest, Merge, Unmerged
 from engram.model.ids import MemoryId
-from engram.model.memory import Memory, MemoryDraft, RelationDraft
+from engram.model.memory import Memory, MemoryDraft, RelationDraft, check_project
 from engram.retrieval.question import WORDS_ONLY
 from engram.service.background import Background
 from engram.service.indexing import Indexer
@@ -80,6 +80,8 @@ class Consolidation:
             ConflictError: one of them was not merged; nothing is undone then.
         """
         principal.require("write")
+        if project is not None:
+            check_project(project)
         store = await self._store.organization(principal.organization_id)
         found = await store.memories.get(memory_ids)
         merges = [

@@ -12,6 +12,7 @@ from engram.language.port import LanguageModel, Prompt
 from engram.model.access import Principal
 from engram.model.care import Summarized
 from engram.model.ids import MemoryId
+from engram.model.memory import check_project
 from engram.storage.ports import Store
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ class Summaries:
             NotFoundError: there is no such memory in the project.
         """
         principal.require("write")
+        if project is not None:
+            check_project(project)
         store = await self._store.organization(principal.organization_id)
         memory = (await store.memories.get([memory_id])).get(memory_id)
         if memory is None or project not in (None, memory.project):
