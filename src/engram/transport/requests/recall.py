@@ -8,7 +8,7 @@ from pydantic import Field
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.memory import MemoryFilters, MemoryType
+from engram.model.memory import MemoryFilters, MemoryType, check_project
 from engram.model.memory_reading import READING_TOKENS, FetchDetail
 from engram.model.recall import RecallMode, RecallRequest, RecallShape
 from engram.model.search import ProfileName
@@ -104,6 +104,7 @@ class RecallMemories(InProject):
 
     def _projects(self) -> tuple[str, ...] | None:
         """Return where to look; None is everywhere."""
+        check_project(self.project)
         if EVERY_PROJECT in self.projects:
             if len(self.projects) > 1:
                 raise InvalidRequestError('must be ["*"] alone, or names', field="projects")
