@@ -10,13 +10,14 @@ from engram import limits
 from engram.errors import InvalidRequestError, RequestTooLargeError
 from engram.model.checks import check_label, check_range
 from engram.model.ids import DocumentId, MemoryId
-from engram.model.memory import MemoryOptions
+from engram.model.memory import Memory, MemoryOptions
 
 DocumentTier = Literal[0, 1, 2]
 """How a document is shown as a memory: 0 as its body, 1 and 2 as a synopsis of it."""
 
-DocumentState = Literal["uploading", "indexing", "indexed", "unreadable"]
-"""Unreadable is a body that could not be turned into text: it is kept, and found by its name alone."""
+DocumentState = Literal["uploading", "indexing", "indexed", "unreadable", "forgotten"]
+"""Unreadable is a body that could not be turned into text: it is kept, and found by its name alone.
+Forgotten is one whose memory was: it is kept, and not found."""
 
 DOCUMENT_STATES: tuple[DocumentState, ...] = get_args(DocumentState)
 TEXT_MEDIA_TYPE = "text/plain"
@@ -109,6 +110,25 @@ class StoredDocument:
     document: Document
     is_duplicate: bool = False
     """True when the project had the same bytes already: nothing was stored again."""
+    quota_warning: str | None = None
+    """Says so when the organisation has used most of its quota."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedDocument:
+    """A document and the memory that owns it."""
+
+    document: Document
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentPage:
+    """Some of an organisation's documents."""
+
+    documents: tuple[OwnedDocument, ...]
+    total: int
+    next_offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

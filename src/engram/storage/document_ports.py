@@ -83,6 +83,14 @@ class DocumentStore(Protocol):
         """
         ...
 
+    async def get_upload(self, document_id: DocumentId) -> Upload:
+        """Return how much of an upload has arrived.
+
+        Raises:
+            NotFoundError: there is no such upload, or it is finished or has expired.
+        """
+        ...
+
     async def abort_upload(self, document_id: DocumentId) -> bool:
         """Remove an upload that is not finished; False when there is none."""
         ...
@@ -137,6 +145,16 @@ class DocumentStore(Protocol):
         Of those that nobody else holds it is the one claimed longest ago, or `document_id`. Claim
         before every step: the lease begins anew, and each document has its turn.
         """
+        ...
+
+    async def has_unindexed(self) -> bool:
+        """Say whether a document waits for its text or its index, whoever holds it."""
+        ...
+
+    async def postpone_unindexed(
+        self, document_id: DocumentId, *, owner: str, delay: timedelta
+    ) -> None:
+        """Let nobody claim a document of `owner` for a while: what it needs failed for now."""
         ...
 
     async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
