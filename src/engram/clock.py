@@ -53,7 +53,7 @@ def to_microseconds(moment: datetime) -> int:
 
 def from_microseconds(value: int) -> datetime:
     """Return the moment that `to_microseconds` turned into `value`."""
-    return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH + timedelta(0, 0, value)
 
 
 def format_time(moment: datetime) -> str:

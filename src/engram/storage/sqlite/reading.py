@@ -70,9 +70,10 @@ def load_found(
     records = [number for number in conversations if kind_of(number) != "conversation"]
     said = [key for key in messages if kind_of(conversation_of(key)) == "conversation"]
     numbers = [number for number in conversations if kind_of(number) == "conversation"]
+    known = read_conversations(connection, tenant, numbers)
     return Loaded(
-        messages=read_messages(connection, tenant, said),
-        conversations=read_conversations(connection, tenant, numbers),
+        messages=read_messages(connection, tenant, said, known=known),
+        conversations=known,
         memories=read_found_memories(connection, tenant, records) if records else {},
         pending=read_counters(connection, tenant).pending,
     )

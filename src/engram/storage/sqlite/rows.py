@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from engram.clock import from_microseconds
@@ -13,7 +14,7 @@ from engram.model.conversation import Conversation, Message, Role
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
 from engram.storage.content import ContentError
 from engram.storage.sqlite.dictionaries import learn_dictionary
-from engram.storage.sqlite.keys import conversation_of, position_of
+from engram.storage.sqlite.keys import SEQUENCE_BITS, position_of
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 
@@ -114,22 +115,23 @@ def message_rows(
 
 
 def read_messages(
-    connection: sqlite3.Connection, tenant: Tenant, keys: Sequence[MessageKey]
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    keys: Sequence[MessageKey],
+    *,
+    known: Mapping[ConversationKey, Conversation] = MappingProxyType({}),
 ) -> dict[MessageKey, Message]:
-    """Return the messages that exist among `keys`.
+    """Return the messages that exist among `keys`; `known` are conversations read before.
 
     Raises:
         StoreCorruptError: one of them cannot be read.
     """
     cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
-    rows = [MessageRow._make(row) for row in cursor]
-    numbers = {conversation_of(row.key) for row in rows}
-    ids = read_conversation_ids(connection, tenant, sorted(numbers))
-    if len(ids) < len(numbers):
-        raise StoreCorruptError("messages belong to a conversation that is missing")
+    rows = list(map(MessageRow._make, cursor))
+    ids = _ids_of(connection, tenant, {row.key >> SEQUENCE_BITS for row in rows}, known)
     return {
         MessageKey(row.key): read_message(
-            connection, tenant, row, conversation_id=ids[conversation_of(row.key)]
+            connection, tenant, row, conversation_id=ids[row.key >> SEQUENCE_BITS]
         )
         for row in rows
     }
@@ -155,6 +157,21 @@ def read_conversation_ids(
     """Return the public ids of the conversations that exist among `numbers`."""
     cursor = tenant.execute(connection, _MESSAGES["conversation_ids"], numbers=json.dumps(numbers))
     return dict(cursor.fetchall())
+
+
+def _ids_of(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    numbers: set[int],
+    known: Mapping[ConversationKey, Conversation],
+) -> dict[int, ConversationId]:
+    ids: dict[int, ConversationId] = {number: one.id for number, one in known.items()}
+    unknown = sorted(numbers - ids.keys())
+    if unknown:
+        ids |= read_conversation_ids(connection, tenant, unknown)
+    if numbers - ids.keys():
+        raise StoreCorruptError("messages belong to a conversation that is missing")
+    return ids
 
 
 def read_conversations(
