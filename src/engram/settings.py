@@ -95,6 +95,22 @@ class Settings(BaseModel):
         Path | None,
         Field(description="Directory in which tools read and write files; without it they do not."),
     ] = None
+    max_document_bytes: Annotated[
+        int,
+        Field(
+            ge=limits.WHOLE_DOCUMENT_BYTES_MAX,
+            le=limits.CONFIGURED_DOCUMENT_BYTES_MAX,
+            description="Where tier 1 of documents ends, in bytes.",
+        ),
+    ] = limits.DOCUMENT_BYTES_MAX
+    raw_document_max_bytes: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=limits.CONFIGURED_DOCUMENT_BYTES_MAX,
+            description="The largest document, in bytes; a larger one is refused.",
+        ),
+    ] = limits.RAW_DOCUMENT_BYTES_MAX
     model_dir: Annotated[Path, Field(description="Directory of model files.")] = Field(
         default_factory=lambda: _default_model_dir(os.environ)
     )

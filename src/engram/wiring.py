@@ -15,6 +15,7 @@ from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers
 from engram.language.build import build_language_model
 from engram.language.port import LanguageModel
+from engram.model.document import DocumentLimits
 from engram.retrieval.question import Questions
 from engram.service import Service
 from engram.service.access import Access
@@ -24,6 +25,8 @@ from engram.service.background import Background
 from engram.service.context import Contexts
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
+from engram.service.document_indexing import DocumentIndexing
+from engram.service.documents import Documents
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping
 from engram.service.maintenance import build_maintenance
@@ -85,7 +88,12 @@ def build_service(
     # A service's model is no burden to this machine.
     pace = None if isinstance(settings.embedder, RemoteService) else Pace(activity)
     indexer = Indexer(store, tiers, owner=ids.new("job_"), pace=pace, sleep=sleep)
-    background = Background(store, indexer=indexer, owner=ids.new("job_"))
+    document_indexing = DocumentIndexing(
+        store, indexer, owner=ids.new("job_"), pace=Pace(activity), sleep=sleep
+    )
+    background = Background(
+        store, indexer=indexer, documents=document_indexing, owner=ids.new("job_")
+    )
     keeping = Keeping(store, indexer=indexer, background=background, activity=activity)
     reembedding = Reembedding(store, tiers, indexer=indexer)
     limiter = RateLimiter(settings.rate_limit, clock)
@@ -102,6 +110,17 @@ def build_service(
             store, indexer=indexer, background=background, activity=activity
         ),
         doctor=Doctor(store),
+        document_indexing=document_indexing,
+        documents=Documents(
+            store,
+            indexing=document_indexing,
+            background=background,
+            clock=clock,
+            bounds=DocumentLimits(
+                body_bytes_max=settings.max_document_bytes,
+                raw_bytes_max=settings.raw_document_max_bytes,
+            ),
+        ),
         indexer=indexer,
         maintenance=build_maintenance(
             store,

@@ -22,6 +22,7 @@ from engram.model.ids import OrganizationId
 from engram.model.vectors import Indexing
 from engram.service.background import Background
 from engram.service.batch import LEASE, RETRY_DELAY_MAX
+from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
@@ -40,7 +41,13 @@ class Workplace:
         self.clock = clock
         self.embedder = ChoosyEmbedder()
         self.indexer = Indexer(store, Tiers.of(deep=self.embedder), owner="this process")
-        self.background = Background(store, indexer=self.indexer, owner="jobs", tick_s=TICK_S)
+        self.background = Background(
+            store,
+            indexer=self.indexer,
+            documents=DocumentIndexing(store, self.indexer, owner="documents"),
+            owner="jobs",
+            tick_s=TICK_S,
+        )
         self._store = store
 
     async def begin(self) -> None:

@@ -14,6 +14,7 @@ from engram.embedding.tiers import Tiers
 from engram.errors import UnavailableError
 from engram.model.access import Organization, OrganizationDraft
 from engram.service.background import LEASE, TRAIN_DICTIONARY, Background
+from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
@@ -43,7 +44,9 @@ class Workplace:
 
 def worker_on(store: SqliteStore, *, owner: str) -> Background:
     """Return a worker that has no embedder."""
-    return Background(store, indexer=Indexer(store, Tiers(), owner=owner), owner=owner)
+    indexer = Indexer(store, Tiers(), owner=owner)
+    documents = DocumentIndexing(store, indexer, owner=owner)
+    return Background(store, indexer=indexer, documents=documents, owner=owner)
 
 
 @asynccontextmanager

@@ -11,6 +11,8 @@ from engram.service.background import Background
 from engram.service.context import Contexts
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
+from engram.service.document_indexing import DocumentIndexing
+from engram.service.documents import Documents
 from engram.service.indexing import Indexer
 from engram.service.maintenance import Maintenance
 from engram.service.memories import Memories
@@ -34,6 +36,8 @@ class Service:
     contexts: Contexts
     conversations: Conversations
     doctor: Doctor
+    document_indexing: DocumentIndexing
+    documents: Documents
     indexer: Indexer
     maintenance: Maintenance
     memories: Memories

@@ -1,4 +1,4 @@
-"""Work nobody waits for: vectors, jobs of the store, and when keys were last used.
+"""Work nobody waits for: vectors, documents, jobs of the store, and when keys were last used.
 
 Jobs are leased, so every process may run this loop at once; a dead one's lease expires and another
 takes the job up.
@@ -15,6 +15,7 @@ from datetime import timedelta
 from engram.errors import EngramError, NotFoundError
 from engram.model.ids import OrganizationId
 from engram.model.status import Job
+from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore, Store
 
@@ -49,10 +50,17 @@ class Background:
     """One process's worker: sleeps until work is noticed or a sweep is due."""
 
     def __init__(
-        self, store: Store, *, indexer: Indexer, owner: str, tick_s: float = TICK_S
+        self,
+        store: Store,
+        *,
+        indexer: Indexer,
+        documents: DocumentIndexing,
+        owner: str,
+        tick_s: float = TICK_S,
     ) -> None:
         self._store = store
         self._indexer = indexer
+        self._documents = documents
         self._owner = owner
         self._tick_s = tick_s
         self._noticed: set[OrganizationId] = set()
@@ -68,6 +76,7 @@ class Background:
         """Work until cancelled; a failure is logged and never ends a loop."""
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._indexer.run())
+            loops.create_task(self._documents.run())
             loops.create_task(self._run_jobs(record_use))
 
     async def _run_jobs(self, record_use: Callable[[], Awaitable[None]]) -> None:
@@ -76,8 +85,10 @@ class Background:
                 await self._work_until(asyncio.get_running_loop().time() + self._tick_s)
                 await record_use()
                 self._indexer.look_again()
+                self._documents.look_again()
                 if tick % SWEEP_TICKS == 0:
                     await self._indexer.sweep()
+                    await self._documents.sweep()
                     await self.sweep()
             except Exception:
                 logger.exception("background work failed; it will be tried again")
