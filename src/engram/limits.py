@@ -335,8 +335,14 @@ DOCUMENT_BYTES_MAX = 8 * 1024 * 1024
 RAW_DOCUMENT_BYTES_MAX = 50 * 1024 * 1024
 """The largest document, unless `ENGRAM_RAW_DOCUMENT_MAX_BYTES` says otherwise."""
 
+CONFIGURED_DOCUMENT_BYTES_MAX = 1_000_000_000
+"""What either setting may be raised to: a document has to be uploaded in one connection's time."""
+
 DOCUMENT_PIECE_BYTES = 131_072
 """Bodies are kept in pieces of this size: each is compressed, proved and read for itself."""
+
+DOCUMENT_PIECES_KEPT = 4
+"""Pieces remembered for each open organisation: neighbouring chunks lie in the same one."""
 
 DOCUMENT_STEP_BYTES = 262_144
 """Text of a document indexed in one transaction, so that others can write in between."""

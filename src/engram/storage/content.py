@@ -12,6 +12,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import zstandard
 
@@ -90,6 +91,14 @@ class ContentCodec:
                 return StoredContent(packed, encoding, proof, len(data))
         return StoredContent(text, RAW, proof, len(data))
 
+    def encode_bytes(self, data: bytes) -> StoredContent:
+        """Return the stored form of a piece of a document: no dictionary helps one that is long."""
+        proof = hashlib.sha256(data).digest()
+        packed = self._compress(data, None)
+        if len(packed) < len(data):
+            return StoredContent(packed, ZSTD, proof, len(data))
+        return StoredContent(data, RAW, proof, len(data))
+
     def decode(self, content: bytes, *, encoding: str | None, sha256: bytes) -> str:
         """Return the text of a stored form, which for text is its UTF-8.
 
@@ -97,13 +106,22 @@ class ContentCodec:
             ContentError: the encoding or its dictionary is unknown, or the text is not what was
                 stored.
         """
-        data = self._decode_bytes(content, encoding)
-        if hashlib.sha256(data).digest() != sha256:
-            raise ContentError("its text does not match its SHA-256")
+        data = self.decode_bytes(content, encoding=encoding, sha256=sha256)
         try:
             return data.decode()
         except UnicodeDecodeError as exc:
             raise ContentError("its text is not UTF-8") from exc
+
+    def decode_bytes(self, content: bytes, *, encoding: str | None, sha256: bytes) -> bytes:
+        """Return the bytes of a stored form.
+
+        Raises:
+            ContentError: as for a text.
+        """
+        data = self._decode_bytes(content, encoding)
+        if hashlib.sha256(data).digest() != sha256:
+            raise ContentError("its text does not match its SHA-256")
+        return data
 
     def _decode_bytes(self, content: bytes, encoding: str | None) -> bytes:
         if encoding is None or encoding == RAW:
@@ -147,6 +165,7 @@ class ContentCodec:
         return None if number is None else self._dictionaries[number]
 
 
+@lru_cache(maxsize=256)
 def dictionary_number(encoding: str | None) -> int | None:
     """Return the number in `zstd:<number>`; None for the encodings without a dictionary.
 
@@ -185,6 +204,5 @@ def _decode_gzip(content: bytes) -> bytes:
 
 def _refuse_bomb(packed: bytes) -> None:
     """Refuse a frame that announces more than any message: memory is taken as announced."""
-    size = zstandard.get_frame_parameters(packed).content_size
-    if limits.MESSAGE_BYTES_MAX < size < zstandard.CONTENTSIZE_ERROR:
+    if zstandard.frame_content_size(packed) > limits.MESSAGE_BYTES_MAX:
         raise ContentError("its compressed form is larger than any message")

@@ -52,6 +52,7 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
+from engram.storage.document_ports import DocumentStore
 from engram.storage.memory_ports import MemoryStore
 
 
@@ -83,6 +84,11 @@ class OrganizationStore(Protocol):
     @property
     def memories(self) -> MemoryStore:
         """Its memories."""
+        ...
+
+    @property
+    def documents(self) -> DocumentStore:
+        """Its documents: the bodies that some of its memories own."""
         ...
 
     async def create_conversation(self, draft: ConversationDraft, *, actor: str) -> ConversationId:

@@ -29,6 +29,9 @@ RecordKind = Literal["conversation", "memory", "document"]
 KINDS: tuple[RecordKind, ...] = ("conversation", "memory", "document")
 """In the order of their numbers."""
 
+_PIECE_BITS = 24
+_TEXT_PART = 1 << _PIECE_BITS - 1
+
 KIND_BITS = 32
 """Each kind has so many numbers; statements write the bounds out, so that indexes can know them."""
 
@@ -53,6 +56,11 @@ def message_key(conversation: int, sequence: int) -> MessageKey:
 def window_key(conversation: int, number: int) -> int:
     """Return the row id of a window."""
     return conversation << SEQUENCE_BITS | number
+
+
+def piece_key(document: int, *, is_text: bool, place: int) -> int:
+    """Return the row id of a piece of a document's body, or of the text made of it."""
+    return document << _PIECE_BITS | (_TEXT_PART if is_text else 0) | place
 
 
 def conversation_of(key: int) -> ConversationKey:

@@ -53,6 +53,7 @@ from engram.storage.sqlite import (
     unembedded,
     verification,
 )
+from engram.storage.sqlite.documents import SqliteDocumentStore
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.found_memories import count_moments_passed
 from engram.storage.sqlite.memories import SqliteMemoryStore
@@ -79,6 +80,7 @@ class SqliteOrganizationStore:
             number=owner.number, id=owner.id, file=file, clock=clock, ids=ids, matrices=matrices
         )
         self._memories = SqliteMemoryStore(self._tenant)
+        self._documents = SqliteDocumentStore(self._tenant)
         self._revision = Revision()
 
     @property
@@ -88,6 +90,10 @@ class SqliteOrganizationStore:
     @property
     def memories(self) -> SqliteMemoryStore:
         return self._memories
+
+    @property
+    def documents(self) -> SqliteDocumentStore:
+        return self._documents
 
     async def prepare(self) -> None:
         """Make a new file ready, and bring an old one's words to this program's analyser."""

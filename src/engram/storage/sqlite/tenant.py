@@ -12,6 +12,7 @@ from engram.model.ids import OrganizationId
 from engram.storage.content import ContentCodec
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.known_rows import KnownRows
+from engram.storage.sqlite.piece_cache import PieceCache
 from engram.storage.sqlite.tails import TailCache
 from engram.vectors.budgeted import BudgetedMatrices
 
@@ -29,6 +30,7 @@ class Tenant:
     codec: ContentCodec = field(default_factory=ContentCodec)
     tails: TailCache = field(default_factory=TailCache)
     known_rows: KnownRows = field(default_factory=KnownRows)
+    pieces: PieceCache = field(default_factory=PieceCache)
 
     def now(self) -> int:
         """Return the present moment in microseconds."""

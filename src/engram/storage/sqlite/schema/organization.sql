@@ -341,3 +341,50 @@ CREATE TABLE tombstone (
     removed_at      INTEGER NOT NULL,
     actor           TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Bodies that memories own, from the first part of their upload on. What is said of the upload alone
+-- is empty once it is finished.
+CREATE TABLE document (
+    number             INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: keys are made of it
+    organization_id    INTEGER NOT NULL,
+    id                 TEXT    NOT NULL UNIQUE,
+    memory             INTEGER,                            -- its number; NULL: it is uploaded
+    state              TEXT    NOT NULL CHECK (state IN
+        ('uploading', 'indexing', 'indexed', 'unreadable', 'forgotten')),
+    waits_since        INTEGER,                            -- for its next part or step; NULL: for none
+    name               TEXT,
+    media_type         TEXT    NOT NULL,
+    tier               INTEGER CHECK (tier IN (0, 1, 2)),
+    size_bytes         INTEGER NOT NULL DEFAULT 0,         -- of the body, as far as it is here
+    sha256             BLOB    CHECK (length(sha256) = 32),-- of the whole body
+    is_converted       INTEGER NOT NULL DEFAULT 0 CHECK (is_converted IN (0, 1)),
+    text_bytes         INTEGER,                            -- NULL: it is still to be converted
+    text_bytes_indexed INTEGER NOT NULL DEFAULT 0,
+    created_at         INTEGER NOT NULL,
+    parts              INTEGER NOT NULL DEFAULT 0,         -- of the upload, so far
+    part_sha256        BLOB,                               -- of the last one
+    announced_bytes    INTEGER,
+    lease_owner        TEXT,
+    lease_until        INTEGER,
+    problem            TEXT,
+    options            TEXT,                               -- JSON: what the memory shall be
+    chunker            TEXT,                               -- JSON: where the last chunk ended
+    content_encoding   TEXT,
+    content            ANY,                                -- of the memory; NULL: it is the body
+    CHECK ((lease_owner IS NULL) = (lease_until IS NULL)),
+    CHECK ((content IS NULL) = (content_encoding IS NULL))
+) STRICT;
+
+CREATE INDEX document_waiting ON document (organization_id, state, waits_since)
+    WHERE waits_since IS NOT NULL;
+CREATE INDEX document_content ON document (organization_id, sha256) WHERE sha256 IS NOT NULL;
+
+-- All of one size but for the last of a body or text: a byte's place tells its piece.
+CREATE TABLE document_piece (
+    key              INTEGER PRIMARY KEY,               -- document number, body or text, and place
+    organization_id  INTEGER NOT NULL,
+    size_bytes       INTEGER NOT NULL,
+    content_encoding TEXT    NOT NULL,
+    sha256           BLOB    NOT NULL CHECK (length(sha256) = 32),
+    content          BLOB    NOT NULL
+) STRICT;

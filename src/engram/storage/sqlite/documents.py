@@ -1,0 +1,77 @@
+"""The `DocumentStore` of one organisation's SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from engram.model.access import Quota
+from engram.model.document import (
+    ByteRange,
+    Document,
+    DocumentDraft,
+    DocumentLimits,
+    StoredDocument,
+    Upload,
+)
+from engram.model.ids import DocumentId, MemoryId
+from engram.storage.sqlite import (
+    document_finishing,
+    document_reading,
+    document_rows,
+    document_uploads,
+)
+from engram.storage.sqlite.tenant import Tenant
+
+
+class SqliteDocumentStore:
+    """The documents of one organisation, in its own file."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._file = tenant.file
+
+    async def begin_upload(
+        self, draft: DocumentDraft, *, actor: str, limits: DocumentLimits
+    ) -> Upload:
+        return await document_uploads.begin_upload(self._tenant, draft, actor=actor, limits=limits)
+
+    async def get_upload(self, document_id: DocumentId) -> Upload:
+        return await self._file.read(
+            lambda connection: document_uploads.get_upload(connection, self._tenant, document_id)
+        )
+
+    async def add_part(
+        self, document_id: DocumentId, part: int, data: bytes, *, limits: DocumentLimits
+    ) -> Upload:
+        return await document_uploads.add_part(self._tenant, document_id, part, data, limits=limits)
+
+    async def finish_upload(
+        self, document_id: DocumentId, *, actor: str, quota: Quota, limits: DocumentLimits
+    ) -> StoredDocument:
+        return await document_finishing.finish_upload(
+            self._tenant, document_id, actor=actor, quota=quota, limits=limits
+        )
+
+    async def abort_upload(self, document_id: DocumentId) -> bool:
+        return await document_uploads.abort_upload(self._tenant, document_id)
+
+    async def drop_expired_uploads(self) -> int:
+        return await document_uploads.drop_expired_uploads(self._tenant)
+
+    async def get(self, document_ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
+        return await self._file.read(
+            lambda connection: document_rows.get(connection, self._tenant, document_ids)
+        )
+
+    async def of_memories(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Document]:
+        return await self._file.read(
+            lambda connection: document_rows.of_memories(connection, self._tenant, memory_ids)
+        )
+
+    def read_body(
+        self, document_id: DocumentId, wanted: ByteRange | None = None
+    ) -> AsyncIterator[bytes]:
+        return document_reading.read_body(self._tenant, document_id, wanted)
+
+    def read_text(self, document_id: DocumentId) -> AsyncIterator[bytes]:
+        return document_reading.read_text(self._tenant, document_id)

@@ -1,0 +1,107 @@
+-- Pieces have keys made by `piece_key` (`keys.py`).
+
+-- load_documents --
+-- Returns the columns of `DocumentRow` of those that exist among the ids of a JSON list. The plus
+-- makes SQLite look them up.
+SELECT document.number, document.id, document.memory, memory.id, memory.record, memory.valid_from,
+    document.state, document.name, document.media_type, document.tier, document.size_bytes,
+    document.sha256, document.is_converted, document.text_bytes, document.text_bytes_indexed,
+    document.created_at, document.waits_since, document.parts, document.part_sha256,
+    document.announced_bytes, document.lease_owner, document.problem, document.options,
+    document.chunker
+FROM document LEFT JOIN memory
+    ON memory.organization_id = :organization_id AND memory.number = document.memory
+WHERE +document.organization_id = :organization_id
+    AND document.id IN (SELECT value FROM json_each(:ids));
+
+-- documents_of_memories --
+-- Returns the ids of the documents of the memories of a JSON list of ids.
+SELECT document_id FROM memory
+WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids))
+    AND document_id IS NOT NULL;
+
+-- content_of --
+-- Returns encoding and content of what the memory shows, and number and bytes of the body.
+SELECT content_encoding, CAST(content AS BLOB), number, size_bytes FROM document
+WHERE +organization_id = :organization_id AND id = :id;
+
+-- count_uploads --
+-- Returns how many uploads have not expired.
+SELECT count(*) FROM document
+WHERE organization_id = :organization_id AND state = 'uploading' AND waits_since > :since;
+
+-- expired_uploads --
+-- Returns the numbers of uploads that rest since a moment or longer.
+SELECT number FROM document
+WHERE organization_id = :organization_id AND state = 'uploading' AND waits_since <= :since;
+
+-- add_upload --
+INSERT INTO document
+    (organization_id, id, state, waits_since, name, media_type, created_at, announced_bytes, options)
+VALUES
+    (:organization_id, :id, 'uploading', :now, :name, :media_type, :now, :announced_bytes, :options);
+
+-- add_part --
+UPDATE document
+SET parts = parts + 1, part_sha256 = :sha256, size_bytes = :size_bytes, waits_since = :now
+WHERE organization_id = :organization_id AND number = :number AND state = 'uploading';
+
+-- put_piece --
+-- The last piece of an upload grows with the next part.
+INSERT INTO document_piece (key, organization_id, size_bytes, content_encoding, sha256, content)
+VALUES (:key, :organization_id, :size_bytes, :content_encoding, :sha256, :content)
+ON CONFLICT (key) DO UPDATE SET
+    size_bytes = excluded.size_bytes, content_encoding = excluded.content_encoding,
+    sha256 = excluded.sha256, content = excluded.content;
+
+-- get_piece --
+-- Returns encoding, hash and content of a piece.
+SELECT content_encoding, sha256, content FROM document_piece
+WHERE organization_id = :organization_id AND key = :key;
+
+-- delete_pieces --
+DELETE FROM document_piece
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
+-- delete_upload --
+DELETE FROM document
+WHERE organization_id = :organization_id AND number = :number AND state = 'uploading';
+
+-- delete_document --
+DELETE FROM document WHERE organization_id = :organization_id AND number = :number;
+
+-- find_same --
+-- Returns the id of the first document of those bytes that is searched in a project.
+SELECT document.id FROM document JOIN memory
+    ON memory.organization_id = :organization_id AND memory.number = document.memory
+WHERE document.organization_id = :organization_id AND document.sha256 = :sha256
+    AND memory.record IS NOT NULL AND memory.project = :project
+    AND (memory.expires_at IS NULL OR memory.expires_at > :now)
+    AND (memory.valid_to IS NULL OR memory.valid_to > :now)
+ORDER BY document.number
+LIMIT 1;
+
+-- add_record --
+-- Adds what will hold the chunks.
+INSERT INTO conversation
+    (number, organization_id, id, project, metadata, created_at, updated_at)
+VALUES (:number, :organization_id, :id, :project, '{}', :now, :now);
+
+-- add_memory --
+-- Returns the number of the memory that owns a document.
+INSERT INTO memory
+    (organization_id, id, record, project, memory_type, category, source, importance, tags,
+     immutable, episode_id, pattern_confidence, valid_from, valid_to, expires_at, storage_mode,
+     document_id, sha256, created_at, updated_at)
+VALUES
+    (:organization_id, :id, :record, :project, :memory_type, :category, :source, :importance, :tags,
+     :immutable, :episode_id, :pattern_confidence, :valid_from, :valid_to, :expires_at, 'document',
+     :document_id, :sha256, :now, :now)
+RETURNING number;
+
+-- finish_upload --
+UPDATE document SET
+    memory = :memory, state = 'indexing', waits_since = :now, tier = :tier, sha256 = :sha256,
+    is_converted = :is_converted, text_bytes = :text_bytes, part_sha256 = NULL, options = NULL,
+    content_encoding = :content_encoding, content = :content
+WHERE organization_id = :organization_id AND number = :number;
