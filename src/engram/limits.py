@@ -347,6 +347,9 @@ DOCUMENT_PIECES_KEPT = 4
 DOCUMENT_STEP_BYTES = 262_144
 """Text of a document indexed in one transaction, so that others can write in between."""
 
+DOCUMENT_PAGE_MAX = 100
+"""Documents returned by one listing."""
+
 UPLOAD_MINUTES = 30
 """How long an upload in parts may rest before what has arrived of it is removed."""
 
@@ -359,8 +362,20 @@ UPLOAD_PART_BYTES_MAX = 8 * 1024 * 1024
 REGEX_CHARACTERS_MAX = 1_024
 """A longer pattern is a program, not a question."""
 
+REGEX_STEPS_MAX = 10_000
+"""Of a compiled pattern; each may be tried at every byte, so that a larger one could take minutes."""
+
 SUBSTRINGS_MAX = 100
 """Texts that one query of a document may look for."""
+
+SUBSTRING_CHARACTERS_MAX = 1_024
+"""Of each of these texts, as of a pattern."""
+
+QUERY_MATCHES_MAX = 10_000
+"""Matches that one query of documents looks at; more fit into no answer."""
+
+MATCHES_SHOWN_MAX = 20
+"""Matches named with each span of an answer; their number is told besides."""
 
 QUERY_WINDOW_CHARACTERS_MAX = 100_000
 """Text around each match of a query of a document."""

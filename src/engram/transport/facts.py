@@ -9,6 +9,7 @@ from engram.errors import (
     EngramError,
     InvalidRequestError,
     LimitExceededError,
+    NotTextError,
     QuotaExceededError,
 )
 
@@ -19,11 +20,17 @@ def error_facts(error: EngramError) -> dict[str, Any]:
         case LimitExceededError():
             facts = {"limit": error.limit, "actual": error.actual, "unit": error.unit}
             return {"field": error.field, **facts}
-        case InvalidRequestError(field=str(name)):
-            return {"field": name}
+        case NotTextError():
+            return {**_field(error), "offset_bytes": error.offset_bytes}
+        case InvalidRequestError():
+            return _field(error)
         case AccessDeniedError():
             return {"required": error.required}
         case QuotaExceededError():
             return {"resource": error.resource, "limit": error.limit}
         case _:
             return {}
+
+
+def _field(error: InvalidRequestError) -> dict[str, Any]:
+    return {} if error.field is None else {"field": error.field}

@@ -36,6 +36,18 @@ from engram.transport.answers.conversations import (
     message_view,
     messages_appended,
 )
+from engram.transport.answers.documents import (
+    DocumentProgress,
+    DocumentsListed,
+    DocumentStored,
+    DocumentView,
+    UploadView,
+    document_progress,
+    document_stored,
+    document_view,
+    documents_listed,
+    upload_view,
+)
 from engram.transport.answers.encoding import (
     to_json,
 )
@@ -162,6 +174,10 @@ __all__ = [
     "CoverageListed",
     "CoverageView",
     "DegradedView",
+    "DocumentProgress",
+    "DocumentStored",
+    "DocumentView",
+    "DocumentsListed",
     "EmbedderMigrated",
     "EntriesListed",
     "EntryRemoved",
@@ -210,6 +226,7 @@ __all__ = [
     "StatsView",
     "StatusView",
     "TimelineRead",
+    "UploadView",
     "UsageView",
     "VersionView",
     "audit_view",
@@ -220,6 +237,10 @@ __all__ = [
     "conversation_view",
     "conversations_listed",
     "coverage_view",
+    "document_progress",
+    "document_stored",
+    "document_view",
+    "documents_listed",
     "embedder_migrated",
     "entries_listed",
     "entry_removed",
@@ -261,5 +282,6 @@ __all__ = [
     "status_view",
     "timeline_read",
     "to_json",
+    "upload_view",
     "usage_view",
 ]

@@ -1,4 +1,7 @@
-"""Refuses a request body above `limits.BODY_BYTES_MAX`, announced or not."""
+"""Refuses a request body above `limits.BODY_BYTES_MAX`, announced or not.
+
+Bodies that are streamed to the store are bounded there: their bound is a setting.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engram import limits
 from engram.errors import InvalidRequestError, RequestTooLargeError
 from engram.transport.rest.headers import has_header, header
+
+STREAMED = frozenset({("POST", "/api/v1/documents")})
+"""Requests whose bodies are never held in memory."""
 
 
 class BodyLimit:
@@ -18,7 +24,11 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if has_header(scope, b"content-length"):
-            self._check(_announced_length(scope))
+            length = _announced_length(scope)
+            if not _is_streamed(scope):
+                self._check(length)
+            await self._app(scope, receive, send)
+        elif _is_streamed(scope):
             await self._app(scope, receive, send)
         else:
             await _CountedBody(self._bytes_max, receive, send).run(self._app, scope)
@@ -66,6 +76,10 @@ class _CountedBody:
 
     def _error(self) -> RequestTooLargeError:
         return _too_large(self._received, self._bytes_max)
+
+
+def _is_streamed(scope: Scope) -> bool:
+    return (scope["method"], scope["path"]) in STREAMED
 
 
 def _announced_length(scope: Scope) -> int:

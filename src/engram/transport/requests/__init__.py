@@ -18,6 +18,7 @@ from engram.transport.requests.conversations import (
     MessagePageQuery,
     MessagesBody,
 )
+from engram.transport.requests.documents import BeginUpload, DocumentFields, ListDocuments
 from engram.transport.requests.fields import Query
 from engram.transport.requests.maintenance import (
     ConsolidateMemories,
@@ -69,6 +70,7 @@ __all__ = [
     "AuditQuery",
     "BackfillCompress",
     "BatchedMemory",
+    "BeginUpload",
     "ConnectMemories",
     "ConsolidateMemories",
     "CorrectMemory",
@@ -77,6 +79,7 @@ __all__ = [
     "CreateOrganization",
     "DeleteConversation",
     "DeleteProject",
+    "DocumentFields",
     "DumpMemories",
     "EndEpisode",
     "ExportMemories",
@@ -87,6 +90,7 @@ __all__ = [
     "ImportFile",
     "InProject",
     "ListConversations",
+    "ListDocuments",
     "ListEntries",
     "ListEpisodes",
     "ListMemories",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from engram.model.memory import (
     MemoryChange,
     MemoryDraft,
     MemoryFilters,
+    MemoryOptions,
     MemoryQuery,
     MemoryType,
     RelationDraft,
@@ -51,10 +52,9 @@ class InProject(Request):
     project: Project = DEFAULT_PROJECT
 
 
-class MemoryInput(Request):
-    """A memory to keep; where it belongs is said beside it."""
+class MemoryFields(Request):
+    """What may be said of a memory, its content and its project apart."""
 
-    content: Annotated[str, Field(min_length=1, description="Kept verbatim.")]
     memory_type: MemoryType = "context"
     category: Category = "general"
     source: Source = DEFAULT_SOURCE
@@ -67,22 +67,35 @@ class MemoryInput(Request):
     valid_to: Moment | None = None
     expires_at: Moment | None = None
 
+    def to_options(self, project: str) -> MemoryOptions:
+        return MemoryOptions(**self._options(project))
+
+    def _options(self, project: str) -> dict[str, Any]:
+        return {
+            "memory_type": self.memory_type,
+            "category": self.category,
+            "source": self.source,
+            "importance": self.importance,
+            "tags": tuple(self.tags),
+            "project": project,
+            "immutable": self.immutable,
+            "episode_id": None if self.episode_id is None else EpisodeId(self.episode_id),
+            "pattern_confidence": self.pattern_confidence,
+            "valid_from": _begin(self.valid_from, self.tags),
+            "valid_to": self.valid_to,
+            "expires_at": self.expires_at,
+        }
+
+
+class WithContent(Request):
+    content: Annotated[str, Field(min_length=1, description="Kept verbatim.")]
+
+
+class MemoryInput(MemoryFields, WithContent):
+    """A memory to keep; where it belongs is said beside it."""
+
     def to_draft(self, project: str) -> MemoryDraft:
-        return MemoryDraft(
-            content=self.content,
-            memory_type=self.memory_type,
-            category=self.category,
-            source=self.source,
-            importance=self.importance,
-            tags=tuple(self.tags),
-            project=project,
-            immutable=self.immutable,
-            episode_id=None if self.episode_id is None else EpisodeId(self.episode_id),
-            pattern_confidence=self.pattern_confidence,
-            valid_from=_begin(self.valid_from, self.tags),
-            valid_to=self.valid_to,
-            expires_at=self.expires_at,
-        )
+        return MemoryDraft(content=self.content, **self._options(project))
 
 
 class StoreMemory(MemoryInput, InProject):

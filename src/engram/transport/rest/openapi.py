@@ -14,7 +14,15 @@ from starlette.routing import BaseRoute, Route
 
 from engram import __version__
 from engram.transport.answers import to_json
-from engram.transport.rest import account, admin, conversations, episodes, memories, notes
+from engram.transport.rest import (
+    account,
+    admin,
+    conversations,
+    documents,
+    episodes,
+    memories,
+    notes,
+)
 from engram.transport.rest.problems import MEDIA_TYPE, ProblemView, phrase_of
 
 PATH = "/api/v1/openapi.json"
@@ -47,7 +55,7 @@ PROBLEMS = sorted({*EVERYWHERE, *FOR_KEYS, *FOR_BODIES})
 
 def rest_routes() -> list[BaseRoute]:
     """Return the documented routes, the busiest first, because they are tried in order."""
-    routers = (conversations, notes, memories, episodes, account, admin)
+    routers = (conversations, notes, memories, documents, episodes, account, admin)
     return [route for module in routers for route in module.router.routes]
 
 

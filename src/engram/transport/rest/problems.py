@@ -65,6 +65,7 @@ class ProblemView(TypedDict):
     unit: NotRequired[str]
     required: NotRequired[str]
     resource: NotRequired[str]
+    offset_bytes: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +94,14 @@ class Problem:
 class HttpError(Exception):
     """A request refused for how it was sent, not for what it asks."""
 
-    def __init__(self, status: int, code: str, detail: str) -> None:
+    def __init__(
+        self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.code = code
         self.detail = detail
+        self.headers = headers
 
 
 INTERNAL_ERROR = Problem(
@@ -111,7 +115,7 @@ INTERNAL_ERROR = Problem(
 def problem_of(error: EngramError | HttpError) -> Problem:
     """Return the problem that tells a client about `error`."""
     if isinstance(error, HttpError):
-        return _plain(error.status, error.code, error.detail)
+        return _plain(error.status, error.code, error.detail, error.headers)
     kind = next(kind for kind in type(error).__mro__ if kind in STATUS)
     return Problem(
         status=STATUS[kind],

@@ -12,6 +12,7 @@ from typing import Any, cast, get_type_hints
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from engram.model.access import Principal
@@ -65,7 +66,10 @@ class JsonRoute(APIRoute):
         if self._body is not None:
             arguments["body"] = await self._read(self._body, scope, receive)
         answer = await self._call(Call(scope, receive, send), **arguments)
-        await self._send(answer, send)
+        if isinstance(answer, Response):
+            await answer(scope, receive, send)
+        else:
+            await self._send(answer, send)
 
     async def _read(
         self, model: type[requests.Request], scope: Scope, receive: Receive

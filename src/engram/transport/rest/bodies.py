@@ -1,0 +1,149 @@
+"""Bodies of documents over HTTP: taken as they come, and sent piece by piece."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from engram.errors import InvalidRequestError
+from engram.model.document import ByteRange, Document
+from engram.service.documents import check_part
+from engram.transport.rest.headers import has_header, header
+from engram.transport.rest.problems import HttpError
+from engram.transport.rest.ranges import UnsatisfiableRangeError, asked_range, is_known
+from engram.transport.rest.routes import Call
+
+UNKNOWN_TYPE = "application/octet-stream"
+"""What a body is of which nothing is said: its name and its bytes decide."""
+
+_MEDIA_TYPE = re.compile(
+    r"[\w.+-]+/[\w.+-]+(?:;[ \t]*[\w.+-]+=(?:[\w.+:-]+|\"[\w .+:-]*\"))*", re.ASCII
+)
+
+
+def announced_type(call: Call) -> str:
+    """Return the media type of a body.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    if not has_header(call.scope, b"content-type"):
+        return UNKNOWN_TYPE
+    given = (header(call.scope, b"content-type") or "").strip()
+    if _MEDIA_TYPE.fullmatch(given) is None:
+        raise InvalidRequestError("must be one media type", field="Content-Type")
+    return given
+
+
+def announced_length(call: Call) -> int | None:
+    """Return the length of a body, None when it comes in pieces until its end.
+
+    Raises:
+        InvalidRequestError: there is no body.
+    """
+    length = header(call.scope, b"content-length")
+    if length is None:
+        return None
+    if int(length) == 0:
+        raise InvalidRequestError("must not be empty", field="body")
+    return int(length)
+
+
+async def read_part(call: Call) -> bytes:
+    """Return the part of an upload that is a request's body, bounded.
+
+    Raises:
+        RequestTooLargeError: it is larger than a part may be.
+    """
+    check_part(announced_length(call) or 0)
+    part = bytearray()
+    async for data in call.stream():
+        part += data
+        check_part(len(part))
+    return bytes(part)
+
+
+async def document_response(call: Call, document: Document) -> Response:
+    """Return a document's bytes, or those that are asked for, as a download."""
+    etag = f'"{document.sha256}"'
+    headers = _headers(document, etag)
+    if is_known(call.scope, etag=etag):
+        return Response(status_code=304, headers={"etag": etag})
+    try:
+        wanted = asked_range(call.scope, etag=etag, size_bytes=document.size_bytes)
+    except UnsatisfiableRangeError as exc:
+        raise HttpError(
+            416,
+            "range_not_satisfiable",
+            f"the document has {document.size_bytes:,} bytes",
+            {"Content-Range": f"bytes */{document.size_bytes}"},
+        ) from exc
+    if wanted is None:
+        headers["content-length"] = str(document.size_bytes)
+        return await _answer(call, document, None, status=200, headers=headers)
+    headers["content-length"] = str(wanted.end - wanted.start)
+    headers["content-range"] = f"bytes {wanted.start}-{wanted.end - 1}/{document.size_bytes}"
+    return await _answer(call, document, wanted, status=206, headers=headers)
+
+
+async def _answer(
+    call: Call,
+    document: Document,
+    wanted: ByteRange | None,
+    *,
+    status: int,
+    headers: Mapping[str, str],
+) -> Response:
+    if call.method == "HEAD":
+        return Response(status_code=status, headers=headers)
+    body = await call.service.documents.read_body(call.principal, document, wanted)
+    return _Download(body, status=status, headers=headers)
+
+
+class _Download(Response):
+    """Sends a body as it is read; the answer begins when the first piece has been read."""
+
+    def __init__(
+        self, pieces: AsyncIterator[bytes], *, status: int, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(status_code=status, headers=headers)
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = Request(scope, receive)
+        first = await anext(self._pieces, b"")
+        begun = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **begun})
+        await send({"type": "http.response.body", "body": first, "more_body": True})
+        async for piece in self._pieces:
+            if await client.is_disconnected():
+                return
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _headers(document: Document, etag: str) -> dict[str, str]:
+    """Return what is true of the whole document; nothing of it may run in a browser."""
+    is_plain = _MEDIA_TYPE.fullmatch(document.media_type) is not None
+    digest = b64encode(bytes.fromhex(document.sha256)).decode()
+    return {
+        "content-type": document.media_type if is_plain else UNKNOWN_TYPE,
+        "content-disposition": _disposition(document),
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox; default-src 'none'",
+        "accept-ranges": "bytes",
+        "cache-control": "private, no-cache",
+        "etag": etag,
+        "repr-digest": f"sha-256=:{digest}:",
+    }
+
+
+def _disposition(document: Document) -> str:
+    name = quote(document.name or document.id, safe="")
+    return f"attachment; filename*=UTF-8''{name}"
