@@ -54,7 +54,8 @@ def _shifted(keys: Keys, offsets: Keys) -> Keys:
 def _places(messages: Keys, keys: Keys) -> Rows:
     """Return where each key is among the messages, or one past their end where it is not."""
     places = np.searchsorted(messages, keys)
-    places[np.append(messages, -1)[places] != keys] = len(messages)
+    if len(messages):
+        places[messages.take(places, mode="clip") != keys] = len(messages)
     return places
 
 

@@ -46,11 +46,12 @@ class Remembered:
 
         with self._changing:
             known, recent = self._known, self._recent
-        found = np.full((len(keys), self._width), -1, dtype=np.int64)
-        if known is not None:
-            places = np.minimum(np.searchsorted(known[0], keys), len(known[0]) - 1)
-            held = known[0][places] == keys
-            found[held] = known[1][places[held]]
+        if known is None:
+            found = np.full((len(keys), self._width), -1, dtype=np.int64)
+        else:
+            places = np.searchsorted(known[0], keys)
+            found = known[1].take(places, axis=0, mode="clip")
+            found[known[0].take(places, mode="clip") != keys] = -1
         if recent:
             missing = np.flatnonzero(found[:, 0] < 0)
             if len(missing):
@@ -121,10 +122,9 @@ def _completed(
     remembered: Remembered, keys: Keys, read: Callable[[Keys], Iterable[tuple[int, Facts, bool]]]
 ) -> Keys:
     """Return what is known of each key, after reading what is not."""
-    import numpy as np  # noqa: PLC0415 as above
 
     found = remembered.look_up(keys)
-    missing = np.flatnonzero(found[:, 0] < 0)
+    missing = (found[:, 0] < 0).nonzero()[0]
     if not len(missing):
         return found
     rows = list(read(keys[missing]))

@@ -59,8 +59,11 @@ class Shares:
 
     def among(self, keys: Keys) -> Values:
         """Return the share of each of `keys`, 0 where there is none."""
-        places = places_among(keys, self.keys)
-        return np.where(places < 0, 0.0, np.append(self.shares, 0.0)[places])
+        if not len(self.keys):
+            return np.zeros(len(keys))
+        places = np.searchsorted(self.keys, keys)
+        is_here = self.keys.take(places, mode="clip") == keys
+        return np.where(is_here, self.shares.take(places, mode="clip"), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +192,8 @@ def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
 _NO_KEYS: Keys = np.empty(0, dtype=np.int64)
 
 
-def places_among(keys: Keys, ascending: Keys) -> Keys:
-    """Return where each key is among ascending ones, -1 where it is not."""
-    places = np.searchsorted(ascending, keys)
-    found = np.append(ascending, -1)[places] == keys
-    return np.where(found, places, -1)
+def are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
+    """Say of each key whether it is among ascending ones."""
+    if not len(ascending):
+        return np.zeros(len(keys), dtype=np.bool_)
+    return ascending.take(np.searchsorted(ascending, keys), mode="clip") == keys

@@ -19,7 +19,7 @@ from engram.storage.sqlite.word_leg import WordLeg
 from engram.storage.sqlite.word_scan import (
     Shares,
     WordScan,
-    places_among,
+    are_among,
     windows_holding,
 )
 from engram.vectors.runs import distinct, run_starts
@@ -90,7 +90,7 @@ class _Rows:
 
     def only(self, keys: Keys) -> _Rows:
         """Return the rows of those of `keys` that are here."""
-        wanted = _are_among(self.keys, np.sort(keys))
+        wanted = are_among(self.keys, np.sort(keys))
         return _Rows(self.keys[wanted], self.characters[wanted], self.said_at[wanted])
 
 
@@ -112,7 +112,7 @@ class _WordSearch:
         while True:
             around = self._allowed(_messages_of(windows.best(tried)))
             rows = self._rows(np.concatenate((best, around)))
-            around = around[_are_among(around, rows.keys)]
+            around = around[are_among(around, rows.keys)]
             if len(around) >= limit or tried >= len(windows.keys):
                 break
             tried *= 2
@@ -175,15 +175,11 @@ class _Choosing(_WordSearch):
 def are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:
     """Say of each key whether it is among those allowed."""
     if not isinstance(allowed, KeyRanges):
-        return _are_among(keys, allowed)
+        return are_among(keys, allowed)
     if not len(allowed.firsts):
         return np.zeros(len(keys), dtype=np.bool_)
     places = np.searchsorted(allowed.firsts, keys, side="right") - 1
     return (places >= 0) & (keys <= allowed.lasts[places])
-
-
-def _are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
-    return places_among(keys, ascending) >= 0
 
 
 def _messages_of(windows: Keys) -> Keys:
