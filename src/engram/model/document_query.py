@@ -1,0 +1,112 @@
+"""Questions to the texts of documents and memories, and the parts of them that answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engram import limits
+from engram.errors import InvalidRequestError, LimitExceededError
+from engram.model.checks import check_range, check_text
+from engram.model.ids import MemoryId
+from engram.model.memory import check_project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFilter:
+    """What must stand in the parts of a text that are wanted; any of it is enough."""
+
+    regex: str | None = None
+    """In the syntax of RE2."""
+    substrings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.substrings) > limits.SUBSTRINGS_MAX:
+            raise LimitExceededError(
+                "filter.substrings",
+                limit=limits.SUBSTRINGS_MAX,
+                actual=len(self.substrings),
+                unit="texts",
+            )
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing is asked for."""
+        return self.regex is None and not self.substrings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentQuery:
+    """A question to the texts of some memories."""
+
+    memory_ids: tuple[MemoryId, ...]
+    question: str
+    filter: TextFilter = field(default_factory=TextFilter)
+    window_chars: int = 4_000
+    """Text around each match, half of it on each side."""
+    semantic: bool = True
+    """Whether parts that are near to the question are wanted too."""
+    token_budget: int = 6_000
+    project: str | None = None
+    """Where the memories must be; None is anywhere."""
+
+    def __post_init__(self) -> None:
+        if not self.memory_ids:
+            raise InvalidRequestError("must not be empty", field="memory_ids")
+        if len(self.memory_ids) > limits.QUERY_DOCUMENTS_MAX:
+            raise LimitExceededError(
+                "memory_ids",
+                limit=limits.QUERY_DOCUMENTS_MAX,
+                actual=len(self.memory_ids),
+                unit="memories",
+            )
+        if not self.question.strip():
+            raise InvalidRequestError("must not be empty", field="question")
+        check_text("question", self.question, bytes_max=limits.QUERY_BYTES_MAX)
+        window_max = limits.QUERY_WINDOW_CHARACTERS_MAX
+        check_range("window_chars", self.window_chars, minimum=1, maximum=window_max)
+        least, most = limits.TOKEN_BUDGET_MIN, limits.TOKEN_BUDGET_MAX
+        check_range("token_budget", self.token_budget, minimum=least, maximum=most)
+        if self.project is not None:
+            check_project(self.project)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRange:
+    """A part of a text, in characters and in bytes of its UTF-8."""
+
+    start: int
+    end: int
+    start_byte: int
+    end_byte: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match(TextRange):
+    """A part of a text that a question is answered by."""
+
+    score: float | None = None
+    """How near it is to the question; None for what a filter found."""
+    headings: tuple[str, ...] = ()
+    """The headings it stands under, the outermost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span(TextRange):
+    """Text around matches, which are given as ranges of the whole text."""
+
+    memory_id: MemoryId
+    text: str
+    matches: tuple[Match, ...]
+    is_cut: bool = False
+    """Whether the budget did not hold all of it."""
+
+    @property
+    def focus(self) -> Match:
+        """Return the match that is shown whatever else has to give way."""
+        found = [match for match in self.matches if match.score is None]
+        return found[0] if found else max(self.matches, key=lambda match: match.score or 0.0)
+
+    @property
+    def score(self) -> float | None:
+        """Return how near its nearest match is to the question, if that was asked."""
+        return max((each.score for each in self.matches if each.score is not None), default=None)
