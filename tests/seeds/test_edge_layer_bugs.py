@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from engram.clock import RandomIds
 from engram.embedding.choice import NoEmbedder
 from engram.embedding.hashed import hashed_vectors
 from engram.embedding.tiers import Tiers
@@ -27,6 +26,7 @@ from engram.transport.mcp.tools import TOOLS_BY_NAME
 from engram.wiring import build_service
 from tests.fakes import FakeClock, SequentialIds
 from tests.rest.calls import connect
+from tests.seeds.house import opened_house
 from tests.service.embedders import NamedEmbedder
 
 if TYPE_CHECKING:
@@ -73,18 +73,8 @@ class Layer:
 
 @asynccontextmanager
 async def opened(home: Path, embedder: NamedEmbedder | None = None) -> AsyncGenerator[Layer]:
-    clock, ids = FakeClock(), RandomIds()
-    store = SqliteStore(home, clock=clock, ids=ids)
-    await store.open()
-    settings = Settings(home=home, embedder=NoEmbedder())
-    tiers = Tiers.of(deep=None, instant=embedder)
-    service = build_service(store, tiers, settings, clock=clock, ids=ids)
-    made, _ = await service.operator.create_organization(OrganizationDraft(name="acme"))
-    try:
-        yield Layer(service, await service.operator.act_for(made.id))
-    finally:
-        await tiers.close()
-        await store.close()
+    async with opened_house(home, instant=embedder) as house:
+        yield Layer(house.service, house.principal)
 
 
 @pytest.fixture

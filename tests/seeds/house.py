@@ -1,0 +1,72 @@
+"""One organisation's use of a service with embedders of the test's choosing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from engram.clock import RandomIds
+from engram.embedding.choice import NoEmbedder
+from engram.embedding.port import Embedder
+from engram.embedding.tiers import Tiers
+from engram.model.access import OrganizationDraft, Principal
+from engram.model.conversation import AppendRequest, MessageDraft
+from engram.model.ids import MemoryId
+from engram.model.memory import MemoryDraft
+from engram.model.recall import Recalled, RecallRequest
+from engram.model.search import SearchAnswer, SearchRequest
+from engram.service import Service
+from engram.settings import Settings
+from engram.storage.sqlite.store import SqliteStore
+from engram.wiring import build_service
+from tests.fakes import FakeClock
+
+
+class House:
+    """One organisation, reached through its use cases."""
+
+    def __init__(self, service: Service, principal: Principal, clock: FakeClock) -> None:
+        self.service = service
+        self.principal = principal
+        self.clock = clock
+
+    async def append(self, content: str) -> None:
+        request = AppendRequest(messages=(MessageDraft(role="user", content=content),))
+        await self.service.conversations.append_messages(self.principal, request)
+
+    async def keep(self, content: str, **fields: Any) -> MemoryId:
+        draft = MemoryDraft(content=content, **fields)
+        (stored,) = (await self.service.memories.store(self.principal, draft)).memories
+        return stored.id
+
+    async def search(self, query: str) -> SearchAnswer:
+        return await self.service.recall.search(self.principal, SearchRequest(query=query))
+
+    async def recall(self, query: str, **fields: Any) -> Recalled:
+        request = RecallRequest(query=query, **fields)
+        return await self.service.memory_recall.recall(self.principal, request)
+
+    async def pending(self) -> int:
+        """Return how many texts wait for vectors."""
+        return (await self.service.account.status(self.principal)).counters.pending
+
+
+@asynccontextmanager
+async def opened_house(
+    home: Path, *, deep: Embedder | None = None, instant: Embedder | None = None
+) -> AsyncGenerator[House]:
+    """Open a store of one organisation; nothing works in its background."""
+    clock, ids = FakeClock(), RandomIds()
+    store = SqliteStore(home, clock=clock, ids=ids)
+    await store.open()
+    tiers = Tiers.of(deep=deep, instant=instant)
+    settings = Settings(home=home, embedder=NoEmbedder())
+    service = build_service(store, tiers, settings, clock=clock, ids=ids)
+    made, _ = await service.operator.create_organization(OrganizationDraft(name="acme"))
+    try:
+        yield House(service, await service.operator.act_for(made.id), clock)
+    finally:
+        await tiers.close()
+        await store.close()
