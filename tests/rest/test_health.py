@@ -95,7 +95,7 @@ async def test_metrics_are_for_this_machine_or_the_operator(app: Application) ->
         assert (await remote.get("/metrics")).status_code == 200
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
 async def test_a_proxy_on_this_machine_does_not_open_the_metrics(
     anybody: httpx.AsyncClient, header: str
 ) -> None:

@@ -22,7 +22,7 @@ METRICS_PATH = "/metrics"
 """For this machine's own scraper, or with the operator's token."""
 
 LOOPBACK_PEERS = frozenset({"127.0.0.1", "::1"})
-FORWARDING_HEADERS = (b"forwarded", b"x-forwarded-for")
+FORWARDING_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
 """A proxy on this machine is a loopback peer too; these tell that the request came from elsewhere."""
 
 
