@@ -43,6 +43,7 @@ def convert(tmp_path: Path, data: bytes, *, charset: str | None = None) -> str:
         ("one<br>two<br/>three", "one\ntwo\nthree"),
         ("<table><tr><td>a<td>b<tr><td>c<td>d</table>", "a | b\nc | d"),
         ("<pre># no\n  heading</pre>x", "```\n# no\n  heading\n```\n\nx"),
+        ("<pre>one\n</pre>", "```\none\n```"),
         ("a<script>if (a < b) '<p>'</script><style>p {}</style>b", "ab"),
         ("a<svg><title>icon</title><svg></svg>x</svg>b", "ab"),
         ("AT&amp;T &eacute; &#x1f9e0; &unknown;", "AT&T é 🧠 &unknown;"),

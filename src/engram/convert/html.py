@@ -81,6 +81,7 @@ class HtmlWriter(HTMLParser):
         self._gap = ""
         """White space that stands before the next word, if there is one."""
         self._is_begun = False
+        self._is_at_line_start = False
         self._unseen: str | None = None
         self._unseen_depth = 0
         self._code_depth = 0
@@ -109,7 +110,7 @@ class HtmlWriter(HTMLParser):
                 self._unseen = None
         elif tag == "pre" and self._code_depth:
             self._code_depth -= 1
-            self._mark("\n```", gap="")
+            self._mark("```", gap="" if self._is_at_line_start else "\n")
             self._gap = "\n\n"
         elif tag in _PARAGRAPHS or tag in _HEADINGS:
             self._gap = "\n\n"
@@ -150,6 +151,7 @@ class HtmlWriter(HTMLParser):
         if text:
             self._write(text)
             self._is_begun = True
+            self._is_at_line_start = text.endswith("\n")
         self._gap = ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from engram.text.blocks import Block
 from engram.text.headings import START, ScanState
 
-Path = tuple[tuple[int, str], ...]
+HeadingPath = tuple[tuple[int, str], ...]
 """The level and the title of each heading that a place of a document stands under."""
 
 
@@ -27,7 +27,7 @@ class ChunkerState:
     """The character with which the text to be fed begins: a little before the next chunk."""
     read_from_bytes: int = 0
     """The same place in bytes of UTF-8."""
-    path: Path = ()
+    path: HeadingPath = ()
     short_sections: int = 0
     """How many chunks were short."""
     scan: ScanState = START

@@ -18,7 +18,7 @@ from engram.text.chunk_window import (
     chunk_length,
     open_window,
 )
-from engram.text.document_state import BEGINNING, ChunkerState, Path
+from engram.text.document_state import BEGINNING, ChunkerState, HeadingPath
 from engram.text.headings import SLICE_CHARACTERS, Heading, HeadingScanner, Mark
 
 _LOOK_BACK = LINE_MAX + 1
@@ -44,6 +44,11 @@ class DocumentChunk:
     """The headings in it."""
     after: ChunkerState
     """From where to go on after it."""
+
+    @property
+    def heading_path(self) -> str | None:
+        """Return its headings in one line; None without any."""
+        return " > ".join(self.headings) or None
 
 
 class DocumentChunker:
@@ -159,7 +164,7 @@ def _slices(text: str) -> Iterator[str]:
         yield text[start : start + SLICE_CHARACTERS]
 
 
-def _path_below(path: Path, headings: Iterable[Heading]) -> Path:
+def _path_below(path: HeadingPath, headings: Iterable[Heading]) -> HeadingPath:
     """Return the path below some headings, which stand one after the other below another path."""
     for heading in headings:
         above = tuple(each for each in path if each[0] < heading.level)
