@@ -11,6 +11,7 @@ from engram.transport.cli import (
     append,
     conversations,
     doctor,
+    documents,
     evaluate,
     facts,
     keys,
@@ -51,6 +52,7 @@ def build_app() -> typer.Typer:
     app.add_typer(_conversations(), name="conversations")
     app.add_typer(_notes(), name="notes")
     app.add_typer(_memories(), name="memories")
+    app.add_typer(_documents(), name="documents")
     app.add_typer(_organizations(), name="orgs")
     app.add_typer(_keys(), name="keys")
     app.add_typer(_models(), name="models")
@@ -104,6 +106,16 @@ def _memories() -> typer.Typer:
     group.command("history", epilog=memories.HISTORY_EXAMPLES)(memories.show_history)
     group.command("export", epilog=memory_files.EXPORT_EXAMPLES)(memory_files.export_memories)
     group.command("import", epilog=memory_files.IMPORT_EXAMPLES)(memory_files.import_memories)
+    return group
+
+
+def _documents() -> typer.Typer:
+    group = _group("Keep files as documents, byte for byte, and get them back.")
+    group.command("add", epilog=documents.ADD_EXAMPLES)(documents.add_documents)
+    group.command("list", epilog=documents.LIST_EXAMPLES)(documents.list_documents)
+    group.command("show", epilog=documents.SHOW_EXAMPLES)(documents.show_document)
+    group.command("get", epilog=documents.GET_EXAMPLES)(documents.get_document)
+    group.command("remove", epilog=documents.REMOVE_EXAMPLES)(documents.remove_document)
     return group
 
 

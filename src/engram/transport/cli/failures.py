@@ -36,6 +36,7 @@ MISTAKES: tuple[type[EngramError], ...] = (
 _LISTINGS = {
     "conversation": "engram conversations list",
     "memory": "engram memories list",
+    "document": "engram documents list",
     "organization": "engram orgs list",
     "key": "engram keys list",
     "model": "engram models list",

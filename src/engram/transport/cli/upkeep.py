@@ -56,7 +56,7 @@ def status(invocation: Invocation) -> None:
 
 @shared_options
 def index(invocation: Invocation) -> None:
-    """Make the vectors that messages wait for; a running server does so by itself."""
+    """Index what waits: documents, and the vectors of messages; a server does so by itself."""
     from engram.transport.cli.output import say
 
     messages = invocation.run(_index_all)
@@ -84,6 +84,8 @@ async def _index_all(service: Service) -> int:
     total = sum(each.counters.pending for each in stats)
     with progress("Making vectors", total=total) as advance:
         for each in stats:
+            while await service.document_indexing.work(each.organization.id):
+                pass  # its chunks wait for vectors from now on
             while done := await service.indexer.work(each.organization.id):
                 advance(done)
                 messages += done

@@ -1,13 +1,13 @@
-"""Conversations and memories as MCP resources: texts of bounded length.
+"""Conversations, memories and documents as MCP resources: texts of bounded length.
 
 Only conversations are listed: people pick from a list by eye, and a memory has no title. Memories
-are read by the ids that searches give.
+and documents are read by the ids that searches give.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from engram import limits
@@ -22,13 +22,16 @@ from engram.model.conversation import (
     MessagePage,
     MessageQuery,
 )
+from engram.model.document import Document
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.memory import Memory
 from engram.model.memory_reading import MemoryFetch
 from engram.service import Service
+from engram.text.utf8 import Utf8Reader
 
 CONVERSATIONS = "engram://conversations/"
 MEMORIES = "engram://memories/"
+DOCUMENTS = "engram://documents/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,12 @@ TEMPLATES: tuple[Template, ...] = (
         title="Memory",
         uri_template=MEMORIES + "{id}",
         description="The text of a note or memory, verbatim.",
+    ),
+    Template(
+        name="document",
+        title="Document",
+        uri_template=DOCUMENTS + "{id}",
+        description="The text of a document; of a long one the beginning.",
     ),
 )
 
@@ -99,9 +108,20 @@ async def _read_memory(service: Service, principal: Principal, identifier: str) 
     return memory_text(memory, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
 
 
+async def _read_document(service: Service, principal: Principal, identifier: str) -> str:
+    document = await service.documents.get(principal, identifier)
+    if document.state == "forgotten":
+        raise NotFoundError("document", identifier)
+    if document.needs_text or document.state == "unreadable":
+        return f"({document.name or document.id} has no text: {_why_no_text(document)})"
+    pieces = await service.documents.read_text(principal, document)
+    return await document_text(document, pieces, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+
+
 _READERS: Mapping[str, Callable[[Service, Principal, str], Awaitable[str]]] = {
     CONVERSATIONS: _read_conversation,
     MEMORIES: _read_memory,
+    DOCUMENTS: _read_document,
 }
 
 
@@ -116,6 +136,30 @@ def memory_text(memory: Memory, *, characters_max: int) -> str:
         f"{memory.content[:characters_max]}\n\n"
         f"({left:,} of {len(memory.content):,} characters are not shown: read on with {call})"
     )
+
+
+async def document_text(
+    document: Document, pieces: AsyncIterator[bytes], *, characters_max: int
+) -> str:
+    """Return a document's text as it is; of a long one the beginning, and how to find the rest."""
+    reader, text = Utf8Reader(), ""
+    async for piece in pieces:
+        text += reader.feed(piece)
+        if len(text) > characters_max:
+            break
+    if len(text) <= characters_max:
+        return text
+    shown = text[:characters_max]
+    left = document.text_bytes - len(shown.encode())
+    call = f'memory_query_document(memory_id="{document.memory_id}", question="…")'
+    return (
+        f"{shown}\n\n"
+        f"({left:,} of {document.text_bytes:,} bytes are not shown: find what you need with {call})"
+    )
+
+
+def _why_no_text(document: Document) -> str:
+    return document.problem or "it is being converted; read it again soon"
 
 
 def transcript(page: MessagePage, *, characters_max: int) -> str:

@@ -51,6 +51,10 @@ STATUS: Mapping[type[EngramError], int] = {
 """The status of an error is that of the nearest of its classes here."""
 
 
+_PHRASES = {413: "Content Too Large", 416: "Range Not Satisfiable"}
+"""Names of RFC 9110 that Python has from 3.13 on."""
+
+
 class ProblemView(TypedDict):
     """What every failure looks like; `code` never changes its meaning."""
 
@@ -140,8 +144,7 @@ def routing_problem(exc: HTTPException, scope: Scope) -> Problem:
 
 def phrase_of(status: int) -> str:
     """Return the phrase of a status, the same on every Python."""
-    # Python 3.13 gave it the name of RFC 9110.
-    return "Content Too Large" if status == 413 else HTTPStatus(status).phrase
+    return _PHRASES.get(status) or HTTPStatus(status).phrase
 
 
 async def send_problem(problem: Problem, send: Send) -> None:
