@@ -13,13 +13,14 @@ from datetime import timedelta
 from engram import limits
 from engram.embedding.retry import Sleep
 from engram.errors import EngramError, NotFoundError
-from engram.model.conversation import MessageDraft
+from engram.ingest.embed import EmbeddedText
 from engram.model.document import Document
 from engram.model.ids import DocumentId, OrganizationId
 from engram.service.document_text import convert_body, cut_text
 from engram.service.indexing import Indexer
 from engram.service.pace import Pace
 from engram.storage.ports import OrganizationStore, Store
+from engram.text.documents import chunk_name
 
 logger = logging.getLogger(__name__)
 
@@ -176,12 +177,12 @@ class DocumentIndexing:
             document.id, bytes_max=limits.DOCUMENT_STEP_BYTES
         )
         chunks = await asyncio.to_thread(cut_text, text)
-        drafts = [MessageDraft(role="document", content=chunk.text) for chunk in chunks]
+        texts = [EmbeddedText(chunk_name(chunk, document.name), chunk.text) for chunk in chunks]
         await store.documents.index_chunks(
             document.id,
             chunks,
             owner=self._owner,
             is_last=text.is_last,
-            indexing=await self._indexer.index_new(drafts),
+            indexing=await self._indexer.index_texts(texts),
         )
         self._indexer.notice(store.organization_id)

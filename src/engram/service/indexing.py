@@ -65,10 +65,13 @@ class Indexer:
 
     async def index_new(self, drafts: Sequence[MessageDraft]) -> Indexing:
         """Return what an append stores of the messages' meaning; it never waits for a slow model."""
+        return await self.index_texts([EmbeddedText(each.name, each.content) for each in drafts])
+
+    async def index_texts(self, texts: Sequence[EmbeddedText]) -> Indexing:
+        """Return what is stored of the meaning of texts on their way in, in their order."""
         quick = self._tiers.quick
         if quick is None:
             return Indexing(is_queued=self._tiers.deep is not None)
-        texts = [EmbeddedText(draft.name, draft.content) for draft in drafts]
         try:
             identity = await quick.identify()
             messages: Sequence[Sequence[PassageVector]] = await embed_texts(

@@ -153,6 +153,12 @@ class DocumentChunker:
         )
 
 
+def chunk_name(chunk: DocumentChunk, document_name: str | None) -> str | None:
+    """Return what a chunk is called: the headings above it, and with the first the document's name."""
+    opening = [document_name] if document_name is not None and chunk.index == 0 else []
+    return " > ".join([*opening, *chunk.headings]) or None
+
+
 def chunk_document(text: str) -> list[DocumentChunk]:
     """Return the chunks of a document in order; an empty one has none."""
     chunker = DocumentChunker()
