@@ -20,7 +20,7 @@ class ContextRequest:
     top_k: int = 5
     category_filter: Category | None = None
     min_score: float | None = None
-    """What an entry must reach; None is the score below which nothing counts as relevant."""
+    """What an entry must reach; None is a score near which answers begin."""
     token_budget: int = 1500
     kinds: tuple[Kind, ...] = ("note",)
 

@@ -11,6 +11,11 @@ from engram.retrieval.fuse import Scored, Scoring, has_vectors, score
 from engram.retrieval.legs import Calibrations
 from engram.retrieval.profiles import usable_profile
 
+FETCHED_SHARE = 0.45
+"""Of the score that says something relevant was found, what each entry must reach that nobody set a
+bound for. Among 200 notes it kept 90 % of those that answer a question in other words, and 0.4 notes
+of a question that none answers; the score itself kept 6 % of the answers."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
@@ -46,9 +51,11 @@ def choose_best(
 ) -> Best:
     """Rank the candidates and keep the first `limit` that reach `score_min`.
 
-    Without one they must reach what the profile calls relevant.
+    Without one they must come near what the profile calls relevant.
     """
     weighed = usable_profile(profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=weighed, calibrations=calibrations, now=now)
-    ranked = scoring.rank(score_min=weighed.relevant if score_min is None else score_min)
+    if score_min is None:
+        score_min = FETCHED_SHARE * weighed.relevant
+    ranked = scoring.rank(score_min=score_min)
     return Best(scoring=scoring, ranked=ranked[:limit])
