@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from engram.clock import RandomIds
 from engram.embedding.choice import NoEmbedder
 from engram.embedding.port import Embedder
 from engram.embedding.tiers import Tiers
-from engram.model.access import OrganizationDraft, Principal
+from engram.model.access import KEY_SCOPES, OrganizationDraft, Principal
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft
@@ -27,10 +28,22 @@ from tests.fakes import FakeClock
 class House:
     """One organisation, reached through its use cases."""
 
-    def __init__(self, service: Service, principal: Principal, clock: FakeClock) -> None:
-        self.service = service
+    def __init__(
+        self,
+        principal: Principal,
+        clock: FakeClock,
+        *,
+        tiers: Tiers,
+        build: Callable[[Tiers], Service],
+    ) -> None:
+        self.service = build(tiers)
         self.principal = principal
         self.clock = clock
+        self._build = build
+
+    def with_embedder(self, deep: Embedder) -> House:
+        """Return the same organisation as a process with another embedder has it."""
+        return House(self.principal, self.clock, tiers=Tiers.of(deep=deep), build=self._build)
 
     async def append(self, content: str) -> None:
         request = AppendRequest(messages=(MessageDraft(role="user", content=content),))
@@ -63,10 +76,11 @@ async def opened_house(
     await store.open()
     tiers = Tiers.of(deep=deep, instant=instant)
     settings = Settings(home=home, embedder=NoEmbedder())
-    service = build_service(store, tiers, settings, clock=clock, ids=ids)
-    made, _ = await service.operator.create_organization(OrganizationDraft(name="acme"))
+    made = await store.control.create_organization(OrganizationDraft(name="acme"), actor="test")
+    principal = Principal(organization_id=made.id, actor="test", scopes=frozenset(KEY_SCOPES))
+    build = partial(build_service, store, settings=settings, clock=clock, ids=ids)
     try:
-        yield House(service, await service.operator.act_for(made.id), clock)
+        yield House(principal, clock, tiers=tiers, build=build)
     finally:
         await tiers.close()
         await store.close()

@@ -6,6 +6,7 @@ own tests.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,11 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from engram.model.ids import MemoryId
-from engram.model.memory import Memory
 from engram.model.memory_reading import MemoryFetch
 from engram.service.reading import read_memory
 from engram.transport.mcp.tools import TOOLS, Tool
-from tests.fakes import SOME_DAY
 from tests.mcp.connecting import call, in_process_client, refusal
+from tests.memories import a_memory
 
 
 @pytest.fixture
@@ -83,19 +83,25 @@ async def test_lesson_6_one_word_of_several_is_enough_to_be_found(client: Client
 
 
 @pytest.mark.parametrize(
-    ("tool", "argument"),
+    ("tool", "arguments"),
     [
-        ("memory_fetch", "id"),
-        ("memory_history", "memory_id"),
-        ("memory_forget", "memory_id"),
+        ("memory_fetch", {"id": "SEA"}),
+        ("memory_history", {"memory_id": "SEA"}),
+        ("memory_forget", {"memory_id": "SEA"}),
+        ("memory_correct", {"memory_id": "SEA", "importance": 0}),
+        ("memory_connect", {"source_id": "SEA", "target_id": "LAND"}),
+        ("memory_summarize", {"memory_id": "SEA"}),
+        ("memory_feedback", {"memory_ids": ["SEA"]}),
     ],
 )
 async def test_lesson_10_a_memory_of_another_project_is_not_reached_by_its_id(
-    client: Client, tool: str, argument: str
+    client: Client, tool: str, arguments: dict[str, Any]
 ) -> None:
     memory_id = await store(client, "kept at sea", project="sea")
+    other_id = await store(client, "kept on land", project="land")
+    text = json.dumps(arguments).replace("SEA", memory_id).replace("LAND", other_id)
 
-    facts = await refusal(client, tool, **{argument: memory_id}, project="land")
+    facts = await refusal(client, tool, **json.loads(text), project="land")
 
     assert facts["code"] == "not_found"
 
@@ -171,30 +177,3 @@ def test_a_text_is_never_cut_within_a_character(content: str, token_budget: int)
     assert content.startswith(shown.content)
     assert shown.is_truncated == (shown.content != content)
     assert len(shown.content) <= token_budget * 4
-
-
-def a_memory(content: str) -> Memory:
-    return Memory(
-        id=MemoryId("mem_x"),
-        content=content,
-        memory_type="context",
-        category="general",
-        source="manual",
-        importance=2,
-        tags=(),
-        project="default",
-        immutable=False,
-        episode_id=None,
-        pattern_confidence=None,
-        valid_from=None,
-        valid_to=None,
-        expires_at=None,
-        storage_mode="focused",
-        document_id=None,
-        content_hash="",
-        summary=None,
-        version=1,
-        created_at=SOME_DAY,
-        updated_at=SOME_DAY,
-        is_searched=True,
-    )
