@@ -26,6 +26,7 @@ from engram.service.context import Contexts
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.document_indexing import DocumentIndexing
+from engram.service.document_query import DocumentQueries
 from engram.service.documents import Documents
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping
@@ -111,6 +112,7 @@ def build_service(
         ),
         doctor=Doctor(store),
         document_indexing=document_indexing,
+        document_queries=DocumentQueries(searching, language),
         documents=Documents(
             store,
             indexing=document_indexing,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engram import limits
 from engram.errors import InvalidRequestError, LimitExceededError
 from engram.model.checks import check_range, check_text
-from engram.model.ids import MemoryId
+from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import check_project
 
 
@@ -110,3 +110,39 @@ class Span(TextRange):
     def score(self) -> float | None:
         """Return how near its nearest match is to the question, if that was asked."""
         return max((each.score for each in self.matches if each.score is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriedText:
+    """A text that was asked."""
+
+    memory_id: MemoryId
+    text_bytes: int | None
+    """None while it is made of the document."""
+    indexed_bytes: int
+    """How much of it can be found by its meaning; patterns are looked for in all of it."""
+    document_id: DocumentId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CitedAnswer:
+    """What a language model answered from spans."""
+
+    text: str
+    cited: tuple[int, ...]
+    """The spans it names, as their places among those it was given, from 0."""
+    dropped: tuple[str, ...] = ()
+    """What it named beside them, which is nowhere; taken out of the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriedDocuments:
+    """The parts of texts that answer a question, in the order of the texts."""
+
+    spans: tuple[Span, ...]
+    texts: tuple[QueriedText, ...]
+    is_truncated: bool
+    """Whether more was found than the budget, or the time, allowed for."""
+    degraded: tuple[str, ...]
+    note: str | None = None
+    answer: CitedAnswer | None = None

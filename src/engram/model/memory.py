@@ -292,6 +292,8 @@ class MemoryFilters:
     """Memories of at least this weight: 1 is critical and important ones."""
     episode_id: EpisodeId | None = None
     storage_mode: StorageMode | None = None
+    ids: tuple[MemoryId, ...] = ()
+    """One of these."""
 
     def __post_init__(self) -> None:
         for project in self.projects or ():

@@ -50,10 +50,12 @@ class Windows:
         self._before = window_chars // 2
         self._after = window_chars - self._before
         self._closed = 0
+        self.count = 0
         self.all: list[Window] = []
 
     def add(self, match: Match) -> None:
         """Put a match into the last window if they touch, else into a new one."""
+        self.count += 1
         start, end = max(match.start - self._before, 0), match.end + self._after
         if self.all and start <= self.all[-1].end:
             window = self.all[-1]

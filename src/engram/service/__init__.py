@@ -12,6 +12,7 @@ from engram.service.context import Contexts
 from engram.service.conversations import Conversations
 from engram.service.doctor import Doctor
 from engram.service.document_indexing import DocumentIndexing
+from engram.service.document_query import DocumentQueries
 from engram.service.documents import Documents
 from engram.service.indexing import Indexer
 from engram.service.maintenance import Maintenance
@@ -37,6 +38,7 @@ class Service:
     conversations: Conversations
     doctor: Doctor
     document_indexing: DocumentIndexing
+    document_queries: DocumentQueries
     documents: Documents
     indexer: Indexer
     maintenance: Maintenance

@@ -119,8 +119,14 @@ class DocumentStore(Protocol):
         """
         ...
 
-    def read_text(self, document_id: DocumentId) -> AsyncIterator[bytes]:
-        """Yield the UTF-8 of the text that is searched: the body, or what it was converted to."""
+    def read_text(
+        self, document_id: DocumentId, wanted: ByteRange | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield the UTF-8 of the text that is searched: the body, or what it was converted to.
+
+        A range may part characters at its ends. What of it is past the end is not there, and
+        while there is no text nothing is.
+        """
         ...
 
     async def put_text(

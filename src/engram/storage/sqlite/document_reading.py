@@ -29,11 +29,15 @@ async def read_body(
         yield piece
 
 
-async def read_text(tenant: Tenant, document_id: DocumentId) -> AsyncIterator[bytes]:
+async def read_text(
+    tenant: Tenant, document_id: DocumentId, wanted: ByteRange | None = None
+) -> AsyncIterator[bytes]:
     """Yield the UTF-8 of the text that is searched; nothing while there is none."""
     row = await tenant.file.read(partial(find_finished, tenant=tenant, document_id=document_id))
-    source = row.text_pieces
-    async for piece in _read(tenant, row, source, 0, row.text_bytes or 0):
+    end = row.text_bytes or 0
+    wanted = wanted or ByteRange(start=0, end=max(end, 1))
+    source, end = row.text_pieces, min(wanted.end, end)
+    async for piece in _read(tenant, row, source, wanted.start, end):
         yield piece
 
 

@@ -126,6 +126,9 @@ AND episode_id = :episode_id
 -- is_stored_as --
 AND storage_mode = :storage_mode
 
+-- is_one_of --
+AND id IN (SELECT value FROM json_each(:ids))
+
 -- find_duplicate --
 -- Returns the id of the first memory with that text that is searched now.
 SELECT id FROM memory

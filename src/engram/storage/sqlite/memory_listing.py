@@ -31,6 +31,7 @@ _CONDITIONS = MappingProxyType(
         "importance_max": "is_important",
         "episode_id": "is_of_episode",
         "storage_mode": "is_stored_as",
+        "ids": "is_one_of",
     }
 )
 
@@ -156,6 +157,7 @@ def filter_values(filters: MemoryFilters) -> dict[str, Any]:
         "categories": filters.categories,
         "sources": filters.sources,
         "tags": filters.tags,
+        "ids": filters.ids,
     }
     values = {
         **{name: json.dumps(wanted) if wanted else None for name, wanted in lists.items()},

@@ -22,7 +22,7 @@ from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SQL = load_queries("memory_search.sql")
 _MEMORIES = load_queries("memories.sql")
-_INDEXED = {"projects", "episode_id"}
+_INDEXED = {"projects", "episode_id", "ids"}
 _KEY_BITS = KIND_BITS + SEQUENCE_BITS
 _LAST_KEY = (len(KINDS) << _KEY_BITS) - 1
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1

@@ -1,0 +1,74 @@
+"""The texts that questions are put to: those of documents, and of memories that own none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from engram.errors import NotFoundError
+from engram.model.document import ByteRange, Document
+from engram.model.document_query import QueriedText
+from engram.model.ids import MemoryId
+from engram.model.memory import Memory
+from engram.storage.ports import OrganizationStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedText:
+    """A text that can be read from its start, or in parts."""
+
+    store: OrganizationStore
+    memory: Memory
+    document: Document | None
+
+    async def stream(self, wanted: ByteRange | None = None) -> AsyncGenerator[bytes]:
+        """Yield the UTF-8 of the text, or of a part of it."""
+        if self.document is None:
+            data = self.memory.content.encode()
+            yield data if wanted is None else data[wanted.start : wanted.end]
+            return
+        async for piece in self.store.documents.read_text(self.document.id, wanted):
+            yield piece
+
+    async def read(self, start: int, end: int) -> bytes:
+        """Return some bytes of the text, as many of them as there are."""
+        data = bytearray()
+        async with aclosing(self.stream(ByteRange(start=start, end=end))) as pieces:
+            async for piece in pieces:
+                data += piece
+        return bytes(data)
+
+    def described(self) -> QueriedText:
+        """Return what an answer says of the text."""
+        if self.document is None:
+            size = len(self.memory.content.encode())
+            indexed = size if self.memory.is_searched else 0
+            return QueriedText(memory_id=self.memory.id, text_bytes=size, indexed_bytes=indexed)
+        return QueriedText(
+            memory_id=self.memory.id,
+            text_bytes=self.document.text_bytes,
+            indexed_bytes=self.document.text_bytes_indexed,
+            document_id=self.document.id,
+        )
+
+
+async def find_texts(
+    store: OrganizationStore, memory_ids: Sequence[MemoryId], *, project: str | None
+) -> list[AskedText]:
+    """Return the texts of memories in the order asked for, each once.
+
+    Raises:
+        NotFoundError: there is no such memory in the project.
+    """
+    wanted = list(dict.fromkeys(memory_ids))
+    memories = await store.memories.get(wanted)
+    for memory_id in wanted:
+        memory = memories.get(memory_id)
+        if memory is None or project not in (None, memory.project):
+            raise NotFoundError("memory", memory_id)
+    owned = await store.documents.of_memories(wanted)
+    return [
+        AskedText(store=store, memory=memories[memory_id], document=owned.get(memory_id))
+        for memory_id in wanted
+    ]
