@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -116,7 +116,7 @@ async def test_lesson_11_a_call_after_a_restart_needs_no_new_session(tmp_path: P
     for _ in range(2):
         app = create_app(settings)
         async with app.lifespan(), connect(app, key) as client:
-            body = {
+            body: dict[str, Any] = {
                 "jsonrpc": "2.0",
                 "id": 1,
                 "method": "tools/call",
