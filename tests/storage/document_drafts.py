@@ -40,12 +40,12 @@ async def begin(organization: OrganizationStore, **fields: Any) -> Upload:
 
 async def send(
     organization: OrganizationStore, document_id: DocumentId, *parts: bytes, first: int = 0
-) -> Upload | None:
-    """Send parts, and return how far the upload is."""
-    upload = None
-    for number, part in enumerate(parts, first):
-        upload = await organization.documents.add_part(document_id, number, part, limits=BOUNDS)
-    return upload
+) -> list[Upload]:
+    """Send parts, and return how far the upload was after each."""
+    return [
+        await organization.documents.add_part(document_id, number, part, limits=BOUNDS)
+        for number, part in enumerate(parts, first)
+    ]
 
 
 async def finish(

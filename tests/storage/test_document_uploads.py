@@ -89,7 +89,7 @@ async def test_an_upload_says_how_far_it_is_and_when_it_expires(
     begun = await begin(organization)
     clock.advance(timedelta(minutes=5))
 
-    sent = await send(organization, begun.id, b"one", b"two")
+    _, sent = await send(organization, begun.id, b"one", b"two")
 
     assert sent == await organization.documents.get_upload(begun.id)
     assert (sent.parts, sent.received_bytes) == (2, 6)
@@ -98,9 +98,9 @@ async def test_an_upload_says_how_far_it_is_and_when_it_expires(
 
 async def test_the_last_part_again_changes_nothing(organization: OrganizationStore) -> None:
     begun = await begin(organization)
-    once = await send(organization, begun.id, b"one", b"two")
+    _, once = await send(organization, begun.id, b"one", b"two")
 
-    again = await send(organization, begun.id, b"two", first=1)
+    (again,) = await send(organization, begun.id, b"two", first=1)
 
     assert again == once
     document = (await finish(organization, begun.id)).document

@@ -79,7 +79,16 @@ class BackfillReport:
 
 
 CheckName = Literal[
-    "file", "hashes", "counters", "sequences", "memories", "chunks", "words", "vectors", "jobs"
+    "file",
+    "hashes",
+    "counters",
+    "sequences",
+    "memories",
+    "documents",
+    "chunks",
+    "words",
+    "vectors",
+    "jobs",
 ]
 
 

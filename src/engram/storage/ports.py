@@ -219,7 +219,7 @@ class OrganizationStore(Protocol):
         ...
 
     def verify(self) -> AsyncIterator[Finding]:
-        """Check the file, hashes, counters, sequences, memories, chunks, words, vectors and jobs.
+        """Check the file and all in it: hashes, counters, memories, documents, indexes and jobs.
 
         A check that finds nothing yields nothing. Memory stays bounded for any size of store.
         """

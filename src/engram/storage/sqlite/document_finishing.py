@@ -20,8 +20,8 @@ from engram.model.memory import MemoryOptions
 from engram.storage.content import ContentError, StoredContent
 from engram.storage.sqlite import audit
 from engram.storage.sqlite.counting import grow_counters
-from engram.storage.sqlite.creation import add_tags
 from engram.storage.sqlite.document_pieces import Pieces, read_piece
+from engram.storage.sqlite.document_records import add_record
 from engram.storage.sqlite.document_rows import DocumentRow, document_of, find_row
 from engram.storage.sqlite.document_scan import BodyScan
 from engram.storage.sqlite.document_uploads import (
@@ -32,7 +32,6 @@ from engram.storage.sqlite.document_uploads import (
 from engram.storage.sqlite.memory_options import options_from_json
 from engram.storage.sqlite.memory_rows import microseconds
 from engram.storage.sqlite.memory_storing import check_episodes
-from engram.storage.sqlite.numbering import take_numbers
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import clear_state
 from engram.storage.sqlite.tenant import Tenant
@@ -180,9 +179,7 @@ def _add(
         content=None if shown is None else shown.content,
         now=now,
     )
-    grow_counters(
-        connection, tenant, messages=1, content_bytes=row.size_bytes, memories=1, documents=1
-    )
+    grow_counters(connection, tenant, content_bytes=row.size_bytes)
     audit.record(
         connection,
         tenant,
@@ -192,24 +189,6 @@ def _add(
         subject=memory_id,
         details={"document": row.id, "bytes": row.size_bytes},
     )
-
-
-def add_record(
-    connection: sqlite3.Connection,
-    tenant: Tenant,
-    memory_id: MemoryId,
-    *,
-    project: str,
-    tags: tuple[str, ...],
-    now: int,
-) -> int:
-    """Add what will hold the chunks of a document; return its number."""
-    record = take_numbers(connection, tenant, "document", 1).start
-    tenant.execute(
-        connection, _SQL["add_record"], number=record, id=memory_id, project=project, now=now
-    )
-    add_tags(connection, tenant, record, tags)
-    return record
 
 
 def _memory_values(options: MemoryOptions) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import timedelta
 
 from engram.model.access import Quota
 from engram.model.document import (
@@ -14,13 +15,18 @@ from engram.model.document import (
     Upload,
 )
 from engram.model.ids import DocumentId, MemoryId
+from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.storage.document_ports import UnindexedText
 from engram.storage.sqlite import (
     document_finishing,
+    document_indexing,
     document_reading,
     document_rows,
+    document_text,
     document_uploads,
 )
 from engram.storage.sqlite.tenant import Tenant
+from engram.text.documents import DocumentChunk
 
 
 class SqliteDocumentStore:
@@ -68,10 +74,54 @@ class SqliteDocumentStore:
             lambda connection: document_rows.of_memories(connection, self._tenant, memory_ids)
         )
 
+    async def put_text(
+        self, document_id: DocumentId, text: Iterable[bytes] | None, *, problem: str | None = None
+    ) -> None:
+        await document_text.put_text(self._tenant, document_id, text, problem=problem)
+
+    async def claim_unindexed(
+        self, *, owner: str, lease: timedelta, document_id: DocumentId | None = None
+    ) -> Document | None:
+        return await document_indexing.claim_unindexed(
+            self._tenant, owner=owner, lease=lease, document_id=document_id
+        )
+
+    async def has_unindexed(self) -> bool:
+        return await document_indexing.has_unindexed(self._tenant)
+
+    async def postpone_unindexed(
+        self, document_id: DocumentId, *, owner: str, delay: timedelta
+    ) -> None:
+        await document_indexing.postpone_unindexed(
+            self._tenant, document_id, owner=owner, delay=delay
+        )
+
+    async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
+        return await self._file.read(
+            lambda connection: document_indexing.read_unindexed(
+                connection, self._tenant, document_id, bytes_max=bytes_max
+            )
+        )
+
+    async def index_chunks(
+        self,
+        document_id: DocumentId,
+        chunks: Sequence[DocumentChunk],
+        *,
+        owner: str,
+        is_last: bool,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> bool:
+        return await document_indexing.index_chunks(
+            self._tenant, document_id, chunks, owner=owner, is_last=is_last, indexing=indexing
+        )
+
     def read_body(
         self, document_id: DocumentId, wanted: ByteRange | None = None
     ) -> AsyncIterator[bytes]:
         return document_reading.read_body(self._tenant, document_id, wanted)
 
-    def read_text(self, document_id: DocumentId) -> AsyncIterator[bytes]:
-        return document_reading.read_text(self._tenant, document_id)
+    def read_text(
+        self, document_id: DocumentId, wanted: ByteRange | None = None
+    ) -> AsyncIterator[bytes]:
+        return document_reading.read_text(self._tenant, document_id, wanted)

@@ -105,3 +105,84 @@ UPDATE document SET
     is_converted = :is_converted, text_bytes = :text_bytes, part_sha256 = NULL, options = NULL,
     content_encoding = :content_encoding, content = :content
 WHERE organization_id = :organization_id AND number = :number;
+
+-- find_unindexed --
+-- Returns the id of the document that was served longest ago among those that wait and can be had;
+-- or of a certain one, if it is among them.
+SELECT id FROM document
+WHERE organization_id = :organization_id AND state = 'indexing' AND waits_since IS NOT NULL
+    AND (lease_until IS NULL OR lease_until <= :now OR lease_owner = :owner)
+    AND (:id IS NULL OR id = :id)
+ORDER BY waits_since
+LIMIT 1;
+
+-- has_unindexed --
+SELECT 1 FROM document
+WHERE organization_id = :organization_id AND state = 'indexing' AND waits_since IS NOT NULL
+LIMIT 1;
+
+-- lease_document --
+-- It goes behind all others, also where the clock stands still.
+UPDATE document SET
+    lease_owner = :owner, lease_until = :until,
+    waits_since = max(:now, 1 +
+        (SELECT max(waits_since) FROM document
+         WHERE organization_id = :organization_id AND state = 'indexing'
+             AND waits_since IS NOT NULL))
+WHERE organization_id = :organization_id AND id = :id;
+
+-- postpone_document --
+-- Until then it belongs to nobody.
+UPDATE document SET lease_owner = '', lease_until = :until
+WHERE organization_id = :organization_id AND id = :id AND lease_owner = :owner
+    AND state = 'indexing';
+
+-- advance_document --
+UPDATE document SET text_bytes_indexed = :indexed, chunker = :chunker
+WHERE organization_id = :organization_id AND number = :number;
+
+-- end_indexing --
+UPDATE document SET
+    state = :state, waits_since = NULL, lease_owner = NULL, lease_until = NULL, chunker = NULL
+WHERE organization_id = :organization_id AND number = :number;
+
+-- text_hashes --
+-- Returns the hashes of the pieces with keys `first` to `last`.
+SELECT sha256 FROM document_piece
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
+ORDER BY key;
+
+-- put_text --
+-- Ends the wait for a text; `content` is what the memory shows from now on.
+UPDATE document SET
+    text_bytes = :text_bytes, problem = :problem, content_encoding = :content_encoding,
+    content = :content
+WHERE organization_id = :organization_id AND number = :number;
+
+-- put_memory_hash --
+UPDATE memory SET sha256 = :sha256
+WHERE organization_id = :organization_id AND number = :memory;
+
+-- put_version_hashes --
+-- What a document was before differs from it in its fields alone.
+UPDATE memory_version SET sha256 = :sha256
+WHERE organization_id = :organization_id AND memory = :memory;
+
+-- record_size --
+-- Returns how many messages a record has, and the bytes that are stored with them.
+SELECT message_count, content_bytes FROM conversation
+WHERE organization_id = :organization_id AND number = :record;
+
+-- rest_document --
+UPDATE document SET
+    state = 'forgotten', waits_since = NULL, lease_owner = NULL, lease_until = NULL,
+    text_bytes_indexed = 0, chunker = NULL
+WHERE organization_id = :organization_id AND number = :number;
+
+-- wait_again --
+-- What could not be converted is tried again.
+UPDATE document SET
+    state = 'indexing', waits_since = :now, lease_owner = NULL, lease_until = NULL,
+    text_bytes = CASE WHEN problem IS NULL THEN text_bytes END,
+    text_bytes_indexed = 0, chunker = NULL, problem = NULL
+WHERE organization_id = :organization_id AND number = :number;

@@ -13,6 +13,8 @@ from engram.errors import ConflictError, NotFoundError
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.memory import Change, Memory
 from engram.storage.sqlite import audit
+from engram.storage.sqlite.counting import grow_counters
+from engram.storage.sqlite.document_records import add_record, record_size, wait_again
 from engram.storage.sqlite.memory_rows import (
     MemoryRow,
     fields_of,
@@ -21,9 +23,10 @@ from engram.storage.sqlite.memory_rows import (
     read_row,
 )
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.record_rows import read_words
+from engram.storage.sqlite.record_rows import read_words, remove_record
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.word_rows import MessageWords, Stretch
+from engram.text.windows import window_count
 
 _SQL = load_queries("memories.sql")
 
@@ -86,9 +89,59 @@ def refuse_immutable(row: MemoryRow) -> None:
         raise ConflictError(message)
 
 
-def stretch_of(row: MemoryRow) -> Stretch | None:
+def stretch_of(connection: sqlite3.Connection, tenant: Tenant, row: MemoryRow) -> Stretch | None:
     """Return the record of a memory, if it has one."""
-    return None if row.record is None else Stretch(row.record, ConversationId(row.id), 1)
+    if row.record is None:
+        return None
+    messages = 1
+    if row.document_id is not None:
+        messages, _ = record_size(connection, tenant, row.record)
+    return Stretch(row.record, ConversationId(row.id), messages)
+
+
+def remove_searched(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    row: MemoryRow,
+    *,
+    known: Sequence[MessageWords],
+    skip_damaged: bool,
+) -> None:
+    """Remove the record that a memory had, and take it off the counters, but for its bytes."""
+    stretch = stretch_of(connection, tenant, row)
+    if stretch is None:
+        return
+    remove_record(connection, tenant, stretch, known=known, skip_damaged=skip_damaged)
+    grow_counters(
+        connection,
+        tenant,
+        messages=-1,
+        chunks=-window_count(stretch.last_sequence),
+        memories=-1,
+        documents=0 if row.document_id is None else -1,
+    )
+
+
+def index_again(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    row: MemoryRow,
+    *,
+    tags: Sequence[str],
+    known: Sequence[MessageWords],
+    skip_damaged: bool,
+    now: int,
+) -> None:
+    """Take the chunks of a document out of the search, and let it wait for its index."""
+    if row.record is None:
+        return
+    _, stored_bytes = record_size(connection, tenant, row.record)
+    grow_counters(connection, tenant, content_bytes=-stored_bytes)
+    tenant.execute(connection, _SQL["put_record"], number=row.number, record=None)
+    remove_searched(connection, tenant, row, known=known, skip_damaged=skip_damaged)
+    record = add_record(connection, tenant, row.id, project=row.project, tags=tags, now=now)
+    wait_again(connection, tenant, row.document_id)
+    tenant.execute(connection, _SQL["put_record"], number=row.number, record=record)
 
 
 def keep_version(
@@ -147,6 +200,6 @@ def _see(
 ) -> Seen:
     row = read_row(connection, tenant, memory_id)
     memory = memory_of(connection, tenant, row)
-    stretch = stretch_of(row) if with_words else None
+    stretch = stretch_of(connection, tenant, row) if with_words else None
     known = () if stretch is None else read_words(connection, tenant, stretch, skip_damaged=False)
     return Seen(row=row, memory=memory, known=known)

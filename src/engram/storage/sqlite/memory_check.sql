@@ -1,7 +1,8 @@
 -- memories --
--- Returns number, id, record, version and hash of every memory, and of its record: id, whether the
--- project is the memory's, how many messages it has, hash of the first and whether its moment is.
-SELECT memory.number, memory.id, memory.record, memory.version, memory.sha256,
+-- Returns number, id, record, version, hash and document of every memory, and of its record: id,
+-- whether the project is the memory's, how many messages it has, hash of the first and whether its
+-- moment is.
+SELECT memory.number, memory.id, memory.record, memory.version, memory.sha256, memory.document_id,
     conversation.id, conversation.project = memory.project,
     (SELECT count(*) FROM message
      WHERE message.organization_id = :organization_id

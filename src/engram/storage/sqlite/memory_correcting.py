@@ -21,6 +21,7 @@ from engram.storage.sqlite.memory_changing import (
     Seen,
     change_memory,
     check_unmoved,
+    index_again,
     keep_version,
     refuse_immutable,
     stretch_of,
@@ -95,7 +96,7 @@ async def _attempt(
         tenant=tenant,
         seen=seen,
         after=after,
-        message=await _prepare(tenant, seen.memory, after),
+        message=await _prepare(tenant, seen, after),
         actor=actor,
         quota=quota,
         indexing=indexing,
@@ -109,13 +110,21 @@ def _corrected(seen: Seen, change: MemoryChange) -> Memory:
     if not seen.memory.is_searched:
         raise ConflictError(f"memory {seen.memory.id} was forgotten: restore it to correct it")
     after = replace(seen.memory, **change.given)
+    if seen.row.document_id is not None and after.content != seen.memory.content:
+        message = (
+            f"memory {seen.memory.id} is a document, whose content stays: store the new text as"
+            " another document, connect it as one that supersedes this, and forget this one"
+        )
+        raise ConflictError(message)
     check_validity(after.valid_from, after.valid_to)
     return after
 
 
-async def _prepare(tenant: Tenant, before: Memory, after: Memory) -> PreparedMessage | None:
+async def _prepare(tenant: Tenant, seen: Seen, after: Memory) -> PreparedMessage | None:
     """Return the message of a new record; None where the present one says the same."""
-    if (before.content, before.valid_from) == (after.content, after.valid_from):
+    before = seen.memory
+    is_same = (before.content, before.valid_from) == (after.content, after.valid_from)
+    if is_same or seen.row.document_id is not None:
         return None
     draft = MessageDraft(role="document", content=after.content, occurred_at=after.valid_from)
     (message,) = (await prepare_messages([draft], tenant.codec)).messages
@@ -138,6 +147,8 @@ def _transact(connection: sqlite3.Connection, *, correction: _Correction) -> Mem
     )
     if correction.message is not None:
         _replace_record(connection, correction, correction.message, state=state, now=now)
+    elif seen.row.document_id is not None and after.valid_from != seen.memory.valid_from:
+        _index_again(connection, correction, now)
     elif after.tags != seen.memory.tags and seen.row.record is not None:
         replace_tags(connection, tenant, seen.row.record, after.tags)
     _put_fields(connection, correction, now)
@@ -157,7 +168,7 @@ def _replace_record(
     tenant, row, after = correction.tenant, correction.seen.row, correction.after
     if correction.has_new_text:
         _count_text(connection, correction, message, state=state, now=now)
-    stretch = stretch_of(row)
+    stretch = stretch_of(connection, tenant, row)
     if stretch is None:
         raise ConflictError(f"memory {row.id} has no text that is searched")
     number = take_numbers(connection, tenant, "memory", 1).start
@@ -179,6 +190,19 @@ def _replace_record(
         now=now if correction.has_new_text else row.stored_at or now,
     )
     tenant.execute(connection, _SQL["put_record"], number=row.number, record=number)
+
+
+def _index_again(connection: sqlite3.Connection, correction: _Correction, now: int) -> None:
+    """Let a document wait for its index: each of its chunks is found by the day it is of."""
+    index_again(
+        connection,
+        correction.tenant,
+        correction.seen.row,
+        tags=correction.after.tags,
+        known=correction.seen.known,
+        skip_damaged=False,
+        now=now,
+    )
 
 
 def _count_text(

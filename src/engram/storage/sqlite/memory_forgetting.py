@@ -18,20 +18,22 @@ from engram.model.vectors import Indexing
 from engram.storage.sqlite import audit
 from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.dictionaries import learn_awaited
+from engram.storage.sqlite.document_records import add_record, record_size, rest, wait_again
 from engram.storage.sqlite.memory_changing import (
     Seen,
     change_memory,
     check_unmoved,
     keep_version,
     refuse_immutable,
-    stretch_of,
+    remove_searched,
 )
 from engram.storage.sqlite.memory_rows import read_memories
 from engram.storage.sqlite.numbering import take_numbers
 from engram.storage.sqlite.preparation import PreparedMessage, prepare_messages
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import clear_state
-from engram.storage.sqlite.record_rows import NewRecord, add_records, remove_record
+from engram.storage.sqlite.record_rows import NewRecord, add_records
+from engram.storage.sqlite.state import State
 from engram.storage.sqlite.tenant import Tenant
 
 _SQL = load_queries("memories.sql")
@@ -101,7 +103,7 @@ def _transact_forget(
         change=forgetting.change,
         actor=forgetting.actor,
         now=now,
-        with_text=True,
+        with_text=row.document_id is None,
     )
     tenant.execute(
         connection,
@@ -111,20 +113,24 @@ def _transact_forget(
         reason=forgetting.reason,
         now=now,
     )
-    if (stretch := stretch_of(row)) is not None:
-        remove_record(connection, tenant, stretch, known=seen.known, skip_damaged=False)
-    # The version has the bytes now.
-    grow_counters(connection, tenant, messages=-1, chunks=-1, memories=-1)
+    if row.document_id is not None and row.record is not None:
+        _, stored_bytes = record_size(connection, tenant, row.record)
+        grow_counters(connection, tenant, content_bytes=-stored_bytes)
+        rest(connection, tenant, row.document_id)
+    # The version has the bytes of another memory now.
+    remove_searched(connection, tenant, row, known=seen.known, skip_damaged=False)
     return _finish(connection, tenant, row.number, actor=forgetting.actor, action="memory_forget")
 
 
 async def _restore(seen: Seen, *, restoring: _Restoring) -> Memory:
     if seen.memory.is_searched:
         return seen.memory
-    draft = MessageDraft(
-        role="document", content=seen.memory.content, occurred_at=seen.memory.valid_from
-    )
-    (message,) = (await prepare_messages([draft], restoring.tenant.codec)).messages
+    message = None
+    if seen.row.document_id is None:
+        draft = MessageDraft(
+            role="document", content=seen.memory.content, occurred_at=seen.memory.valid_from
+        )
+        (message,) = (await prepare_messages([draft], restoring.tenant.codec)).messages
     work = partial(_transact_restore, seen=seen, restoring=restoring, message=message)
     return await restoring.tenant.file.write(work)
 
@@ -134,8 +140,9 @@ def _transact_restore(
     *,
     seen: Seen,
     restoring: _Restoring,
-    message: PreparedMessage,
+    message: PreparedMessage | None,
 ) -> Memory:
+    """Store a memory's text as a new record, or let its document wait for its index."""
     tenant, row = restoring.tenant, seen.row
     now = tenant.now()
     state = clear_state(connection, tenant, now=now)
@@ -150,19 +157,15 @@ def _transact_restore(
         now=now,
         with_text=False,
     )
-    tenant.execute(connection, _SQL["release_text"], number=row.number, version=row.version - 1)
-    number = take_numbers(connection, tenant, "memory", 1).start
-    record = NewRecord(
-        number=number, id=row.id, project=row.project, tags=seen.memory.tags, message=message
-    )
-    add_records(
-        connection,
-        tenant,
-        [record],
-        indexing=restoring.indexing,
-        state=state,
-        now=before["stored_at"],
-    )
+    if message is None:
+        number = add_record(
+            connection, tenant, row.id, project=row.project, tags=seen.memory.tags, now=now
+        )
+        wait_again(connection, tenant, row.document_id)
+    else:
+        number = _add_text(
+            connection, seen, restoring, message, state=state, now=before["stored_at"]
+        )
     tenant.execute(
         connection,
         _SQL["restore_memory"],
@@ -172,8 +175,28 @@ def _transact_restore(
         reason=before["reason"],
         now=now,
     )
-    grow_counters(connection, tenant, messages=1, chunks=1, memories=1)
     return _finish(connection, tenant, row.number, actor=restoring.actor, action="memory_restore")
+
+
+def _add_text(
+    connection: sqlite3.Connection,
+    seen: Seen,
+    restoring: _Restoring,
+    message: PreparedMessage,
+    *,
+    state: State,
+    now: int,
+) -> int:
+    """Take the text from the version that has it, and search it again; return the record."""
+    tenant, row = restoring.tenant, seen.row
+    tenant.execute(connection, _SQL["release_text"], number=row.number, version=row.version - 1)
+    number = take_numbers(connection, tenant, "memory", 1).start
+    record = NewRecord(
+        number=number, id=row.id, project=row.project, tags=seen.memory.tags, message=message
+    )
+    add_records(connection, tenant, [record], indexing=restoring.indexing, state=state, now=now)
+    grow_counters(connection, tenant, messages=1, chunks=1, memories=1)
+    return number
 
 
 def _fields_before(connection: sqlite3.Connection, tenant: Tenant, seen: Seen) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from engram.model.ids import MemoryId
 from engram.model.memory import Tombstone
 from engram.storage.sqlite import audit
 from engram.storage.sqlite.counting import grow_counters
-from engram.storage.sqlite.memory_changing import stretch_of
+from engram.storage.sqlite.document_records import remove_document
+from engram.storage.sqlite.memory_changing import remove_searched, stretch_of
 from engram.storage.sqlite.memory_rows import MemoryRow, read_row, read_rows
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rebuild import BATCH_CHARACTERS, clear_state
-from engram.storage.sqlite.record_rows import despite_damage, read_words, remove_record
+from engram.storage.sqlite.record_rows import despite_damage, read_words
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.word_rows import MessageWords
 
@@ -97,7 +98,7 @@ def _known_of(
 def _read_words(
     connection: sqlite3.Connection, tenant: Tenant, row: MemoryRow, *, skip_damaged: bool
 ) -> dict[int, list[MessageWords]]:
-    stretch = stretch_of(row)
+    stretch = stretch_of(connection, tenant, row)
     if stretch is None:
         return {}
     words = read_words(connection, tenant, stretch, skip_damaged=skip_damaged)
@@ -122,24 +123,16 @@ def _remove(
         connection, _SQL["add_tombstone"], id=row.id, sha256=row.sha256, now=now, actor=actor
     )
     tenant.execute(connection, _SQL["delete_memory"], number=row.number)
-    stretch = stretch_of(row)
-    if stretch is not None:
-        remove_record(
-            connection,
-            tenant,
-            stretch,
-            known=known.get(stretch.conversation, ()),
-            skip_damaged=skip_damaged,
-        )
-    records = 0 if stretch is None else 1
-    grow_counters(
+    remove_searched(
         connection,
         tenant,
-        messages=-records,
-        content_bytes=-content_bytes,
-        chunks=-records,
-        memories=-records,
+        row,
+        known=known.get(row.record or 0, ()),
+        skip_damaged=skip_damaged,
     )
+    grow_counters(connection, tenant, content_bytes=-content_bytes)
+    if row.document_id is not None:
+        remove_document(connection, tenant, row.document_id)
     return Tombstone(
         id=row.id,
         content_hash=row.sha256.hex(),

@@ -13,6 +13,7 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import MemoryId
 from engram.model.memory import Change, Memory, MemoryVersion
 from engram.storage.content import ContentError
+from engram.storage.sqlite.document_content import document_content
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import decode_text
 from engram.storage.sqlite.tenant import Tenant
@@ -240,18 +241,28 @@ def _text_of(
     row: MemoryRow | VersionRow,
 ) -> str:
     """Return the proved text of a row."""
-    if row.content is None:
+    document_id = _document_of(row)
+    if row.content is None and document_id is None:
         raise _unreadable(memory_id, row.version, "its text is missing")
     try:
+        if document_id is not None:
+            return document_content(connection, tenant, document_id, sha256=row.sha256)
         return decode_text(
             connection,
             tenant,
-            row.content,
+            row.content or b"",
             encoding=row.content_encoding,
             sha256=row.sha256,
         )
     except ContentError as exc:
         raise _unreadable(memory_id, row.version, str(exc)) from exc
+
+
+def _document_of(row: MemoryRow | VersionRow) -> str | None:
+    """Return the document whose content is that of a row."""
+    if isinstance(row, MemoryRow):
+        return row.document_id
+    return json.loads(row.fields)["document_id"]
 
 
 def _unreadable(memory_id: MemoryId, version: int, reason: str) -> StoreCorruptError:

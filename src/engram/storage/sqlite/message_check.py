@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engram.storage.content import ContentError
+from engram.storage.sqlite.document_pieces import PIECE
 from engram.storage.sqlite.keys import message_key, position_of
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.rows import decode_text
@@ -93,4 +94,5 @@ def _read_all(
             continue
         is_right = characters == len(text)
         fault = None if is_right else WrongLength(conversation_id, sequence, key, len(text))
-        yield fault, len(text.encode())
+        # The bytes of a chunk are those of its document.
+        yield fault, 0 if encoding == PIECE else len(text.encode())

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from engram.storage.sqlite.counting import COUNTER_NAMES
+from engram.storage.sqlite.document_check import (
+    DocumentFault,
+    check_documents,
+    mend_document,
+)
 from engram.storage.sqlite.memory_check import (
     WrongLabels,
     WrongTextBytes,
@@ -35,13 +40,16 @@ async def repair(tenant: Tenant) -> int:
         await _mend_sizes(tenant)
     if found & {"counters", "memories"}:
         await _mend_memories(tenant)
-    # A conversation's length decides its windows, so these come after it.
-    if found & {"chunks", "words", "sequences"}:
+    if "documents" in found:
+        await _mend_documents(tenant)
+    # A conversation's length decides its windows, so these come after it; and a chunk that cannot
+    # be read leaves its words behind.
+    if found & {"chunks", "words", "sequences", "documents"}:
         await rebuild_words(tenant)
     # A message's length decides whether its vectors cover it.
     if "vectors" in found:
         await tenant.file.write(partial(mend_vectors, tenant=tenant))
-    if found & {"counters", "sequences", "chunks", "vectors"}:
+    if found & {"counters", "sequences", "chunks", "vectors", "documents"}:
         await tenant.file.write(partial(_recount, tenant=tenant))
     return len(findings)
 
@@ -105,6 +113,17 @@ async def _mend_memories(tenant: Tenant) -> None:
             mend_memory(connection, tenant, fault)
 
     await tenant.file.write(mend)
+
+
+async def _mend_documents(tenant: Tenant) -> None:
+    # Every piece is read for this, so it is done before the write lock is held.
+    faults = await tenant.file.read(lambda connection: list(check_documents(connection, tenant)))
+
+    def mend(connection: sqlite3.Connection, fault: DocumentFault) -> None:
+        mend_document(connection, tenant, fault)
+
+    for fault in faults:
+        await tenant.file.write(partial(mend, fault=fault))
 
 
 def _recount(connection: sqlite3.Connection, *, tenant: Tenant) -> None:

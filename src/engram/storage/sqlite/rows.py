@@ -14,6 +14,7 @@ from engram.model.conversation import Conversation, Message, Role
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
 from engram.storage.content import ContentError
 from engram.storage.sqlite.dictionaries import learn_dictionary
+from engram.storage.sqlite.document_pieces import PIECE, resolve
 from engram.storage.sqlite.keys import SEQUENCE_BITS, position_of
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
@@ -62,11 +63,14 @@ def decode_text(
     encoding: str | None,
     sha256: bytes,
 ) -> str:
-    """Return the proved text of its stored form.
+    """Return the proved text of its stored form, or of the document it refers to.
 
     Raises:
         ContentError: it cannot be read back.
     """
+    if encoding == PIECE:
+        data = resolve(connection, tenant, content)
+        return tenant.codec.decode(data, encoding=None, sha256=sha256)
     missing = tenant.codec.missing_dictionary(encoding)
     if missing is not None:
         learn_dictionary(connection, tenant, missing)

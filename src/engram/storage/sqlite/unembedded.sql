@@ -2,6 +2,13 @@
 INSERT INTO unembedded (organization_id, key) VALUES (:organization_id, :key)
 ON CONFLICT (key) DO NOTHING;
 
+-- add_unembedded_last --
+-- Lets a chunk of a document wait behind all messages and the chunks before it.
+INSERT INTO unembedded (number, organization_id, key)
+SELECT min(0, coalesce(min(number), 0)) - 1, :organization_id, :key FROM unembedded
+WHERE organization_id = :organization_id
+ON CONFLICT (key) DO NOTHING;
+
 -- copy_unembedded --
 -- Lets a message wait if another does.
 INSERT INTO unembedded (organization_id, key)
@@ -9,7 +16,8 @@ SELECT :organization_id, :new FROM unembedded
 WHERE organization_id = :organization_id AND key = :key;
 
 -- add_all_unembedded --
--- Adds every message that has no vector of the deep embedder, the newest last.
+-- Adds every message that has no vector of the deep embedder, the newest last, and those of
+-- documents before all others.
 INSERT INTO unembedded (organization_id, key)
 SELECT :organization_id, key FROM message
 WHERE organization_id = :organization_id
@@ -18,7 +26,7 @@ WHERE organization_id = :organization_id
         (SELECT 1 FROM vector
          WHERE vector.organization_id = :organization_id AND vector.key = message.key
              AND vector.embedder = :deep)
-ORDER BY created_at, key;
+ORDER BY key < 144115188075855872, created_at, key;
 
 -- find_unembedded --
 -- Returns number, key and characters of waiting messages whose time has come, the newest first.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
 from engram.storage.sqlite.embedders import Embedders, StoredEmbedder, read_embedders, register
-from engram.storage.sqlite.keys import message_key
+from engram.storage.sqlite.keys import conversation_of, kind_of, message_key
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_source import STATE_MISSING
@@ -29,9 +29,9 @@ def index_appended(
         enqueue_missing(connection, tenant)  # those stored before there was an embedder
     is_queued = indexing.is_queued or deep is not None
     waiting = _without_deep(keys, indexing.vectors, tier) if is_queued else ()
-    tenant.execute_many(
-        connection, _UNEMBEDDED["add_unembedded"], ({"key": key} for key in waiting)
-    )
+    is_of_document = bool(keys) and kind_of(conversation_of(keys[0])) == "document"
+    statement = "add_unembedded_last" if is_of_document else "add_unembedded"
+    tenant.execute_many(connection, _UNEMBEDDED[statement], ({"key": key} for key in waiting))
     count_change(connection, tenant, vectors=added, pending=len(waiting))
 
 

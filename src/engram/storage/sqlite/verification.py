@@ -11,6 +11,11 @@ from types import MappingProxyType
 from engram.errors import StoreCorruptError
 from engram.model.status import CheckName, Finding
 from engram.storage.sqlite.counting import COUNTER_NAMES
+from engram.storage.sqlite.document_check import (
+    LostOfDocument,
+    check_documents,
+    describe_document_fault,
+)
 from engram.storage.sqlite.keys import position_of, window_key
 from engram.storage.sqlite.memory_check import (
     Lost,
@@ -124,6 +129,13 @@ def _check_memories(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[
         yield _finding(tenant, name, describe_memory_fault(fault), repairable=is_mended)
 
 
+def _check_documents(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
+    for fault in check_documents(connection, tenant):
+        is_mended = not isinstance(fault, LostOfDocument)
+        message = describe_document_fault(fault)
+        yield _finding(tenant, "documents", message, repairable=is_mended)
+
+
 def _check_chunks(connection: sqlite3.Connection, tenant: Tenant) -> Iterator[Finding]:
     lengths = tenant.execute(connection, _SQL["conversation_lengths"])
     for number, conversation_id, message_count in lengths:
@@ -174,6 +186,7 @@ _CHECKS: MappingProxyType[CheckName, Check] = MappingProxyType(
         "hashes": _check_hashes,
         "sequences": _check_sequences,
         "memories": _check_memories,
+        "documents": _check_documents,
         "chunks": _check_chunks,
         "counters": _check_counters,
         "words": _check_words,

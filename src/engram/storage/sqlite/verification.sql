@@ -54,24 +54,31 @@ SELECT
     + (SELECT count(*) FROM memory_version WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM relation WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM feedback WHERE organization_id <> :organization_id)
-    + (SELECT count(*) FROM tombstone WHERE organization_id <> :organization_id);
+    + (SELECT count(*) FROM tombstone WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM document WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM document_piece WHERE organization_id <> :organization_id);
 
 -- count_all --
--- Returns what the counters should say.
+-- Returns what the counters should say. A document is one message, however many chunks it has.
 SELECT
     (SELECT count(*) FROM conversation
      WHERE organization_id = :organization_id AND number < 4294967296),
-    (SELECT count(*) FROM message WHERE organization_id = :organization_id),
+    (SELECT count(*) FROM message
+     WHERE organization_id = :organization_id AND key < 144115188075855872)
+    + (SELECT count(*) FROM conversation
+       WHERE organization_id = :organization_id AND number >> 32 = 2),
     (SELECT coalesce(sum(content_bytes), 0) FROM conversation
      WHERE organization_id = :organization_id)
     + (SELECT coalesce(sum(content_bytes), 0) FROM memory_version
-       WHERE organization_id = :organization_id),
+       WHERE organization_id = :organization_id)
+    + (SELECT coalesce(sum(size_bytes), 0) FROM document
+       WHERE organization_id = :organization_id AND state <> 'uploading'),
     (SELECT count(*) FROM chunk WHERE organization_id = :organization_id),
     (SELECT count(*) FROM vector WHERE organization_id = :organization_id)
     + (SELECT count(*) FROM instant_vector WHERE organization_id = :organization_id),
     (SELECT count(*) FROM unembedded WHERE organization_id = :organization_id),
     (SELECT count(*) FROM conversation
-     WHERE organization_id = :organization_id AND number >> 32 = 1),
+     WHERE organization_id = :organization_id AND number >= 4294967296),
     (SELECT count(*) FROM conversation
      WHERE organization_id = :organization_id AND number >> 32 = 2);
 

@@ -1,0 +1,200 @@
+"""Index documents step by step, each one transaction, so that any process goes on where one ended."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from engram.clock import to_microseconds
+from engram.errors import NotFoundError
+from engram.model.document import Document
+from engram.model.ids import DocumentId
+from engram.model.vectors import Indexing
+from engram.storage.content import ContentError
+from engram.storage.document_ports import UnindexedText
+from engram.storage.sqlite.document_chunks import NewChunks, add_chunks, prepare_chunk
+from engram.storage.sqlite.document_pieces import read_bytes
+from engram.storage.sqlite.document_reading import unreadable
+from engram.storage.sqlite.document_rows import (
+    DocumentRow,
+    document_of,
+    find_finished,
+    find_row,
+    find_rows,
+)
+from engram.storage.sqlite.preparation import PreparedMessage
+from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.tails import Tail
+from engram.storage.sqlite.tenant import Tenant
+from engram.text.document_state import BEGINNING, ChunkerState
+from engram.text.documents import DocumentChunk
+
+_SQL = load_queries("documents.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """The next chunks of a document, ready for their transaction."""
+
+    tenant: Tenant
+    row: DocumentRow
+    chunks: Sequence[DocumentChunk]
+    messages: Sequence[PreparedMessage]
+    owner: str
+    is_last: bool
+    indexing: Indexing
+
+
+async def claim_unindexed(
+    tenant: Tenant, *, owner: str, lease: timedelta, document_id: DocumentId | None
+) -> Document | None:
+    """Hold a document that waits; look before writing."""
+    find = partial(_claimable, tenant=tenant, owner=owner, document_id=document_id)
+    until = to_microseconds(tenant.clock.now() + lease)
+
+    def transact(connection: sqlite3.Connection) -> Document | None:
+        found = find(connection)
+        if found is None:
+            return None
+        tenant.execute(
+            connection,
+            _SQL["lease_document"],
+            id=found,
+            owner=owner,
+            until=until,
+            now=tenant.now(),
+        )
+        return document_of(find_row(connection, tenant, found))
+
+    if await tenant.file.read(find) is None:
+        return None
+    return await tenant.file.write(transact)
+
+
+async def has_unindexed(tenant: Tenant) -> bool:
+    """Say whether a document waits, whoever holds it."""
+    return await tenant.file.read(
+        lambda connection: tenant.execute(connection, _SQL["has_unindexed"]).fetchone() is not None
+    )
+
+
+async def postpone_unindexed(
+    tenant: Tenant, document_id: DocumentId, *, owner: str, delay: timedelta
+) -> None:
+    """Give a document back that `owner` holds, to be claimed after `delay`."""
+    until = to_microseconds(tenant.clock.now() + delay)
+    await tenant.file.write(
+        lambda connection: (
+            tenant.execute(
+                connection, _SQL["postpone_document"], id=document_id, owner=owner, until=until
+            ).rowcount
+        )
+    )
+
+
+def read_unindexed(
+    connection: sqlite3.Connection, tenant: Tenant, document_id: DocumentId, *, bytes_max: int
+) -> UnindexedText:
+    """Return the next text of a document that waits."""
+    row = find_finished(connection, tenant, document_id)
+    if row.state != "indexing" or row.text_bytes is None:
+        raise NotFoundError("unindexed text of document", document_id)
+    state = BEGINNING if row.chunker is None else ChunkerState.from_json(row.chunker)
+    end = min(state.read_from_bytes + bytes_max, row.text_bytes)
+    try:
+        data = read_bytes(connection, tenant, row.text_pieces, state.read_from_bytes, end)
+    except ContentError as exc:
+        raise unreadable(connection, tenant, row, exc) from exc
+    return UnindexedText(data=data, state=state, is_last=end == row.text_bytes)
+
+
+async def index_chunks(
+    tenant: Tenant,
+    document_id: DocumentId,
+    chunks: Sequence[DocumentChunk],
+    *,
+    owner: str,
+    is_last: bool,
+    indexing: Indexing,
+) -> bool:
+    """Store the next chunks of a document, if `owner` still holds it."""
+    row = await tenant.file.read(
+        lambda connection: find_rows(connection, tenant, [document_id]).get(document_id)
+    )
+    if row is None:
+        return False
+    messages = await asyncio.to_thread(lambda: [prepare_chunk(row, chunk) for chunk in chunks])
+    step = _Step(
+        tenant=tenant,
+        row=row,
+        chunks=chunks,
+        messages=messages,
+        owner=owner,
+        is_last=is_last,
+        indexing=indexing,
+    )
+    is_taken, tail = await tenant.file.write(partial(_transact, step=step))
+    if tail is not None:
+        tenant.tails.put(tail)
+    return is_taken
+
+
+def _claimable(
+    connection: sqlite3.Connection, *, tenant: Tenant, owner: str, document_id: DocumentId | None
+) -> DocumentId | None:
+    row = tenant.execute(
+        connection, _SQL["find_unindexed"], owner=owner, id=document_id, now=tenant.now()
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def _transact(connection: sqlite3.Connection, *, step: _Step) -> tuple[bool, Tail | None]:
+    """Return whether the chunks were taken, and what to remember of them."""
+    tenant, chunks = step.tenant, step.chunks
+    row = find_rows(connection, tenant, [step.row.id]).get(step.row.id)
+    if row is None or row.record is None or not _is_held(row, step):
+        return False, None
+    tail = None
+    if chunks:
+        new = NewChunks(row=row, record=row.record, messages=step.messages, indexing=step.indexing)
+        tail = add_chunks(connection, tenant, new)
+        tenant.execute(
+            connection,
+            _SQL["advance_document"],
+            number=row.number,
+            indexed=chunks[-1].end_byte,
+            chunker=chunks[-1].after.to_json(),
+        )
+    if step.is_last:
+        end_indexing(connection, tenant, row, state="indexed")
+    return True, tail
+
+
+def end_indexing(
+    connection: sqlite3.Connection, tenant: Tenant, row: DocumentRow, *, state: str
+) -> None:
+    """Let a document wait no longer."""
+    tenant.execute(connection, _SQL["end_indexing"], number=row.number, state=state)
+
+
+def _is_held(row: DocumentRow, step: _Step) -> bool:
+    """Say whether the chunks are the next ones, of what they were made from, and still asked for."""
+    return (
+        row.state == "indexing"
+        and row.lease_owner == step.owner
+        and (row.record, row.valid_from) == (step.row.record, step.row.valid_from)
+        and row.text_bytes_indexed == _start_of(step, row)
+        and (not step.is_last or row.text_bytes == _end_of(step, row))
+    )
+
+
+def _start_of(step: _Step, row: DocumentRow) -> int:
+    return step.chunks[0].start_byte if step.chunks else row.text_bytes_indexed
+
+
+def _end_of(step: _Step, row: DocumentRow) -> int:
+    return step.chunks[-1].end_byte if step.chunks else row.text_bytes_indexed
