@@ -31,6 +31,7 @@ from engram.model.memory import (
     Relation,
 )
 from engram.model.transfer import MemoryRecord
+from tests.memories import a_memory
 
 ID = MemoryId("mem_" + "a" * 21)
 ALPHABET = "abcXYZ019_-"
@@ -107,29 +108,12 @@ def records(draw: st.DrawFn) -> MemoryRecord:
 
 
 A_RECORD = MemoryRecord(
-    memory=Memory(
+    memory=a_memory(
+        "a\r---\n\0b\n",
         id=ID,
-        content="a\r---\n\0b\n",
-        memory_type="context",
-        category="general",
-        source="manual",
-        importance=2,
-        tags=(),
-        project="default",
-        immutable=False,
-        episode_id=None,
-        pattern_confidence=None,
-        valid_from=None,
-        valid_to=None,
-        expires_at=None,
-        storage_mode="focused",
-        document_id=None,
         content_hash=hashlib.sha256(b"a\r---\n\0b\n").hexdigest(),
-        summary=None,
-        version=1,
         created_at=datetime(2026, 5, 8, tzinfo=UTC),
         updated_at=datetime(2026, 5, 8, tzinfo=UTC),
-        is_searched=True,
     )
 )
 

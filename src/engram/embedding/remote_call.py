@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from engram.clock import Clock
+from engram.embedding.bounded import read_bounded
 from engram.embedding.retry import parse_retry_after
 from engram.errors import EmbedderUnavailableError, InvalidRequestError, InvalidVectorError
 from engram.limits import (
@@ -51,7 +52,13 @@ class EmbeddingsClient:
         request = {"model": self._model, "input": list(texts)}
         try:
             async with self._http.stream("POST", self._endpoint, json=request) as response:
-                body = await _read_bounded(response)
+                body = await read_bounded(
+                    response.aiter_bytes(),
+                    bytes_max=REMOTE_RESPONSE_BYTES_MAX,
+                    too_large=InvalidVectorError(
+                        "the answer of the embedding service is too large"
+                    ),
+                )
         except httpx.HTTPError as exc:
             raise EmbedderUnavailableError(
                 f"the embedding service cannot be reached: {type(exc).__name__}"
@@ -75,15 +82,6 @@ class EmbeddingsClient:
             f"the embedding service answered with status {response.status_code}",
             retry_after_s=asked_s,
         )
-
-
-async def _read_bounded(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > REMOTE_RESPONSE_BYTES_MAX:
-            raise InvalidVectorError("the answer of the embedding service is too large")
-    return bytes(body)
 
 
 def _vectors(body: bytes, *, count: int) -> Vectors:

@@ -13,6 +13,7 @@ import httpx
 import orjson
 
 from engram.clock import Clock
+from engram.embedding.bounded import read_bounded
 from engram.embedding.retry import parse_retry_after
 from engram.errors import LanguageModelError
 from engram.limits import LANGUAGE_RESPONSE_BYTES_MAX, LANGUAGE_S, REMOTE_CONNECT_S
@@ -38,7 +39,11 @@ class LanguageClient:
         """
         try:
             async with self._http.stream("POST", self._endpoint, json=dict(body)) as response:
-                read = await _read_bounded(response)
+                read = await read_bounded(
+                    response.aiter_bytes(),
+                    bytes_max=LANGUAGE_RESPONSE_BYTES_MAX,
+                    too_large=LanguageModelError("the answer of the language model is too large"),
+                )
         except httpx.HTTPError as exc:
             message = f"the language model cannot be reached: {type(exc).__name__}"
             raise LanguageModelError(message, is_passing=True) from exc
@@ -62,12 +67,3 @@ class LanguageClient:
             is_passing=status in PASSING or status >= httpx.codes.INTERNAL_SERVER_ERROR,
             retry_after_s=asked_s,
         )
-
-
-async def _read_bounded(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > LANGUAGE_RESPONSE_BYTES_MAX:
-            raise LanguageModelError("the answer of the language model is too large")
-    return bytes(body)
