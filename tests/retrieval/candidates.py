@@ -36,6 +36,7 @@ class Row:
     is_deep: bool = False
     characters: int = 40
     said_at: int = NOW
+    is_document: bool = False
     importance: float = math.nan
     usefulness: float = 0.0
 
@@ -53,6 +54,7 @@ def table(rows: Iterable[Row]) -> Candidates:
         sequences=np.array([row.sequence for row in found], dtype=np.int64),
         characters=np.array([row.characters for row in found], dtype=np.int64),
         said_at=np.array([row.said_at for row in found], dtype=np.int64),
+        are_documents=np.array([row.is_document for row in found], dtype=np.bool_),
         share_message=np.array([row.message for row in found], dtype=np.float64),
         share_window=np.array([row.window for row in found], dtype=np.float64),
         cosine=np.array([row.cosine for row in found], dtype=np.float64),

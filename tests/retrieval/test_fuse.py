@@ -279,6 +279,13 @@ def test_of_two_equal_messages_the_short_one_goes_first() -> None:
     assert [item.sequence for item in scoring([long, short]).rank()] == [2, 1]
 
 
+def test_a_document_is_not_put_back_for_its_length() -> None:
+    long = Row(1, 1, message=0.21, characters=4000, is_document=True)
+    short = Row(2, 1, message=0.2, characters=200, is_document=True)
+
+    assert [item.conversation for item in scoring([long, short]).rank()] == [1, 2]
+
+
 def test_ties_are_broken_by_key() -> None:
     found = [Row(2, 1, message=0.2), Row(1, 9, message=0.2)]
 

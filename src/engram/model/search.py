@@ -122,6 +122,8 @@ class Candidates:
     characters: NDArray[np.int64]
     said_at: NDArray[np.int64]
     """Microseconds since 1970: when the message was said, else when it was stored."""
+    are_documents: NDArray[np.bool_]
+    """Whether a text is one that nobody said: a memory's or a document's."""
     share_message: NDArray[np.float64]
     """BM25 of the message divided by the most any message could reach for this query."""
     share_window: NDArray[np.float64]

@@ -156,7 +156,7 @@ def score(
         legs=legs,
         fused=fused,
         around=best_of_conversations(candidates.conversations, fused),
-        charge=length_charge(candidates.characters) if is_charged else np.ones(len(fused)),
+        charge=_charge(candidates) if is_charged else np.ones(len(fused)),
         importance=importance_factor(candidates.importance, profile.importance_exponent),
         usefulness=1.0 + USEFULNESS_SHARE * candidates.usefulness,
     )
@@ -199,6 +199,11 @@ def importance_factor(importance: Values, exponent: float) -> Values:
     if are_messages.all():
         return np.ones(len(importance))
     return np.where(are_messages, 1.0, ((5.0 - importance) / 3.0) ** exponent)
+
+
+def _charge(candidates: Candidates) -> Values:
+    """Return what each is put back by for its length; a document is as long as it has to be."""
+    return np.where(candidates.are_documents, 1.0, length_charge(candidates.characters))
 
 
 def length_charge(characters: NDArray[np.int64]) -> Values:

@@ -160,6 +160,7 @@ def _united(words: WordMatches, found: _Legs, importance: Values, usefulness: Va
         sequences=words.keys & _SEQUENCE_MASK,
         characters=words.characters,
         said_at=words.said_at,
+        are_documents=words.are_documents,
         share_message=words.messages,
         share_window=words.windows,
         cosine=cosine,

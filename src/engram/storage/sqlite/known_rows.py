@@ -85,7 +85,7 @@ class KnownRows:
     def __init__(self) -> None:
         self._message_words = Remembered(1)
         self._window_words = Remembered(1)
-        self._messages = Remembered(2)
+        self._messages = Remembered(3)
 
     def message_lengths(
         self, connection: sqlite3.Connection, keys: Keys, *, organization_id: int
@@ -108,12 +108,15 @@ class KnownRows:
         )[:, 0]
 
     def messages(self, connection: sqlite3.Connection, keys: Keys, *, organization_id: int) -> Keys:
-        """Return the characters of each message and when it was said; -1 where there is none."""
+        """Return of each message the characters, the moment, and whether it is a document.
+
+        All are -1 where there is none.
+        """
 
         def read(missing: Keys) -> Iterable[tuple[int, Facts, bool]]:
             values = {"keys": str(missing.tolist()), "organization_id": organization_id}
             rows = connection.execute(_SQL["message_facts"], values)
-            return ((key, (characters, said_at), True) for key, characters, said_at in rows)
+            return ((key, tuple(facts), True) for key, *facts in rows)
 
         return _completed(self._messages, keys, read)
 

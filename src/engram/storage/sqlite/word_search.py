@@ -59,6 +59,7 @@ class WordMatches:
     keys: Keys
     characters: Keys
     said_at: Keys
+    are_documents: NDArray[np.bool_]
     messages: Values
     """The share of each message itself."""
     windows: Values
@@ -85,13 +86,13 @@ class _Rows:
     """What is known of messages before they are read, by ascending keys."""
 
     keys: Keys
-    characters: Keys
-    said_at: Keys
+    facts: Keys
+    """Of each message a row: its characters, its moment, and whether it is a document."""
 
     def only(self, keys: Keys) -> _Rows:
         """Return the rows of those of `keys` that are here."""
         wanted = are_among(self.keys, np.sort(keys))
-        return _Rows(self.keys[wanted], self.characters[wanted], self.said_at[wanted])
+        return _Rows(self.keys[wanted], self.facts[wanted])
 
 
 class _WordSearch:
@@ -119,8 +120,9 @@ class _WordSearch:
         found = rows.only(np.concatenate((best, around[:limit])))
         return WordMatches(
             keys=found.keys,
-            characters=found.characters,
-            said_at=found.said_at,
+            characters=found.facts[:, 0],
+            said_at=found.facts[:, 1],
+            are_documents=found.facts[:, 2] == 1,
             messages=messages.among(found.keys),
             windows=np.maximum(*(windows.among(keys) for keys in windows_holding(found.keys))),
         )
@@ -132,7 +134,7 @@ class _WordSearch:
             self._connection, asked, organization_id=self._asked.organization_id
         )
         there = facts[:, 0] >= 0
-        return _Rows(asked[there], facts[there, 0], facts[there, 1])
+        return _Rows(asked[there], facts[there])
 
     def _allowed(self, keys: Keys) -> Keys:
         """Return those of the keys that may be found."""

@@ -76,8 +76,8 @@ WHERE message_words MATCH :match AND +rowid IN
     /*conditions*/;
 
 -- message_facts --
--- Returns key, characters and moment of the messages of a JSON list that exist.
-SELECT key, characters, coalesce(occurred_at, created_at) FROM message
+-- Returns key, characters, moment and whether nobody said it, of the messages of a JSON list.
+SELECT key, characters, coalesce(occurred_at, created_at), role = 'document' FROM message
 WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
 
 -- find_conversation --
