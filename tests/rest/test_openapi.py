@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -95,11 +96,19 @@ def names(fields: object) -> set[str]:
     return set(given).union(*map(names, given.values()))
 
 
+def is_invisible(character: str) -> bool:
+    """Say whether labels refuse a character that no pattern of the document can name."""
+    return character > "\uffff" and unicodedata.category(character) == "Cf"
+
+
 def is_refused_for_good_reason(case: Any) -> bool:
     given = names(case.query) | names(case.body)
-    needed = NEEDED.get(case.operation.definition.raw["operationId"])
+    operation = case.operation.definition.raw["operationId"]
+    needed = NEEDED.get(operation)
     return (
         any(map(given.issuperset, CONFLICTS))
+        or operation == "memory_store_document"  # its body may be no text
+        or any(map(is_invisible, f"{case.query} {case.body}"))
         or (needed is not None and not needed & given)
         or ("failure_class" in given and "event_id" not in given)
         or "as_of" in given  # it may lie in the future
