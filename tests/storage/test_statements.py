@@ -64,7 +64,11 @@ def test_what_is_named_is_not_looked_for_among_all_of_an_organisation(
 ) -> None:
     """A file without statistics, as every new one is, makes SQLite prefer the wrong index."""
     named = re.compile(r"\b(?:key|number|id|record) IN \(SELECT value FROM json_each")
-    asked = {name: each for name, each in all_statements() if named.search(each)}
+    asked = {
+        name: each
+        for name, each in all_statements()
+        if named.search(each) and not each.startswith("AND")  # a condition, put into others
+    }
 
     careless = [
         name
