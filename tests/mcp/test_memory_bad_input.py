@@ -75,6 +75,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "memory_correct": {"memory_id": "mem_x", "importance": 1},
     "memory_forget": {"memory_id": "mem_x"},
     "memory_feedback": {"memory_ids": ["mem_x"]},
+    "memory_store_document": {"content": "x"},
+    "memory_query_document": {"memory_id": "mem_x", "question": "harbour"},
 }
 """What each tool cannot do without."""
 
@@ -203,8 +205,7 @@ async def test_a_correction_of_nothing_is_refused(client: Client) -> None:
     "tool", [tool.name for tool in TOOLS if tool.toolset in ("notes", "memories")]
 )
 async def test_an_unknown_argument_is_refused(client: Client, tool: str) -> None:
-    # Arguments of engram-go's experiments are unknown too: to take and ignore them would be a lie.
-    for unknown in ("colour", "rrf_fusion", "atom_recall"):
+    for unknown in ("colour", "rank_by"):
         facts = await refusal(client, tool, **NEEDED.get(tool, {}), **{unknown: True})
         assert (facts["code"], facts["field"]) == ("invalid_request", unknown)
 

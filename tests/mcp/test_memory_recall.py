@@ -285,8 +285,8 @@ async def test_another_organisation_recalls_nothing(
         ({"query": "q", "min_importance": 5}, "min_importance"),
         ({"query": "q", "include_relations": 3}, "include_relations"),
         ({"query": "q", "token_budget": 99}, "token_budget"),
-        ({"query": "q", "rerank": True}, "rerank"),
-        ({"query": "q", "session_diversity_n": 2}, "session_diversity_n"),
+        ({"query": "q", "rerank": "perhaps"}, "rerank"),
+        ({"query": "q", "session_diversity_n": "few"}, "session_diversity_n"),
     ],
 )
 async def test_bad_input_is_refused_by_its_field(
@@ -297,3 +297,31 @@ async def test_bad_input_is_refused_by_its_field(
 
     assert facts["code"] in ("invalid_request", "limit_exceeded")
     assert facts["field"] == field
+
+
+async def test_the_switches_of_engram_go_are_taken_and_said_to_have_no_effect(
+    tmp_path: Path,
+) -> None:
+    switches: dict[str, Any] = {
+        "rerank": True,
+        "temporal_window_recall": True,
+        "question_text": "Which port?",
+        "question_date": "2026-05-08",
+        "atom_recall": True,
+        "atom_recall_as_of": "2026-05-08",
+        "exact_fact_boost": True,
+        "topic_anchor_boost": True,
+        "session_diversity_n": 3,
+        "paraphrase_union": True,
+        "rrf_fusion": True,
+        "evidence_first_pack": True,
+    }
+    async with in_process_client(tmp_path) as client:
+        await call(client, "memory_store", content="The database listens on port 5433.")
+
+        plain = await call(client, "memory_recall", query="database port")
+        switched = await call(client, "memory_recall", query="database port", **switches)
+        off = await call(client, "memory_recall", query="database port", rerank=False)
+
+    assert switched.pop("warnings") == [f"{name} has no effect here" for name in sorted(switches)]
+    assert switched == plain == off

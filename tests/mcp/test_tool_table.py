@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 TOKENS_MAX: dict[Toolset, int] = {
     "conversations": 1_600,
     "notes": 850,
-    "memories": 4_000,
+    "memories": 4_800,
     "maintenance": 3_500,
 }
 DEFAULT_TOKENS_MAX = 2_500
@@ -110,6 +110,7 @@ def test_annotations_tell_reading_from_writing_and_destroying() -> None:
         "remove_entry",
         "memory_store",
         "memory_store_batch",
+        "memory_store_document",
         "memory_connect",
         "memory_correct",
         "memory_forget",

@@ -69,7 +69,7 @@ async def test_a_recall_is_filtered_before_it_is_ranked(api: httpx.AsyncClient) 
         ({"since": "soon"}, "since"),
         ({"include_relations": 3}, "include_relations"),
         ({"min_importance": 5}, "min_importance"),
-        ({"rerank": True}, "rerank"),
+        ({"rerank": "perhaps"}, "rerank"),
     ],
 )
 async def test_a_bad_recall_is_refused(

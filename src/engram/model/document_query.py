@@ -10,6 +10,9 @@ from engram.model.checks import check_range, check_text
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import check_project
 
+QUERY_WINDOW = 4_000
+QUERY_TOKENS = 6_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFilter:
@@ -38,14 +41,15 @@ class TextFilter:
 class DocumentQuery:
     """A question to the texts of some memories."""
 
-    memory_ids: tuple[MemoryId, ...]
+    memory_ids: tuple[str, ...]
+    """Of memories, or of the documents that they own."""
     question: str
     filter: TextFilter = field(default_factory=TextFilter)
-    window_chars: int = 4_000
+    window_chars: int = QUERY_WINDOW
     """Text around each match, half of it on each side."""
     semantic: bool = True
     """Whether parts that are near to the question are wanted too."""
-    token_budget: int = 6_000
+    token_budget: int = QUERY_TOKENS
     project: str | None = None
     """Where the memories must be; None is anywhere."""
 
@@ -111,14 +115,20 @@ class Span(TextRange):
         """Return how near its nearest match is to the question, if that was asked."""
         return max((each.score for each in self.matches if each.score is not None), default=None)
 
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """Return the headings that its nearest match stands under, if these are known."""
+        known = [each for each in self.matches if each.score is not None]
+        return max(known, key=lambda each: each.score or 0.0).headings if known else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueriedText:
     """A text that was asked."""
 
     memory_id: MemoryId
-    text_bytes: int | None
-    """None while it is made of the document."""
+    text_bytes: int
+    """0 while the text is made of the document, or if it has none."""
     indexed_bytes: int
     """How much of it can be found by its meaning; patterns are looked for in all of it."""
     document_id: DocumentId | None = None

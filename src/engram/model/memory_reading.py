@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from engram import limits
 from engram.errors import InvalidRequestError
 from engram.model.checks import check_choice, check_moment, check_range
+from engram.model.document import Document
 from engram.model.ids import ChunkId, MemoryId
 from engram.model.memory import Memory, MemoryVersion, check_project
 
@@ -62,6 +63,8 @@ class FetchedMemory:
     chunk_count: int
     content: str | None = None
     chunks: tuple[MemoryChunk, ...] | None = None
+    document: Document | None = None
+    """The one it owns."""
     is_truncated: bool = False
     """Whether something that was asked for did not fit the token budget."""
 

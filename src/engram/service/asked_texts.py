@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from engram.errors import NotFoundError
 from engram.model.document import ByteRange, Document
 from engram.model.document_query import QueriedText
-from engram.model.ids import MemoryId
+from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory
 from engram.storage.ports import OrganizationStore
+
+DOCUMENT_PREFIX = "doc_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +56,14 @@ class AskedText:
 
 
 async def find_texts(
-    store: OrganizationStore, memory_ids: Sequence[MemoryId], *, project: str | None
+    store: OrganizationStore, identifiers: Sequence[str], *, project: str | None
 ) -> list[AskedText]:
-    """Return the texts of memories in the order asked for, each once.
+    """Return the texts of memories and documents in the order asked for, each once.
 
     Raises:
-        NotFoundError: there is no such memory in the project.
+        NotFoundError: there is none with that id in the project.
     """
-    wanted = list(dict.fromkeys(memory_ids))
+    wanted = await _owners(store, identifiers)
     memories = await store.memories.get(wanted)
     for memory_id in wanted:
         memory = memories.get(memory_id)
@@ -72,3 +74,14 @@ async def find_texts(
         AskedText(store=store, memory=memories[memory_id], document=owned.get(memory_id))
         for memory_id in wanted
     ]
+
+
+async def _owners(store: OrganizationStore, identifiers: Sequence[str]) -> list[MemoryId]:
+    """Return the ids of the memories that are meant, each once."""
+    named = [DocumentId(each) for each in identifiers if each.startswith(DOCUMENT_PREFIX)]
+    documents = await store.documents.get(named)
+    for document_id in named:
+        if document_id not in documents:
+            raise NotFoundError("document", document_id)
+    owners = {document.id: document.memory_id for document in documents.values()}
+    return list(dict.fromkeys(owners.get(DocumentId(each), MemoryId(each)) for each in identifiers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engram import limits
 from engram.clock import Clock
@@ -67,8 +68,13 @@ class Memories:
     async def fetch(self, principal: Principal, request: MemoryFetch) -> FetchedMemory:
         """Return a memory, as much of it as is asked for and fits the budget."""
         principal.require("read")
-        memories = await self._memories(principal)
-        return read_memory(await _find(memories, request.memory_id, request.project), request)
+        store = await self._store.organization(principal.organization_id)
+        memory = await _find(store.memories, request.memory_id, request.project)
+        fetched = read_memory(memory, request)
+        if memory.storage_mode != "document":
+            return fetched
+        owned = await store.documents.of_memories([memory.id])
+        return replace(fetched, document=owned.get(memory.id))
 
     async def list(self, principal: Principal, query: MemoryQuery) -> MemoryPage:
         """Return one page of memories, newest first."""

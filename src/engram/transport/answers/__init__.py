@@ -36,16 +36,23 @@ from engram.transport.answers.conversations import (
     message_view,
     messages_appended,
 )
+from engram.transport.answers.document_query import (
+    DocumentQueried,
+    document_queried,
+)
 from engram.transport.answers.documents import (
     DocumentProgress,
     DocumentsListed,
     DocumentStored,
+    DocumentStreamed,
     DocumentView,
     UploadView,
     document_progress,
     document_stored,
     document_view,
     documents_listed,
+    upload_continued,
+    upload_finished,
     upload_view,
 )
 from engram.transport.answers.encoding import (
@@ -175,7 +182,9 @@ __all__ = [
     "CoverageView",
     "DegradedView",
     "DocumentProgress",
+    "DocumentQueried",
     "DocumentStored",
+    "DocumentStreamed",
     "DocumentView",
     "DocumentsListed",
     "EmbedderMigrated",
@@ -238,6 +247,7 @@ __all__ = [
     "conversations_listed",
     "coverage_view",
     "document_progress",
+    "document_queried",
     "document_stored",
     "document_view",
     "documents_listed",
@@ -282,6 +292,8 @@ __all__ = [
     "status_view",
     "timeline_read",
     "to_json",
+    "upload_continued",
+    "upload_finished",
     "upload_view",
     "usage_view",
 ]

@@ -17,6 +17,7 @@ from engram.model.document import (
     Upload,
 )
 from engram.model.memory import Category, MemoryType
+from engram.transport.answers.memory_views import DegradedView
 
 DocumentMode = Literal["document", "document_synopsis", "raw_document"]
 """How the memory shows the document; the names of engram-go."""
@@ -34,6 +35,9 @@ class DocumentStored(TypedDict):
     size_bytes: int
     sha256: str
     state: DocumentState
+    degraded: DegradedView
+    summary: NotRequired[str]
+    """Of a document that the memory does not show whole."""
     duplicate_of: NotRequired[str]
     problem: NotRequired[str]
 
@@ -79,7 +83,28 @@ class UploadView(TypedDict):
     expires_at: str
 
 
-def document_stored(stored: StoredDocument) -> DocumentStored:
+class DocumentStreamed(TypedDict):
+    """How far a document is that comes in parts; once it is stored, as any other."""
+
+    status: Literal["uploading", "stored"]
+    upload_id: str
+    parts: NotRequired[int]
+    """How many have arrived; the next one has this number."""
+    received_bytes: NotRequired[int]
+    expires_at: NotRequired[str]
+    id: NotRequired[str]
+    document_id: NotRequired[str]
+    mode: NotRequired[DocumentMode]
+    tier: NotRequired[DocumentTier]
+    size_bytes: NotRequired[int]
+    sha256: NotRequired[str]
+    state: NotRequired[DocumentState]
+    degraded: NotRequired[DegradedView]
+    duplicate_of: NotRequired[str]
+    problem: NotRequired[str]
+
+
+def document_stored(stored: StoredDocument, *, summary: str | None = None) -> DocumentStored:
     document = stored.document
     view: DocumentStored = {
         "id": document.memory_id,
@@ -90,7 +115,10 @@ def document_stored(stored: StoredDocument) -> DocumentStored:
         "size_bytes": document.size_bytes,
         "sha256": document.sha256,
         "state": document.state,
+        "degraded": _degraded(document),
     }
+    if summary is not None and document.tier:
+        view["summary"] = summary
     if stored.is_duplicate:
         view["duplicate_of"] = document.memory_id
     if document.problem is not None:
@@ -149,6 +177,20 @@ def upload_view(upload: Upload) -> UploadView:
         "received_bytes": upload.received_bytes,
         "expires_at": format_time(upload.expires_at),
     }
+
+
+def upload_continued(upload: Upload) -> DocumentStreamed:
+    return {"status": "uploading", **upload_view(upload)}
+
+
+def upload_finished(upload_id: str, stored: StoredDocument) -> DocumentStreamed:
+    return {"upload_id": upload_id, **document_stored(stored)}
+
+
+def _degraded(document: Document) -> DegradedView:
+    """Say whether something of a document cannot be found yet, or ever."""
+    is_indexed = document.state == "indexed"
+    return {"embed": not is_indexed, "reason": None if is_indexed else document.state}
 
 
 def _progress(document: Document) -> float:

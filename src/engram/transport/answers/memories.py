@@ -21,20 +21,16 @@ from engram.model.memory import (
 from engram.model.memory_reading import FetchedMemory, MemoryHistory
 from engram.service.keeping import Kept
 from engram.text.excerpts import Excerpt, fit
+from engram.transport.answers.documents import DocumentProgress, document_progress
 from engram.transport.answers.memory_views import (
     ChunkView,
+    DegradedView,
     MemoryView,
     VersionView,
     chunk_view,
     memory_views,
     version_view,
 )
-
-
-class DegradedView(TypedDict):
-    embed: bool
-    """True while the memories are found by their words alone."""
-    reason: str | None
 
 
 class MemoryStored(TypedDict):
@@ -60,6 +56,7 @@ class MemoryFetched(TypedDict):
     invalidation_reason: NotRequired[str]
     content: NotRequired[str]
     chunks: NotRequired[list[ChunkView]]
+    document: NotRequired[DocumentProgress]
 
 
 class MemoriesListed(TypedDict):
@@ -159,6 +156,8 @@ def memory_fetched(fetched: FetchedMemory) -> MemoryFetched:
         view["content"] = fetched.content
     if fetched.chunks is not None:
         view["chunks"] = [chunk_view(chunk) for chunk in fetched.chunks]
+    if fetched.document is not None:
+        view["document"] = document_progress(fetched.document)
     return view
 
 

@@ -20,6 +20,12 @@ from engram.model.memory_reading import MemoryChunk
 from engram.text.excerpts import Excerpt, fit
 
 
+class DegradedView(TypedDict):
+    embed: bool
+    """True while something is found by its words alone, or not yet."""
+    reason: str | None
+
+
 class MemoryView(TypedDict):
     id: str
     content: str

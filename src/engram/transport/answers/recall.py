@@ -14,8 +14,7 @@ from engram.model.memory_reading import FetchDetail
 from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallShape
 from engram.model.search import ScoreBreakdown
 from engram.text.excerpts import Excerpt, brief, fit
-from engram.transport.answers.memories import DegradedView
-from engram.transport.answers.memory_views import MemoryView, memory_view
+from engram.transport.answers.memory_views import DegradedView, MemoryView, memory_view
 
 FETCH_HINT = 'Read a memory with memory_fetch(id, project, detail="full").'
 FEEDBACK_HINT = "Say what helped with memory_feedback(memory_ids, event_id, helpful)."
@@ -83,9 +82,12 @@ class MemoriesRecalled(TypedDict):
     feedback_hint: NotRequired[str]
     conflicting_results: NotRequired[list[ConflictView]]
     conflict_count: NotRequired[int]
+    warnings: NotRequired[list[str]]
 
 
-def memories_recalled(recalled: Recalled, shape: RecallShape) -> MemoriesRecalled:
+def memories_recalled(
+    recalled: Recalled, shape: RecallShape, *, warnings: Sequence[str] = ()
+) -> MemoriesRecalled:
     """Return an answer in the shape asked for."""
     match shape.mode:
         case "handle":
@@ -102,6 +104,8 @@ def memories_recalled(recalled: Recalled, shape: RecallShape) -> MemoriesRecalle
     if shape.has_event:
         answer["event_id"] = recalled.event_id
         answer["feedback_hint"] = FEEDBACK_HINT
+    if warnings:
+        answer["warnings"] = list(warnings)
     return answer
 
 

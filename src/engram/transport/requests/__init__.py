@@ -18,7 +18,17 @@ from engram.transport.requests.conversations import (
     MessagePageQuery,
     MessagesBody,
 )
-from engram.transport.requests.documents import BeginUpload, DocumentFields, ListDocuments
+from engram.transport.requests.document_query import (
+    DocumentQuestion,
+    QueryDocument,
+)
+from engram.transport.requests.documents import (
+    BeginUpload,
+    DocumentFields,
+    ListDocuments,
+    StoreDocument,
+    StreamDocument,
+)
 from engram.transport.requests.fields import Query
 from engram.transport.requests.maintenance import (
     ConsolidateMemories,
@@ -80,6 +90,7 @@ __all__ = [
     "DeleteConversation",
     "DeleteProject",
     "DocumentFields",
+    "DocumentQuestion",
     "DumpMemories",
     "EndEpisode",
     "ExportMemories",
@@ -105,16 +116,19 @@ __all__ = [
     "MessagesBody",
     "MigrateEmbedder",
     "Query",
+    "QueryDocument",
     "RecallEpisode",
     "RecallMemories",
     "RemoveEntry",
     "Request",
     "Search",
     "StartEpisode",
+    "StoreDocument",
     "StoreMemories",
     "StoreMemory",
     "StoreNote",
     "StoreNotes",
+    "StreamDocument",
     "SummarizeMemory",
     "Timeline",
     "VerifyMemories",

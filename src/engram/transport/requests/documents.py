@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from base64 import b64decode
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from engram import limits
+from engram.errors import InvalidRequestError
+from engram.model.checks import check_text
 from engram.model.document import TEXT_MEDIA_TYPE, DocumentDraft
+from engram.model.ids import DocumentId
 from engram.model.memory import MemoryFilters, MemoryQuery
 from engram.transport.requests.fields import WHOLE, Name, Offset, Project, Tags
-from engram.transport.requests.memories import InProject, MemoryFields
+from engram.transport.requests.memories import InProject, MemoryFields, WithContent
 from engram.transport.requests.request import Request
 
 
@@ -53,3 +57,50 @@ class ListDocuments(Request):
             projects=None if self.project is None else (self.project,), tags=tuple(self.tags)
         )
         return MemoryQuery(limit=self.limit, offset=self.offset, filters=filters)
+
+
+class StoreDocument(DocumentFields, WithContent):
+    media_type: Name = TEXT_MEDIA_TYPE
+
+    def to_model(self) -> tuple[DocumentDraft, bytes]:
+        """Return what is said of the document, and its body."""
+        check_text("content", self.content, bytes_max=limits.BODY_BYTES_MAX)
+        body = self.content.encode()
+        return self.to_draft(media_type=self.media_type, size_bytes=len(body)), body
+
+
+class StreamDocument(BeginUpload):
+    """One step of a document that comes in parts."""
+
+    action: Literal["start", "append", "finish"]
+    upload_id: Annotated[str | None, Field(description="As start gave it.")] = None
+    part: Annotated[
+        int | None,
+        Field(ge=0, le=limits.WHOLE_NUMBER_MAX, description="0, 1, 2 …; may be repeated."),
+        WHOLE,
+    ] = None
+    data: Annotated[str | None, Field(description="Base64.")] = None
+    text: Annotated[str | None, Field(description="In place of data.")] = None
+
+    def to_upload_id(self) -> DocumentId:
+        if self.upload_id is None:
+            raise InvalidRequestError(f"is required to {self.action}", field="upload_id")
+        return DocumentId(self.upload_id)
+
+    def to_part(self) -> tuple[int, bytes]:
+        """Return which part it is, and its bytes."""
+        if self.part is None:
+            raise InvalidRequestError("is required to append", field="part")
+        if (self.data is None) == (self.text is None):
+            raise InvalidRequestError("is required to append, or text", field="data")
+        return self.part, self._decoded() if self.text is None else self._encoded(self.text)
+
+    def _decoded(self) -> bytes:
+        try:
+            return b64decode(self.data or "", validate=True)
+        except ValueError as exc:
+            raise InvalidRequestError("must be base64", field="data") from exc
+
+    def _encoded(self, text: str) -> bytes:
+        check_text("text", text, bytes_max=limits.UPLOAD_PART_BYTES_MAX)
+        return text.encode()

@@ -27,7 +27,7 @@ TopK = Annotated[int, Field(ge=1, le=limits.RECALL_RESULTS_MAX), WHOLE]
 EVERY_PROJECT = "*"
 
 
-class RecallMemories(InProject):
+class RecallQuestion(InProject):
     query: Query
     top_k: TopK | None = None
     limit: Annotated[TopK | None, Field(description="The same as top_k; 10 without either.")] = None
@@ -110,3 +110,25 @@ class RecallMemories(InProject):
                 raise InvalidRequestError('must be ["*"] alone, or names', field="projects")
             return None
         return tuple(dict.fromkeys(self.projects)) or (self.project,)
+
+
+class RecallMemories(RecallQuestion):
+    """A recall as engram-go's clients call it, with the switches of experiments with its ranking."""
+
+    rerank: Annotated[bool, Field(description="No effect, as all after it.")] = False
+    temporal_window_recall: bool = False
+    question_text: str | None = None
+    question_date: str | None = None
+    atom_recall: bool = False
+    atom_recall_as_of: str | None = None
+    exact_fact_boost: bool = False
+    topic_anchor_boost: bool = False
+    session_diversity_n: Annotated[int, WHOLE] = 0
+    paraphrase_union: bool = False
+    rrf_fusion: bool = False
+    evidence_first_pack: bool = False
+
+    def to_warnings(self) -> list[str]:
+        """Say which switches were asked for in vain."""
+        switches = RecallMemories.model_fields.keys() - RecallQuestion.model_fields.keys()
+        return [f"{name} has no effect here" for name in sorted(switches) if getattr(self, name)]

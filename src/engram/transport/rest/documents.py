@@ -85,6 +85,17 @@ async def document_status(call: Call, document_id: DocumentPath) -> answers.Docu
     return answers.document_view(await call.service.documents.show(call.principal, document_id))
 
 
+@router.post("/documents/{document_id:document_id}/query", operation_id="memory_query_document")
+async def memory_query_document(
+    call: Call, document_id: DocumentPath, body: requests.DocumentQuestion
+) -> answers.DocumentQueried:
+    """Read the parts of a document, or of a memory, that match a filter or answer a question."""
+    query = body.to_query((document_id,), project=None)
+    return answers.document_queried(
+        await call.service.document_queries.query(call.principal, query)
+    )
+
+
 @router.delete("/documents/{document_id:document_id}", operation_id="remove_document")
 async def remove_document(
     call: Call, document_id: DocumentPath, query: Annotated[inputs.PurgeQuery, Query()]

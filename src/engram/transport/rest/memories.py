@@ -31,7 +31,7 @@ async def memory_store(call: Call, body: requests.StoreMemory) -> answers.Memory
 async def memory_recall(call: Call, body: requests.RecallMemories) -> answers.MemoriesRecalled:
     """Find memories by words and meaning, weighed by importance and recency."""
     recalled = await call.service.memory_recall.recall(call.principal, body.to_model())
-    return answers.memories_recalled(recalled, body.to_shape())
+    return answers.memories_recalled(recalled, body.to_shape(), warnings=body.to_warnings())
 
 
 @router.post("/memories/batch", operation_id="memory_store_batch", status_code=201)

@@ -10,6 +10,7 @@ from typing import Any
 
 from engram.model.toolsets import Toolset
 from engram.transport.mcp.tools.conversations import CONVERSATION_TOOLS
+from engram.transport.mcp.tools.documents import DOCUMENT_TOOLS
 from engram.transport.mcp.tools.maintenance import MAINTENANCE_TOOLS
 from engram.transport.mcp.tools.memories import MEMORY_TOOLS
 from engram.transport.mcp.tools.notes import NOTE_TOOLS
@@ -27,6 +28,7 @@ TOOLS: tuple[Tool[Any], ...] = (
     *CONVERSATION_TOOLS,
     *NOTE_TOOLS,
     *MEMORY_TOOLS,
+    *DOCUMENT_TOOLS,
     *MAINTENANCE_TOOLS,
 )
 """Every tool, in the order in which clients see them."""

@@ -30,7 +30,7 @@ async def _memory_recall(
     service: Service, principal: Principal, request: requests.RecallMemories
 ) -> Answer:
     recalled = await service.memory_recall.recall(principal, request.to_model())
-    return answers.memories_recalled(recalled, request.to_shape())
+    return answers.memories_recalled(recalled, request.to_shape(), warnings=request.to_warnings())
 
 
 async def _memory_fetch(
