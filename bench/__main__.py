@@ -26,6 +26,7 @@ BENCHMARKS = (
     "concurrency",
     "memory",
     "size",
+    "notes",
     "paraphrases",
 )
 

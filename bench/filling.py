@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from bench.texts import chat
 from engram.limits import MESSAGES_PER_CALL_MAX
 from engram.model.access import OrganizationDraft, Principal
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.service import Service
+
+Item = TypeVar("Item")
 
 CONVERSATION_CHUNKS = 100
 CONVERSATION_MESSAGES = 302
@@ -57,7 +60,7 @@ def drafts_of(texts: Iterable[str]) -> Iterator[MessageDraft]:
         yield MessageDraft(role="assistant" if number % 2 else "user", content=text)
 
 
-def in_batches(drafts: Iterator[MessageDraft], size: int) -> Iterator[tuple[MessageDraft, ...]]:
-    """Yield `size` messages at a time."""
-    while batch := tuple(islice(drafts, size)):
+def in_batches(items: Iterator[Item], size: int) -> Iterator[tuple[Item, ...]]:
+    """Yield `size` at a time."""
+    while batch := tuple(islice(items, size)):
         yield batch

@@ -78,10 +78,10 @@ def _fill(server: Server, texts: Sequence[str]) -> str:
 
 
 def _stored_bytes(server: Server) -> int:
-    return sum(_file_bytes(path) for path in server.home.glob("orgs/*.db"))
+    return sum(file_bytes(path) for path in server.home.glob("orgs/*.db"))
 
 
-def _file_bytes(path: Path) -> int:
+def file_bytes(path: Path) -> int:
     """Return the size of a database, what is still in its write-ahead log included."""
     with closing(sqlite3.connect(path)) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()

@@ -15,6 +15,7 @@ from bench.__main__ import BENCHMARKS
 from bench.chart import draw_latencies
 from bench.figures import Figure, allowed
 from bench.meaning import Latency
+from bench.notes import measure as measure_notes
 from bench.planting import plant_store
 from bench.publish import BEGIN, END, PAGE, number, table_of, with_figures
 from bench.timing import percentile
@@ -102,6 +103,13 @@ def test_the_chart_is_a_picture(tmp_path: Path) -> None:
     draw_latencies([Latency(600, 3, 5, 2.5), Latency(10_000, 9, 20, 8)], path)
 
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_notes_are_measured_beside_the_same_texts_as_messages() -> None:
+    figures = measure_notes(quick=True)
+
+    assert [figure.unit for figure in figures] == ["CPU ms"] * 5 + ["bytes"]
+    assert all(figure.value > 0 and figure.floor > 0 for figure in figures)
 
 
 async def test_a_planted_store_has_a_vector_for_every_message(tmp_path: Path) -> None:

@@ -1,0 +1,185 @@
+"""What notes cost beside the same texts as messages: storing, recalling, and bytes on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from bench.figures import Figure
+from bench.filling import CHAT_MESSAGES, drafts_of, in_batches, new_organization
+from bench.search import queries
+from bench.size import file_bytes
+from bench.texts import chat
+from bench.timing import Stopwatch
+from engram.embedding.choice import LocalModel
+from engram.model.access import Principal
+from engram.model.context import ContextRequest
+from engram.model.conversation import AppendRequest, ConversationDraft
+from engram.model.memory import note_draft
+from engram.model.recall import RecallRequest
+from engram.model.search import SearchRequest
+from engram.service import Service
+from engram.settings import Settings
+from engram.wiring import open_service
+
+BATCH = 100
+BLOCK = 1_000
+"""So many texts are stored as notes, then as messages: machines change their pace."""
+
+ROUNDS = 5
+RESULTS = 5
+FLOOR = "search over the same texts as messages"
+STORING_BOUND = 3.0
+ASKING_BOUND = 3.0
+BYTES_BOUND = 2.5
+"""Alarms: nothing is promised of notes beside messages, but a change should not pass unseen."""
+
+Ask = Callable[[str], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One organisation, which holds all texts in one form."""
+
+    service: Service
+    principal: Principal
+    path: Path
+
+    async def store_notes(self, texts: Sequence[str], *, together: int) -> None:
+        for drafts in in_batches(map(note_draft, texts), together):
+            await self.service.notes.store_notes(self.principal, drafts)
+
+    async def store_messages(self, texts: Sequence[str], *, together: int) -> None:
+        conversations = self.service.conversations
+        for chats in in_batches(drafts_of(texts), CHAT_MESSAGES):
+            draft = ConversationDraft(title="Bench")
+            conversation_id = await conversations.create_conversation(self.principal, draft)
+            for messages in in_batches(iter(chats), together):
+                request = AppendRequest(conversation_id=conversation_id, messages=messages)
+                await conversations.append_messages(self.principal, request)
+
+    async def search(self, query: str) -> object:
+        request = SearchRequest(query=query, limit=RESULTS)
+        return await self.service.recall.search(self.principal, request)
+
+    async def recall(self, query: str) -> object:
+        request = RecallRequest(query=query, top_k=RESULTS)
+        return await self.service.memory_recall.recall(self.principal, request)
+
+    async def fetch_context(self, query: str, *, token_budget: int) -> object:
+        """Fetch a context, which is not remembered from one of another budget."""
+        request = ContextRequest(query=query, top_k=RESULTS, token_budget=token_budget)
+        return await self.service.contexts.fetch_context(self.principal, request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """The cost of one operation on notes, and of the same on messages."""
+
+    notes: float
+    messages: float
+
+
+def measure(*, quick: bool) -> Sequence[Figure]:
+    """Return the figures of notes."""
+    count, rounds = (200, 1) if quick else (10_000, ROUNDS)
+    with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
+        return asyncio.run(_measure(Path(directory), count=count, rounds=rounds))
+
+
+async def _measure(home: Path, *, count: int, rounds: int) -> Sequence[Figure]:
+    texts = list(chat(count))
+    async with open_service(Settings(home=home, embedder=LocalModel())) as service:
+        await _warm_up(await _new_side(service, home), texts[:BATCH])
+        notes, messages = await _new_side(service, home), await _new_side(service, home)
+        batched = await _store(notes, messages, texts, together=BATCH)
+        asked = await _ask(notes, messages, rounds=rounds)
+        sizes = _Beside(file_bytes(notes.path) / count, file_bytes(messages.path) / count)
+        notes, messages = await _new_side(service, home), await _new_side(service, home)
+        alone = await _store(notes, messages, texts, together=1)
+    stored = f"storing one of {count:,} notes"
+    return [
+        _figure(f"{stored}, in batches of {BATCH}", batched, bound=STORING_BOUND),
+        _figure(f"{stored}, one by one", alone, bound=STORING_BOUND),
+        *(
+            _figure(f"{name} over {count:,} notes", cost, bound=ASKING_BOUND, floor=FLOOR)
+            for name, cost in asked.items()
+        ),
+        _figure("bytes on disk a note", sizes, unit="bytes", bound=BYTES_BOUND),
+    ]
+
+
+async def _new_side(service: Service, home: Path) -> _Side:
+    principal = await new_organization(service)
+    return _Side(service, principal, home / "orgs" / f"{principal.organization_id}.db")
+
+
+async def _warm_up(side: _Side, texts: Sequence[str]) -> None:
+    """Load what only the first call loads."""
+    await side.store_notes(texts, together=BATCH)
+    await side.store_messages(texts, together=BATCH)
+
+
+async def _store(notes: _Side, messages: _Side, texts: Sequence[str], *, together: int) -> _Beside:
+    """Return the processor milliseconds of storing one text."""
+    spent = _Beside(0.0, 0.0)
+    for block in in_batches(iter(texts), BLOCK):
+        spent = _Beside(
+            spent.notes + await _cpu_ms(notes.store_notes(block, together=together)),
+            spent.messages + await _cpu_ms(messages.store_messages(block, together=together)),
+        )
+    return _Beside(spent.notes / len(texts), spent.messages / len(texts))
+
+
+async def _ask(notes: _Side, messages: _Side, *, rounds: int) -> Mapping[str, _Beside]:
+    """Return the processor milliseconds of each way to ask, in turns with a search of messages."""
+    turns = [await _turn(notes, messages, budget=1_500 + turn) for turn in range(rounds + 1)]
+    # The first turn embeds the queries, which the others have from memory.
+    medians = {name: statistics.median(turn[name] for turn in turns[1:]) for name in turns[0]}
+    floor = medians.pop(FLOOR)
+    return {name: _Beside(cost, floor) for name, cost in medians.items()}
+
+
+async def _turn(notes: _Side, messages: _Side, *, budget: int) -> dict[str, float]:
+    ways = {
+        FLOOR: messages.search,
+        "search": notes.search,
+        "memory_recall": notes.recall,
+        "fetch_context": partial(notes.fetch_context, token_budget=budget),
+    }
+    return {name: await _cpu_ms(_ask_all(ask)) / len(queries()) for name, ask in ways.items()}
+
+
+async def _ask_all(ask: Ask) -> None:
+    for query in queries():
+        await ask(query)
+
+
+async def _cpu_ms(work: Awaitable[object]) -> float:
+    watch = Stopwatch()
+    await work
+    return 1000 * watch.spent().cpu_s
+
+
+def _figure(
+    name: str,
+    cost: _Beside,
+    *,
+    bound: float,
+    unit: str = "CPU ms",
+    floor: str = "the same texts as messages",
+) -> Figure:
+    return Figure(
+        name=name,
+        value=cost.notes,
+        unit=unit,
+        floor=cost.messages,
+        floor_name=floor,
+        direction="at most",
+        bound=bound,
+    )
