@@ -26,6 +26,7 @@ from engram.text.chunks import chunks_of, matched_chunk
 if TYPE_CHECKING:
     from engram.retrieval.best import Best
     from engram.retrieval.find import Sought
+    from engram.retrieval.fuse import Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,7 @@ class _Found:
     """A memory that was found, with what it scored."""
 
     memory: Memory
-    score: float
-    breakdown: ScoreBreakdown
+    item: Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,14 @@ class MemoryRecall:
         superseded = related.superseded
         order = put_behind(list(found), superseded)[: request.top_k]
         results = [
-            _recalled(found[each], request, related, superseded.get(each, ())) for each in order
+            _recalled(
+                found[each],
+                request,
+                related,
+                breakdown=best.scoring.explain(found[each].item),
+                superseded_by=superseded.get(each, ()),
+            )
+            for each in order
         ]
         return Recalled(
             event_id=_event_id(principal, request, opened.at),
@@ -101,10 +108,7 @@ async def _find(
         choose=choose,
     )
     memories = [(item, loaded.memories[item.conversation]) for item in best.ranked]
-    found = {
-        memory.id: _Found(memory=memory, score=item.score, breakdown=best.scoring.explain(item))
-        for item, memory in memories
-    }
+    found = {memory.id: _Found(memory=memory, item=item) for item, memory in memories}
     return found, best, loaded.pending, degraded
 
 
@@ -141,13 +145,18 @@ async def _relate(
 
 
 def _recalled(
-    found: _Found, request: RecallRequest, related: _Related, superseded_by: Sequence[MemoryId]
+    found: _Found,
+    request: RecallRequest,
+    related: _Related,
+    *,
+    breakdown: ScoreBreakdown,
+    superseded_by: Sequence[MemoryId],
 ) -> RecalledMemory:
     chunks = chunks_of(found.memory)
     return RecalledMemory(
         memory=found.memory,
-        score=found.score,
-        breakdown=found.breakdown,
+        score=found.item.score,
+        breakdown=breakdown,
         matched=matched_chunk(chunks, request.query),
         chunk_count=len(chunks),
         superseded_by=tuple(superseded_by),
