@@ -40,12 +40,12 @@ async def repair(tenant: Tenant) -> int:
         await _mend_sizes(tenant)
     if found & {"counters", "memories"}:
         await _mend_memories(tenant)
-    if "documents" in found:
-        await _mend_documents(tenant)
-    # A conversation's length decides its windows, so these come after it; and a chunk that cannot
-    # be read leaves its words behind.
+    # A conversation's length decides its windows, so these come after it.
     if found & {"chunks", "words", "sequences", "documents"}:
         await rebuild_words(tenant)
+    # Chunks are removed by the words they have.
+    if "documents" in found:
+        await _mend_documents(tenant)
     # A message's length decides whether its vectors cover it.
     if "vectors" in found:
         await tenant.file.write(partial(mend_vectors, tenant=tenant))
