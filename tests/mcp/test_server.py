@@ -80,6 +80,7 @@ async def test_a_memory_is_a_resource_until_it_is_forgotten(over_http: Client) -
     assert [each.uri_template for each in templates.resource_templates] == [
         "engram://conversations/{id}",
         "engram://memories/{id}",
+        "engram://documents/{id}",
     ]
     (text,) = read.contents
     assert isinstance(text, TextResourceContents)

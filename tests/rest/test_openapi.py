@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import unicodedata
 from collections.abc import Iterator
@@ -105,10 +106,11 @@ def is_refused_for_good_reason(case: Any) -> bool:
     given = names(case.query) | names(case.body)
     operation = case.operation.definition.raw["operationId"]
     needed = NEEDED.get(operation)
+    told = [case.query, case.body]
     return (
         any(map(given.issuperset, CONFLICTS))
         or operation == "memory_store_document"  # its body may be no text
-        or any(map(is_invisible, f"{case.query} {case.body}"))
+        or any(map(is_invisible, json.dumps(told, ensure_ascii=False, default=str)))
         or (needed is not None and not needed & given)
         or ("failure_class" in given and "event_id" not in given)
         or "as_of" in given  # it may lie in the future
