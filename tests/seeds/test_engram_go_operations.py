@@ -1,6 +1,7 @@
 """What went wrong around engram-go's tools, its embedder, its secrets and its restarts: not here.
 
-The numbers are those of its lessons (4.2) in the notes on the seeds.
+The numbers are those of its lessons (4.2), and of its contradictions about documents (3.5), in the
+notes on the seeds.
 """
 
 from __future__ import annotations
@@ -138,3 +139,21 @@ async def test_lesson_11_one_address_serves_clients_under_each_name_of_this_mach
         for host in ("127.0.0.1", "localhost"):
             async with http_client(url.replace("127.0.0.1", host), key) as client:
                 assert (await client.list_tools()).tools
+
+
+async def test_3_5_one_request_carries_a_document_of_more_than_two_mebibytes(
+    tmp_path: Path,
+) -> None:
+    app = create_app(Settings(home=tmp_path, embedder=NoEmbedder(), admin_token=ADMIN_TOKEN))
+    body = b"".join(b"Line %d of the log of the harbour.\n" % number for number in range(100_000))
+    async with (
+        app.lifespan(),
+        connect(app, ADMIN_TOKEN) as operator,
+        connect(app, await new_key(operator)) as api,
+    ):
+        made = await api.post("/api/v1/documents", content=body)
+        read = await api.get(f"/api/v1/documents/{made.json()['document_id']}")
+
+    assert len(body) > 2 * 1024 * 1024
+    assert made.status_code == 201
+    assert read.content == body
