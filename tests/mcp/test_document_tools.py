@@ -173,6 +173,7 @@ async def test_a_bad_question_is_refused_by_its_field(
         ({"action": "append", "part": -1, "data": "AA=="}, "part"),
         ({"action": "append", "part": 0, "data": "AA=="}, "upload_id"),
         ({"action": "finish"}, "upload_id"),
+        ({"action": "finish", "upload_id": "doc_1", "tags": ["late"]}, "tags"),
     ],
 )
 async def test_a_bad_step_of_an_upload_is_refused_by_its_field(

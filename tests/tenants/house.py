@@ -76,6 +76,11 @@ async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
     )
     await made(owner, "memory_feedback", memory_ids=[first["id"]], project=PROJECT)
     await made(owner, "memory_export_all", output_path="export")
+    body = f"# {MARKER}\n\n{MARKER} is in the body\n"
+    document = await made(owner, "memory_store_document", content=body, **fields)
+    upload = await made(owner, "memory_ingest_document_stream", action="start", **fields)
+    part = {"action": "append", "upload_id": upload["upload_id"], "part": 0}
+    await made(owner, "memory_ingest_document_stream", text=f"{MARKER} begins", **part)
     own = await made(stranger, "memory_store", content="nothing special")
     keys = await service.access.list_keys(owner.principal)
     return {
@@ -84,6 +89,9 @@ async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
         "episode": episode["episode_id"],
         "key": keys[0].id,
         "export": "export",
+        "document": document["document_id"],
+        "document_memory": document["id"],
+        "upload": upload["upload_id"],
         "own": own["id"],
     }
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from engram.errors import InvalidRequestError, NotFoundError
+from engram.model.ids import DocumentId
 from engram.transport.answers import to_json
 from engram.transport.mcp.resources import TEMPLATES, read_resource
 from engram.transport.mcp.tools import TOOLS
@@ -40,6 +41,17 @@ NAMING: list[tuple[str, dict[str, Any]]] = [
     ("memory_correct", {"memory_id": "{memory}", "content": "trespass", **IN}),
     ("memory_forget", {"memory_id": "{memory}", **IN}),
     ("memory_feedback", {"memory_ids": ["{own}", "{memory}"]}),
+    ("memory_store_document", {"content": "trespass", "episode_id": "{episode}", **IN}),
+    ("memory_query_document", {"memory_id": "{document_memory}", "question": MARKER, **IN}),
+    ("memory_query_document", {"memory_ids": ["{own}", "{document}"], "question": MARKER}),
+    ("memory_query_document", {"memory_id": "{upload}", "question": MARKER, **IN}),
+    ("memory_ingest_document_stream", {"action": "start", "episode_id": "{episode}", **IN}),
+    (
+        "memory_ingest_document_stream",
+        {"action": "append", "upload_id": "{upload}", "part": 1, "text": "trespass"},
+    ),
+    ("memory_ingest_document_stream", {"action": "finish", "upload_id": "{upload}"}),
+    ("memory_ingest_document_stream", {"action": "finish", "upload_id": "{document}"}),
     ("memory_summarize", {"memory_id": "{memory}", **IN}),
     ("memory_consolidate", {"undo": ["{memory}"], **IN}),
     ("memory_episode_end", {"episode_id": "{episode}", "summary": "trespass", **IN}),
@@ -59,6 +71,8 @@ GENERAL: list[tuple[str, dict[str, Any]]] = [
     ("store_note", {"content": "a note of the stranger", "project": PROJECT}),
     ("fetch_context", {"query": MARKER, "min_score": 0, "kinds": ["note", "conversation"]}),
     ("list_entries", {"limit": 50}),
+    ("memory_store_document", {"content": "a document of the stranger", **IN}),
+    ("memory_ingest_document_stream", {"action": "start", **IN}),
     ("memory_recall", {"query": MARKER, "projects": ["*"], "mode": "full", "top_k": 500}),
     ("memory_recall", {"query": MARKER, "include_conflicts": True, **IN}),
     ("memory_list", IN),
@@ -153,6 +167,14 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
     "memory_relations": ("GET", "/memories/{memory}/relations?hops=2", None),
     "memory_connect": ("POST", "/memories/{own}/relations", {"target_id": "{memory}"}),
     "memory_feedback": ("POST", "/memories/feedback", {"memory_ids": ["{memory}"], **IN}),
+    "get_document": ("GET", "/documents/{document}", None),
+    "document_status": ("GET", "/documents/{document_memory}/status", None),
+    "memory_query_document": ("POST", "/documents/{document}/query", {"question": MARKER}),
+    "remove_document": ("DELETE", "/documents/{document}?force=true", None),
+    "get_upload": ("GET", "/documents/uploads/{upload}", None),
+    "add_part": ("PUT", "/documents/uploads/{upload}/parts/1", "trespass"),
+    "finish_upload": ("POST", "/documents/uploads/{upload}/finish", None),
+    "abort_upload": ("DELETE", "/documents/uploads/{upload}", None),
     "memory_episode_recall": ("GET", f"/episodes/{{episode}}?project={PROJECT}", None),
     "memory_episode_end": ("POST", "/episodes/{episode}/end", IN),
     "revoke_key": ("DELETE", "/keys/{key}", None),
@@ -166,6 +188,9 @@ GENERAL_ROUTES: dict[str, tuple[str, str, Any]] = {
     "store_notes": ("POST", "/notes/batch", {"notes": [{"content": "a note of the stranger"}]}),
     "list_entries": ("GET", "/notes?limit=50", None),
     "fetch_context": ("POST", "/context", {"query": MARKER, "min_score": 0}),
+    "memory_store_document": ("POST", f"/documents?project={PROJECT}", "trespass"),
+    "list_documents": ("GET", f"/documents?project={PROJECT}", None),
+    "begin_upload": ("POST", "/documents/uploads", IN),
     "memory_recall": ("POST", "/memories/recall", {"query": MARKER, "projects": ["*"]}),
     "memory_list": ("GET", f"/memories?project={PROJECT}", None),
     "memory_timeline": (
@@ -236,7 +261,8 @@ async def refusal_of(house: House, tool: str, arguments: dict[str, Any]) -> str:
 
 def is_of_nobody_else(answer: str, house: House) -> bool:
     """Say whether nothing of the owner's is in an answer; the project's name anybody may use."""
-    ids = (house.ids[name] for name in ("conversation", "memory", "episode", "key"))
+    names = ("conversation", "memory", "episode", "key", "document", "document_memory", "upload")
+    ids = (house.ids[name] for name in names)
     return MARKER not in answer.replace(PROJECT, "") and not any(each in answer for each in ids)
 
 
@@ -249,15 +275,19 @@ async def everything(house: House) -> dict[str, Any]:
         ("memory_dump", IN),
         ("memory_history", {"memory_id": house.ids["memory"], **IN}),
         ("memory_recall", {"query": MARKER, "mode": "full", **IN}),
+        ("memory_query_document", {"memory_id": house.ids["document"], "question": MARKER, **IN}),
         ("memory_status", IN),
         ("memory_projects", {}),
         ("memory_episode_list", IN),
     ]
     return {tool: await house.call(house.owner, tool, **arguments) for tool, arguments in asked} | {
-        "keys": await house.service.access.list_keys(house.owner.principal)
+        "keys": await house.service.access.list_keys(house.owner.principal),
+        "upload": await house.service.documents.find_upload(
+            house.owner.principal, DocumentId(house.ids["upload"])
+        ),
     }
 
 
 def anonymous(text: str) -> str:
     """Return a message without what it names."""
-    return re.sub(r"(conv|mem|ep|key)_[\w-]{21}|'[^']*'", "…", text)
+    return re.sub(r"(conv|mem|ep|key|doc)_[\w-]{21}|'[^']*'", "…", text)

@@ -12,7 +12,7 @@ from engram.errors import InvalidRequestError
 from engram.model.checks import check_text
 from engram.model.document import TEXT_MEDIA_TYPE, DocumentDraft
 from engram.model.ids import DocumentId
-from engram.model.memory import MemoryFilters, MemoryQuery
+from engram.model.memory import MemoryFilters, MemoryQuery, check_project
 from engram.transport.requests.fields import WHOLE, Name, Offset, Project, Tags
 from engram.transport.requests.memories import InProject, MemoryFields, WithContent
 from engram.transport.requests.request import Request
@@ -83,6 +83,11 @@ class StreamDocument(BeginUpload):
     text: Annotated[str | None, Field(description="In place of data.")] = None
 
     def to_upload_id(self) -> DocumentId:
+        """Return which upload goes on; what is said of the document was said when it began."""
+        check_project(self.project)
+        late = self.model_fields_set & (BeginUpload.model_fields.keys() - {"project"})
+        for name in sorted(late):
+            raise InvalidRequestError("goes with action start", field=name)
         if self.upload_id is None:
             raise InvalidRequestError(f"is required to {self.action}", field="upload_id")
         return DocumentId(self.upload_id)

@@ -36,7 +36,8 @@ async def _memory_ingest_document_stream(
             upload = await documents.begin_upload(principal, request.to_model())
         case "append":
             part, data = request.to_part()
-            upload = await documents.add_part(principal, request.to_upload_id(), part, data)
+            upload_id = request.to_upload_id()
+            upload = await documents.add_part(principal, upload_id, part, data)
         case "finish":
             upload_id = request.to_upload_id()
             stored = await documents.finish_upload(principal, upload_id)
