@@ -65,7 +65,7 @@ async def test_a_question_finds_the_part_that_answers_it(
 
     best = max(answer.spans, key=lambda span: span.score or 0)
     assert PLANTED.strip() in best.text
-    assert ("Log",) == best.matches[0].headings
+    assert ("Log",) == best.headings
     (text,) = answer.texts
     assert text.indexed_bytes == text.text_bytes == len(LOG.encode())
 
@@ -188,3 +188,23 @@ async def test_an_unknown_memory_and_one_of_another_project_are_not_found(
         await ask(service, principal, MemoryId("mem_nowhere"))
     with pytest.raises(NotFoundError):
         await ask(service, principal, memory_id, project="elsewhere")
+
+
+async def test_a_match_of_a_filter_says_what_it_stands_under(
+    service: Service, principal: Principal
+) -> None:
+    text = f"before\n\n# Harbour\n\n{LINES[:9_000]}\n## Ferries\n\n{PLANTED}{LINES[:9_000]}"
+    stored = await store_document(service, principal, text)
+
+    answer = await ask(
+        service,
+        principal,
+        stored.document.memory_id,
+        substrings=("before", "Line 1 ", "ferry"),
+        window_chars=20,
+        semantic=False,
+    )
+
+    assert [(), ("Harbour",), ("Harbour", "Ferries"), ("Harbour", "Ferries")] == [
+        span.headings for span in answer.spans
+    ]

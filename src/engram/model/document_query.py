@@ -90,8 +90,6 @@ class Match(TextRange):
 
     score: float | None = None
     """How near it is to the question; None for what a filter found."""
-    headings: tuple[str, ...] = ()
-    """The headings it stands under, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +99,8 @@ class Span(TextRange):
     memory_id: MemoryId
     text: str
     matches: tuple[Match, ...]
+    headings: tuple[str, ...] = ()
+    """The headings that its focus stands under, the outermost first, as far as they are known."""
     is_cut: bool = False
     """Whether the budget did not hold all of it."""
 
@@ -114,12 +114,6 @@ class Span(TextRange):
     def score(self) -> float | None:
         """Return how near its nearest match is to the question, if that was asked."""
         return max((each.score for each in self.matches if each.score is not None), default=None)
-
-    @property
-    def headings(self) -> tuple[str, ...]:
-        """Return the headings that its nearest match stands under, if these are known."""
-        known = [each for each in self.matches if each.score is not None]
-        return max(known, key=lambda each: each.score or 0.0).headings if known else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

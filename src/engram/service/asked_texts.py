@@ -41,6 +41,12 @@ class AskedText:
                 data += piece
         return bytes(data)
 
+    async def headings_at(self, places: Sequence[int]) -> Sequence[tuple[str, ...]]:
+        """Return the headings that each byte of the text stands under; those of a document alone."""
+        if self.document is None or not places:
+            return [()] * len(places)
+        return await self.store.documents.headings_at(self.document.id, places)
+
     def described(self) -> QueriedText:
         """Return what an answer says of the text."""
         if self.document is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
@@ -26,6 +27,9 @@ THE_BEGINNING = "this is how the text begins: name a filter, or ask with semanti
 FILTER_TIMEOUT = "filter_timeout"
 INDEXING = "indexing"
 
+SCANS_AT_ONCE = 2
+"""Texts that are looked through at the same time; each takes a processor."""
+
 _BEGINNING = Match(start=0, end=0, start_byte=0, end_byte=0)
 
 
@@ -35,6 +39,7 @@ class DocumentQueries:
     def __init__(self, searching: Searching, language: LanguageModel | None) -> None:
         self._searching = searching
         self._language = language
+        self._scans = asyncio.Semaphore(SCANS_AT_ONCE)
 
     async def query(self, principal: Principal, query: DocumentQuery) -> QueriedDocuments:
         """Return the parts of texts that answer a question, within its token budget.
@@ -50,12 +55,15 @@ class DocumentQueries:
         patterns = patterns_of(query)
         async with self._searching.open(principal) as opened:
             texts = await find_texts(opened.store, query.memory_ids, project=query.project)
-            found = await _look_for(texts, query, patterns)
+            async with self._scans:
+                found = await _look_for(texts, query, patterns)
             near = None
             if query.semantic and (not patterns or found.count) and not found.is_full:
                 near = await find_near(texts, query, opened)
             spans = await _read_spans(texts, query, found, near)
-        fitting, is_cut = fit_spans(spans, characters_max=query.token_budget * CHARACTERS_PER_TOKEN)
+            room = query.token_budget * CHARACTERS_PER_TOKEN
+            fitting, is_cut = fit_spans(spans, characters_max=room)
+            fitting = await _with_headings(texts, fitting)
         queried = QueriedDocuments(
             spans=fitting,
             texts=tuple(text.described() for text in texts),
@@ -111,6 +119,16 @@ async def _read_spans(
             data = await text.read(*window.wanted_bytes)
             spans.append(span_of(window, data, memory_id=memory_id))
     return [span for span in spans if span.text]
+
+
+async def _with_headings(texts: Sequence[AskedText], spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Return spans that say what they stand under; they are in the order of the texts."""
+    told: list[Span] = []
+    for text in texts:
+        own = [span for span in spans if span.memory_id == text.memory.id]
+        found = await text.headings_at([span.focus.start_byte for span in own])
+        told += [replace(span, headings=each) for span, each in zip(own, found, strict=True)]
+    return tuple(told)
 
 
 def _note(

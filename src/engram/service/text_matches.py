@@ -197,6 +197,5 @@ def _of_chunk(metadata: Mapping[str, Any], score: float) -> Match:
         end=metadata["end"],
         start_byte=metadata["start_byte"],
         end_byte=metadata["end_byte"],
-        headings=tuple(metadata["headings"]),
         score=score,
     )

@@ -129,6 +129,15 @@ class DocumentStore(Protocol):
         """
         ...
 
+    async def headings_at(
+        self, document_id: DocumentId, places: Sequence[int]
+    ) -> Sequence[tuple[str, ...]]:
+        """Return the headings that each byte of the text stands under, the outermost first.
+
+        Where the text is not indexed, or not yet, none are known.
+        """
+        ...
+
     async def put_text(
         self, document_id: DocumentId, text: Iterable[bytes] | None, *, problem: str | None = None
     ) -> None:

@@ -19,6 +19,7 @@ from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.document_ports import UnindexedText
 from engram.storage.sqlite import (
     document_finishing,
+    document_headings,
     document_indexing,
     document_reading,
     document_rows,
@@ -72,6 +73,15 @@ class SqliteDocumentStore:
     async def of_memories(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Document]:
         return await self._file.read(
             lambda connection: document_rows.of_memories(connection, self._tenant, memory_ids)
+        )
+
+    async def headings_at(
+        self, document_id: DocumentId, places: Sequence[int]
+    ) -> Sequence[tuple[str, ...]]:
+        return await self._file.read(
+            lambda connection: document_headings.headings_at(
+                connection, self._tenant, document_id, places
+            )
         )
 
     async def put_text(

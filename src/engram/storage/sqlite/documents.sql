@@ -186,3 +186,7 @@ UPDATE document SET
     text_bytes = CASE WHEN problem IS NULL THEN text_bytes END,
     text_bytes_indexed = 0, chunker = NULL, problem = NULL
 WHERE organization_id = :organization_id AND number = :number;
+
+-- chunk_place --
+-- Returns where a chunk is in its document, and under which headings.
+SELECT metadata FROM message WHERE +organization_id = :organization_id AND key = :key;
