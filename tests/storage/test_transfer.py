@@ -18,6 +18,7 @@ from engram.model.memory import MemoryChange, MemoryDraft
 from engram.model.transfer import MemoryRecord
 from engram.storage.ports import OrganizationStore, Store
 from tests.fakes import FakeClock
+from tests.storage.document_drafts import store as store_document
 from tests.storage.drafts import ACTOR, UNBOUNDED, count_holders, findings, opened
 from tests.storage.embedded import QUICK, indexing_of
 from tests.storage.memory_drafts import get, memory_drafts, note, relation, remember
@@ -311,3 +312,16 @@ async def test_what_comes_in_is_audited_without_its_content(
     entries = await other.list_audit(limit=10, before=None)
     assert [entry.action for entry in entries] == ["memory_import"]
     assert "secret" not in str(entries)
+
+
+async def test_a_document_stays_out_without_its_body(
+    organization: OrganizationStore, other: OrganizationStore
+) -> None:
+    document = await store_document(organization, "a body of its own")
+    (kept,) = await remember(organization, "a memory beside it")
+    records = await organization.memories.read_records(None, after=None, limit=10)
+
+    stored = await other.memories.store_records(records, actor=ACTOR, quota=UNBOUNDED)
+
+    assert (stored.stored, stored.documents) == ((kept,), (document.memory_id,))
+    assert await findings(other) == []

@@ -112,4 +112,4 @@ class Imported:
     relations: int = 0
     episodes: int = 0
     skipped: tuple[str, ...] = ()
-    """Files that hold no text to store."""
+    """Files that hold no text to store, and memories whose documents are not in an export."""

@@ -27,6 +27,8 @@ class RecordsStored:
     """Memories that were here already; they stay as they are."""
     purged: int
     """Memories that were removed here for good; they stay removed."""
+    documents: tuple[MemoryId, ...] = ()
+    """Memories that own a document; they stay out, for its body does not come with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,3 +128,6 @@ class Intake:
         self._stored.extend(outcome.stored)
         self._duplicates += outcome.present
         self._purged += outcome.purged
+        self.skipped.extend(
+            f"{memory_id}: its document is to be uploaded" for memory_id in outcome.documents
+        )

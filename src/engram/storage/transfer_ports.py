@@ -43,7 +43,8 @@ class MemoryTransfer(Protocol):
     ) -> RecordsStored:
         """Store memories as they were, with ids, moments and histories, or none; not their relations.
 
-        A memory whose id is here already stays as it is, and one that was purged stays purged.
+        A memory whose id is here already stays as it is, and one that was purged stays purged. One
+        that owns a document is not stored: a body is uploaded, not carried with its memory.
         `indexing` speaks of the records in their order.
 
         Raises:

@@ -180,13 +180,18 @@ def _tell_apart(
     ids = [each.record.memory.id for each in work.prepared]
     rows = work.tenant.execute(connection, _SQL["known_ids"], ids=json.dumps(ids))
     known: dict[MemoryId, int] = dict(rows.fetchall())
-    new = dict[MemoryId, _Prepared]()
+    unknown = dict[MemoryId, _Prepared]()
     for each in work.prepared:
         if each.record.memory.id not in known:
-            new.setdefault(each.record.memory.id, each)
+            unknown.setdefault(each.record.memory.id, each)
+    documents = [key for key, each in unknown.items() if each.record.memory.document_id]
+    new = {key: each for key, each in unknown.items() if key not in documents}
     purged = sum(known.values())
     return list(new.values()), RecordsStored(
-        stored=tuple(new), present=len(ids) - len(new) - purged, purged=purged
+        stored=tuple(new),
+        present=len(ids) - len(unknown) - purged,
+        purged=purged,
+        documents=tuple(documents),
     )
 
 
