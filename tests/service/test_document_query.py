@@ -7,10 +7,19 @@ import pytest
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.access import Principal
+from engram.model.document import DocumentDraft
 from engram.model.ids import MemoryId
 from engram.service import Service
-from engram.service.document_query import NO_MATCH, NOT_INDEXED, THE_BEGINNING
-from tests.service.asking import ask, store_document, store_text
+from engram.service.document_query import (
+    FILTER_TIMEOUT,
+    INDEXING,
+    NO_MATCH,
+    NO_TEXT,
+    NOT_INDEXED,
+    THE_BEGINNING,
+    TIME_UP,
+)
+from tests.service.asking import ask, in_pieces, store_document, store_text
 
 LINES = "".join(f"Line {number} of the log says nothing new.\n" for number in range(20_000))
 PLANTED = "The ferry to Ærø leaves at 07:42 from pier 9. ⛴\n"
@@ -208,3 +217,61 @@ async def test_a_match_of_a_filter_says_what_it_stands_under(
     assert [(), ("Harbour",), ("Harbour", "Ferries"), ("Harbour", "Ferries")] == [
         span.headings for span in answer.spans
     ]
+
+
+async def test_a_filter_that_takes_too_long_is_given_up_and_says_so(
+    service: Service, principal: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = await store_document(service, principal, LOG)
+    monkeypatch.setattr(limits, "REGEX_S", -1)
+
+    answer = await ask(service, principal, stored.document.memory_id, regex="ferry")
+
+    assert ((), TIME_UP, True) == (answer.spans, answer.note, answer.is_truncated)
+    assert FILTER_TIMEOUT in answer.degraded
+
+
+async def test_a_document_that_waits_for_its_index_answers_filters_and_says_how_far_it_is(
+    service: Service, principal: Principal
+) -> None:
+    body = in_pieces(LOG.encode())
+    stored = await service.documents.store_stream(principal, DocumentDraft(), body)
+
+    near = await ask(service, principal, stored.document.memory_id, question="ferry")
+    found = await ask(service, principal, stored.document.memory_id, substrings=("ferry",))
+
+    assert "indexing" == stored.document.state
+    assert ((), NOT_INDEXED) == (near.spans, near.note)
+    assert INDEXING in near.degraded
+    assert 0 == near.texts[0].indexed_bytes < near.texts[0].text_bytes
+    assert "ferry" in found.spans[0].text
+
+
+async def test_matches_beyond_the_bound_are_said_to_be_left_out(
+    service: Service, principal: Principal
+) -> None:
+    stored = await store_document(service, principal, "ab" * 20_000)
+
+    answer = await ask(
+        service,
+        principal,
+        stored.document.memory_id,
+        substrings=("a",),
+        semantic=False,
+        token_budget=limits.TOKEN_BUDGET_MAX,
+    )
+
+    assert answer.is_truncated
+    assert limits.QUERY_MATCHES_MAX == sum(len(span.matches) for span in answer.spans)
+
+
+async def test_a_document_without_text_gives_none(service: Service, principal: Principal) -> None:
+    stored = await service.documents.store_stream(
+        principal, DocumentDraft(media_type="application/pdf"), in_pieces(b"%PDF-1.4 broken\xff")
+    )
+
+    found = await ask(service, principal, stored.document.memory_id, substrings=("PDF",))
+    begun = await ask(service, principal, stored.document.memory_id, semantic=False)
+
+    assert ((), NO_MATCH) == (found.spans, found.note)
+    assert ((), NO_TEXT) == (begun.spans, begun.note)

@@ -20,6 +20,7 @@ from engram.text.patterns import Pattern
 from engram.text.tokens import CHARACTERS_PER_TOKEN
 
 NO_MATCH = "nothing matches the filter; without it the parts nearest to the question are given"
+TIME_UP = "the time was up before all was looked through: a simpler pattern gets further"
 NO_TEXT = "there is no text to look at"
 NOT_INDEXED = "nothing of it can be found by meaning yet: name a filter, or ask again later"
 NOT_NEAR = "nothing relevant: these are the nearest parts"
@@ -135,8 +136,10 @@ def _note(
     spans: Sequence[Span], query: DocumentQuery, found: Found, near: Near | None
 ) -> str | None:
     """Return what a reader should know of the spans."""
+    if found.is_stopped:
+        return TIME_UP
     if not query.filter.is_empty:
-        return None if found.count or found.is_stopped else NO_MATCH
+        return None if found.count else NO_MATCH
     if near is None:
         return THE_BEGINNING if spans else NO_TEXT
     if not spans:
