@@ -27,9 +27,11 @@ from engram.errors import (
     RequestTooLargeError,
 )
 from engram.model.access import Principal, Quota
+from engram.model.context import ContextRequest
 from engram.model.document import ByteRange, DocumentDraft
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryDraft, MemoryOptions, MemoryQuery
+from engram.model.recall import RecallRequest
 from engram.model.search import SearchRequest
 from engram.service import Service
 from engram.settings import Settings
@@ -70,9 +72,10 @@ async def service(home: Path, clock: FakeClock) -> AsyncIterator[Service]:
 
 
 async def found(service: Service, principal: Principal, query: str) -> list[str]:
-    """Return the texts that a search finds."""
-    answer = await service.recall.search(principal, SearchRequest(query=query, limit=50))
-    return [result.chunk_text or "" for result in answer.results]
+    """Return the chunks of documents that a search finds."""
+    request = SearchRequest(query=query, limit=50, kinds=("document",))
+    answer = await service.recall.search(principal, request)
+    return [item.message.content for result in answer.results for item in result.messages]
 
 
 async def test_a_small_document_is_found_when_it_is_answered(
@@ -83,6 +86,49 @@ async def test_a_small_document_is_found_when_it_is_answered(
     assert stored.document.tier == 0
     assert stored.document.state == "indexed"
     assert any("ferry" in text for text in await found(service, principal, "ferry dawn"))
+
+
+async def test_of_a_document_the_chunk_is_shown_that_was_found(
+    service: Service, principal: Principal
+) -> None:
+    await service.memories.store(principal, MemoryDraft(content="A note on a pangolin."))
+    body = prose(TIER_1_BYTES) + b"\n# Animals\n\nA pangolin sleeps here.\n"
+    stored = await store(service, principal, body, DocumentDraft(name="zoo.md"))
+    await index_all(service, principal)
+
+    request = SearchRequest(query="pangolin sleeps")
+    shown = {
+        detail: [
+            result
+            for result in (
+                await service.recall.search(principal, replace(request, detail=detail))
+            ).results
+            if result.kind == "document"
+        ]
+        for detail in ("messages", "window", "handle")
+    }
+    recalled = await service.memory_recall.recall(
+        principal, RecallRequest(query="pangolin sleeps", top_k=5)
+    )
+    context = await service.contexts.fetch_context(
+        principal, ContextRequest(query="pangolin sleeps", kinds=("document",))
+    )
+
+    for detail in ("messages", "window"):
+        result = shown[detail][0]
+        assert result.owner.id == stored.document.memory_id
+        assert "A pangolin sleeps here." in result.messages[0].message.content
+    (handle,) = shown["handle"]
+    assert handle.is_handle
+    assert handle.start_sequence == shown["window"][0].start_sequence
+    (of_document,) = [each for each in recalled.results if each.memory.document_id is not None]
+    assert "A pangolin sleeps here." in (of_document.matched.text or "")
+    assert body.decode()[of_document.matched.start : of_document.matched.end] == (
+        of_document.matched.text
+    )
+    assert of_document.chunk_count > 100
+    assert {entry.kind for entry in context.entries} == {"document"}
+    assert "A pangolin sleeps here." in context.entries[0].content
 
 
 async def test_a_large_document_is_found_part_by_part(

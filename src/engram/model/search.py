@@ -148,12 +148,14 @@ class Candidates:
 class Loaded:
     """What of the messages and conversations asked for still exists.
 
-    What is a memory is among `memories` alone.
+    What is a memory is among `memories` alone; of a document its chunks are messages too.
     """
 
     messages: Mapping[MessageKey, Message]
     conversations: Mapping[ConversationKey, Conversation]
     memories: Mapping[ConversationKey, Memory]
+    chunk_counts: Mapping[ConversationKey, int]
+    """Of the documents among them, how many chunks are stored."""
     pending: int
     """Messages that wait for deep vectors."""
 
@@ -194,7 +196,10 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The best messages of one conversation, or one memory; a handle when the budget is used up."""
+    """The best messages of one conversation, one memory, or the best chunks of one document.
+
+    A handle when the budget is used up.
+    """
 
     kind: Kind
     score: float
@@ -204,7 +209,7 @@ class SearchResult:
     """Of a memory, 1, as the end: its text is one."""
     end_sequence: int
     messages: tuple[FoundMessage, ...] = ()
-    """Of a conversation."""
+    """Of a conversation, or the chunks of a document."""
     chunk_text: str | None = None
     """The text of the whole window, or of the memory."""
     breakdown: ScoreBreakdown | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName
+from engram.retrieval.budget import best_of_each
 from engram.retrieval.fuse import Scored, Scoring, has_vectors, score
 from engram.retrieval.legs import Calibrations
 from engram.retrieval.profiles import usable_profile
@@ -48,14 +49,17 @@ def choose_best(
     limit: int,
     score_min: float | None,
     now: int,
+    is_each_once: bool = False,
 ) -> Best:
     """Rank the candidates and keep the first `limit` that reach `score_min`.
 
-    Without one they must come near what the profile calls relevant.
+    Without one they must come near what the profile calls relevant. With `is_each_once`, of a
+    document or conversation only the best is kept.
     """
     weighed = usable_profile(profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=weighed, calibrations=calibrations, now=now)
     if score_min is None:
         score_min = FETCHED_SHARE * weighed.relevant
     ranked = scoring.rank(score_min=score_min)
-    return Best(scoring=scoring, ranked=ranked[:limit])
+    kept = best_of_each(ranked, limit) if is_each_once else ranked[:limit]
+    return Best(scoring=scoring, ranked=kept)

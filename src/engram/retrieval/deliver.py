@@ -66,7 +66,14 @@ async def _deliver_windows(
     tokens = 0
     for shown in chosen[: request.limit]:
         key = shown.item.conversation
-        if key in loaded.memories:
+        if _is_document(loaded, key):
+            sequence = shown.item.sequence
+            chunks = await store.load_range(key, start=sequence, end=sequence)
+            found = [_found(chunk, shown.item, explained) for chunk in chunks]
+            result = replace(
+                _handle(shown, loaded, request), messages=tuple(found), is_handle=False
+            )
+        elif key in loaded.memories:
             result = _memory(shown.item, loaded, request, explained)
         else:
             messages = await store.load_range(key, start=shown.window.start, end=shown.window.end)
@@ -87,22 +94,23 @@ def _result_of(
     group: Group, loaded: Loaded, request: SearchRequest, explained: Scoring | None
 ) -> SearchResult | None:
     """Return the result of a group; None when it is not there any more."""
-    if group.conversation in loaded.memories:
+    memory = loaded.memories.get(group.conversation)
+    if memory is not None and not _is_document(loaded, group.conversation):
         return _memory(group.items[0], loaded, request, explained)
-    conversation = loaded.conversations.get(group.conversation)
+    owner = memory or loaded.conversations.get(group.conversation)
     messages = loaded.messages
     found = tuple(
         _found(messages[item.key], item, explained) for item in group.items if item.key in messages
     )
-    if conversation is None or not found:
+    if owner is None or not found:
         return None
     sequences = [item.sequence for item in group.items]
     start, end = min(sequences), max(sequences)
     return SearchResult(
-        kind="conversation",
+        kind="conversation" if memory is None else "document",
         score=max(item.score for item in group.items),
-        chunk_id=chunk_id(conversation.id, start=start, end=end),
-        owner=conversation,
+        chunk_id=chunk_id(owner.id, start=start, end=end),
+        owner=owner,
         start_sequence=start,
         end_sequence=end,
         messages=found,
@@ -137,7 +145,18 @@ def _whole_window(
 
 
 def _handle(shown: ChosenWindow, loaded: Loaded, request: SearchRequest) -> SearchResult:
-    key = shown.item.conversation
+    key, sequence = shown.item.conversation, shown.item.sequence
+    if _is_document(loaded, key):
+        document = loaded.memories[key]
+        return SearchResult(
+            kind="document",
+            score=shown.item.score,
+            chunk_id=chunk_id(document.id, start=sequence, end=sequence),
+            owner=document,
+            start_sequence=sequence,
+            end_sequence=sequence,
+            is_handle=True,
+        )
     if key in loaded.memories:
         memory = _memory(shown.item, loaded, request, None)
         return replace(memory, chunk_text=None, is_handle=True)
@@ -162,6 +181,10 @@ def _found(message: Message, item: Scored | None, explained: Scoring | None) -> 
     return FoundMessage(message=message, score=item.score, breakdown=breakdown)
 
 
+def _is_document(loaded: Loaded, key: ConversationKey) -> bool:
+    return key in loaded.memories and key in loaded.chunk_counts
+
+
 def _tokens(result: SearchResult) -> int:
     """Return what a result's texts cost; a window's text repeats its messages and is paid for too."""
     messages = sum(tokens_of(len(found.message.content)) for found in result.messages)
@@ -173,6 +196,7 @@ def _place(item: Scored) -> tuple[ConversationKey, int]:
 
 
 def _lengths(loaded: Loaded) -> dict[ConversationKey, int]:
-    """Return how many messages each conversation has; a memory has one."""
+    """Return how many messages each conversation has, and chunks a document; a memory has one."""
     lengths = {key: found.message_count for key, found in loaded.conversations.items()}
-    return lengths | dict.fromkeys(loaded.memories, 1)
+    chunks = {key: max(1, loaded.chunk_counts.get(key, 1)) for key in loaded.memories}
+    return lengths | chunks

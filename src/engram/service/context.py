@@ -77,10 +77,11 @@ def _filters(request: ContextRequest) -> SearchFilters:
 def _entry(item: Scored, loaded: Loaded) -> ContextEntry:
     memory = loaded.memories.get(item.conversation)
     if memory is not None:
+        chunk = loaded.messages.get(item.key)
         return ContextEntry(
-            kind="note",
+            kind="note" if chunk is None else "document",
             id=memory.id,
-            content=memory.content,
+            content=memory.content if chunk is None else chunk.content,
             is_cut=False,
             score=item.score,
             date=memory.valid_from or memory.created_at,

@@ -15,10 +15,12 @@ from uuid import NAMESPACE_OID, uuid5
 from engram import limits
 from engram.clock import format_time
 from engram.model.access import Principal
-from engram.model.ids import MemoryId
+from engram.model.conversation import Message
+from engram.model.ids import MemoryId, chunk_id
 from engram.model.memory import Memory, Relation
+from engram.model.memory_reading import MemoryChunk
 from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallRequest
-from engram.model.search import ScoreBreakdown
+from engram.model.search import Loaded, ScoreBreakdown
 from engram.retrieval.relate import conflicts_among, neighbours, put_behind, superseding
 from engram.service.searching import Opened, Searching
 from engram.text.chunks import chunks_of, matched_chunk
@@ -35,6 +37,8 @@ class _Found:
 
     memory: Memory
     item: Scored
+    matched: MemoryChunk
+    chunk_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,7 @@ async def _find(
         limit=looked_at,
         score_min=request.min_score,
         now=opened.now,
+        is_each_once=True,
     )
     best, loaded, degraded = await find(
         _sought(request, looked_at),
@@ -107,9 +112,31 @@ async def _find(
         now=opened.now,
         choose=choose,
     )
-    memories = [(item, loaded.memories[item.conversation]) for item in best.ranked]
-    found = {memory.id: _Found(memory=memory, item=item) for item, memory in memories}
-    return found, best, loaded.pending, degraded
+    found = [_found(item, loaded, request.query) for item in best.ranked]
+    return {each.memory.id: each for each in found}, best, loaded.pending, degraded
+
+
+def _found(item: Scored, loaded: Loaded, query: str) -> _Found:
+    """Return a memory with the part of it that was found."""
+    memory = loaded.memories[item.conversation]
+    chunk = loaded.messages.get(item.key)
+    if chunk is None:
+        chunks = chunks_of(memory)
+        matched, count = matched_chunk(chunks, query), len(chunks)
+    else:
+        matched, count = _document_chunk(memory, chunk), loaded.chunk_counts[item.conversation]
+    return _Found(memory=memory, item=item, matched=matched, chunk_count=count)
+
+
+def _document_chunk(memory: Memory, chunk: Message) -> MemoryChunk:
+    place = chunk.metadata or {"start": 0, "end": len(chunk.content)}
+    return MemoryChunk(
+        id=chunk_id(memory.id, start=chunk.sequence, end=chunk.sequence),
+        index=chunk.sequence - 1,
+        start=place["start"],
+        end=place["end"],
+        text=chunk.content,
+    )
 
 
 def _sought(request: RecallRequest, looked_at: int) -> Sought:
@@ -152,13 +179,12 @@ def _recalled(
     breakdown: ScoreBreakdown,
     superseded_by: Sequence[MemoryId],
 ) -> RecalledMemory:
-    chunks = chunks_of(found.memory)
     return RecalledMemory(
         memory=found.memory,
         score=found.item.score,
         breakdown=breakdown,
-        matched=matched_chunk(chunks, request.query),
-        chunk_count=len(chunks),
+        matched=found.matched,
+        chunk_count=found.chunk_count,
         superseded_by=tuple(superseded_by),
         connected=_connected(found.memory.id, related, hops=request.hops),
     )

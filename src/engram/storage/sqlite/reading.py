@@ -68,15 +68,26 @@ def load_found(
 ) -> Loaded:
     """Return those of the messages and conversations that still exist; records are memories."""
     records = [number for number in conversations if kind_of(number) != "conversation"]
-    said = [key for key in messages if kind_of(conversation_of(key)) == "conversation"]
+    said = [key for key in messages if kind_of(conversation_of(key)) != "memory"]
     numbers = [number for number in conversations if kind_of(number) == "conversation"]
     known = read_conversations(connection, tenant, numbers)
     return Loaded(
         messages=read_messages(connection, tenant, said, known=known),
         conversations=known,
         memories=read_found_memories(connection, tenant, records) if records else {},
+        chunk_counts=_chunk_counts(connection, tenant, records),
         pending=read_counters(connection, tenant).pending,
     )
+
+
+def _chunk_counts(
+    connection: sqlite3.Connection, tenant: Tenant, records: Sequence[ConversationKey]
+) -> dict[ConversationKey, int]:
+    documents = [number for number in records if kind_of(number) == "document"]
+    if not documents:
+        return {}
+    known = read_conversations(connection, tenant, documents)
+    return {number: record.message_count for number, record in known.items()}
 
 
 def load_range(

@@ -25,6 +25,7 @@ class OwnerView(TypedDict, total=False):
     conversation_id: str
     conversation_title: str | None
     memory_id: str
+    document_id: str
     category: Category
     source: str
     memory_type: MemoryType
@@ -104,6 +105,8 @@ def _owner_view(owner: Conversation | Memory) -> OwnerView:
         "created_at": format_time(owner.created_at),
         "updated_at": format_time(owner.updated_at),
     }
+    if owner.document_id is not None:
+        view["document_id"] = owner.document_id
     if owner.valid_from is not None:
         view["valid_from"] = format_time(owner.valid_from)
     if owner.valid_to is not None:

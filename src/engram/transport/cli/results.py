@@ -33,7 +33,11 @@ def _print_result(rank: int, result: SearchResultView) -> None:
         say(f"{INDENT}not shown; {_command(result)}")
     for message in result["messages"]:
         _print_found(message, with_text=result["chunk_text"] is None)
-    if "memory_id" in result and (breakdown := result.get("score_breakdown")):
+    if (
+        "memory_id" in result
+        and not result["messages"]
+        and (breakdown := result.get("score_breakdown"))
+    ):
         say(paint(f"{INDENT * 2}{_explanation(breakdown)}", dim=True))
 
 
@@ -46,6 +50,8 @@ def _title(result: SearchResultView) -> str:
 def _place(result: SearchResultView) -> str:
     if "conversation_id" in result:
         return f"{result['conversation_id']} #{result['start_sequence']}-{result['end_sequence']}"
+    if result["kind"] == "document":
+        return f"{result.get('memory_id')} #{result['start_sequence']}-{result['end_sequence']}"
     return result.get("memory_id", "")
 
 
