@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -244,8 +245,10 @@ async def measure_with(queue: Queue, home: Path) -> list[SetReport]:
     )
     reports = list[SetReport]()
     async with open_service(Settings(home=home, embedder=NoEmbedder())) as service:
+        counting = copy(service)
+        counting.account = cast("Account", queue)
         await evaluating.measure_sets(
-            replace(service, account=cast("Account", queue)),
+            counting,
             [set_of(haystack)],
             request=SearchRequest(query="any"),
             tell=reports.append,

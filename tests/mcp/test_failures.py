@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
+from copy import copy
 
 import pytest
 from mcp import Client
@@ -36,7 +36,8 @@ async def client_with(
     """Return a client of a server in this process, whose search may fail."""
     service = server.service
     if failure is not None:
-        service = dataclasses.replace(service, recall=FailingRecall(failure))
+        service = copy(service)
+        service.recall = FailingRecall(failure)
     caller = Caller(await service.access.authenticate(server.key), toolsets)
     return Client(build_server(service, lambda _request: caller))
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from engram import limits
 from engram.embedding.retry import Sleep
 from engram.errors import EngramError, NotFoundError
 from engram.ingest.embed import EmbeddedText
-from engram.model.document import Document
 from engram.model.ids import DocumentId, OrganizationId
-from engram.service.document_text import convert_body, cut_text
 from engram.service.indexing import Indexer
 from engram.service.pace import Pace
 from engram.storage.ports import OrganizationStore, Store
-from engram.text.documents import chunk_name
+
+if TYPE_CHECKING:
+    from engram.model.document import Document
 
 logger = logging.getLogger(__name__)
 
@@ -166,6 +167,8 @@ class DocumentIndexing:
         return min(RETRY_DELAY * 2 ** min(failures, 10), RETRY_DELAY_MAX)
 
     async def _convert(self, store: OrganizationStore, document: Document) -> None:
+        from engram.service.document_text import convert_body  # noqa: PLC0415 few processes convert
+
         held = await store.documents.claim_unindexed(
             owner=self._owner, lease=CONVERSION_LEASE, document_id=document.id
         )
@@ -173,6 +176,10 @@ class DocumentIndexing:
             await convert_body(store.documents, document)
 
     async def _index(self, store: OrganizationStore, document: Document) -> None:
+        # Most sessions have no document to index.
+        from engram.service.document_text import cut_text  # noqa: PLC0415
+        from engram.text.documents import chunk_name  # noqa: PLC0415
+
         text = await store.documents.read_unindexed(
             document.id, bytes_max=limits.DOCUMENT_STEP_BYTES
         )

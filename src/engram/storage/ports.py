@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engram.model.access import (
     ApiKey,
@@ -52,8 +52,11 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
-from engram.storage.document_ports import DocumentStore
-from engram.storage.memory_ports import MemoryStore
+
+if TYPE_CHECKING:
+    # Loaded by those who use them: not every process has to do with memories and documents.
+    from engram.storage.document_ports import DocumentStore
+    from engram.storage.memory_ports import MemoryStore
 
 
 class Choice(Protocol):

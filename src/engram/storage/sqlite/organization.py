@@ -6,6 +6,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.access import AuditEntry, Quota
@@ -38,7 +40,6 @@ from engram.storage.ports import ChoiceT
 from engram.storage.sqlite import (
     append,
     audit,
-    backfill,
     counting,
     creation,
     deletion,
@@ -48,19 +49,19 @@ from engram.storage.sqlite import (
     reading,
     rebuild,
     reembedding,
-    repair,
     training,
     unembedded,
-    verification,
 )
-from engram.storage.sqlite.documents import SqliteDocumentStore
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.found_memories import count_moments_passed
-from engram.storage.sqlite.memories import SqliteMemoryStore
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.tenant import Tenant
 from engram.vectors.budgeted import BudgetedMatrices
+
+if TYPE_CHECKING:
+    from engram.storage.sqlite.documents import SqliteDocumentStore
+    from engram.storage.sqlite.memories import SqliteMemoryStore
 
 
 class SqliteOrganizationStore:
@@ -79,8 +80,6 @@ class SqliteOrganizationStore:
         self._tenant = Tenant(
             number=owner.number, id=owner.id, file=file, clock=clock, ids=ids, matrices=matrices
         )
-        self._memories = SqliteMemoryStore(self._tenant)
-        self._documents = SqliteDocumentStore(self._tenant)
         self._revision = Revision()
 
     @property
@@ -91,9 +90,21 @@ class SqliteOrganizationStore:
     def memories(self) -> SqliteMemoryStore:
         return self._memories
 
+    @cached_property
+    def _memories(self) -> SqliteMemoryStore:
+        from engram.storage.sqlite.memories import SqliteMemoryStore
+
+        return SqliteMemoryStore(self._tenant)
+
     @property
     def documents(self) -> SqliteDocumentStore:
         return self._documents
+
+    @cached_property
+    def _documents(self) -> SqliteDocumentStore:
+        from engram.storage.sqlite.documents import SqliteDocumentStore
+
+        return SqliteDocumentStore(self._tenant)
 
     async def prepare(self) -> None:
         """Make a new file ready, and bring an old one's words to this program's analyser."""
@@ -144,7 +155,7 @@ class SqliteOrganizationStore:
         limit: int,
         choose: Callable[[Candidates], ChoiceT],
     ) -> tuple[ChoiceT, Loaded]:
-        from engram.storage.sqlite.candidates import find_candidates  # noqa: PLC0415 brings NumPy
+        from engram.storage.sqlite.candidates import find_candidates
 
         def find_and_load(connection: sqlite3.Connection) -> tuple[ChoiceT, Loaded]:
             choice = choose(
@@ -197,15 +208,21 @@ class SqliteOrganizationStore:
         return await audit.list_audit(self._tenant, limit=limit, before=before)
 
     async def compress_backfill(self, *, batch_size: int) -> BackfillReport:
+        from engram.storage.sqlite import backfill
+
         return await backfill.compress_backfill(self._tenant, batch_size=batch_size)
 
     async def reindex(self) -> int:
         return await rebuild.rebuild_words(self._tenant)
 
     def verify(self) -> AsyncIterator[Finding]:
+        from engram.storage.sqlite import verification
+
         return verification.verify(self._tenant)
 
     async def repair(self) -> int:
+        from engram.storage.sqlite import repair
+
         return await repair.repair(self._tenant)
 
     async def enqueue_job(self, kind: str, subject: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engram import limits
 from engram.clock import format_time
@@ -22,12 +23,13 @@ from engram.model.conversation import (
     MessagePage,
     MessageQuery,
 )
-from engram.model.document import Document
 from engram.model.ids import ConversationId, MemoryId
-from engram.model.memory import Memory
-from engram.model.memory_reading import MemoryFetch
 from engram.service import Service
 from engram.text.utf8 import Utf8Reader
+
+if TYPE_CHECKING:
+    from engram.model.document import Document
+    from engram.model.memory import Memory
 
 CONVERSATIONS = "engram://conversations/"
 MEMORIES = "engram://memories/"
@@ -100,6 +102,8 @@ async def _read_conversation(service: Service, principal: Principal, identifier:
 
 
 async def _read_memory(service: Service, principal: Principal, identifier: str) -> str:
+    from engram.model.memory_reading import MemoryFetch  # noqa: PLC0415 few sessions read memories so
+
     request = MemoryFetch(memory_id=MemoryId(identifier))
     memory = (await service.memories.fetch(principal, request)).memory
     if not memory.is_searched:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -18,14 +18,17 @@ from starlette.requests import Request
 from engram import __version__
 from engram.errors import EngramError
 from engram.model.access import Principal
-from engram.model.conversation import Conversation
 from engram.model.toolsets import Toolset, parse_toolsets
 from engram.service import Service
 from engram.transport.mcp import resources
 from engram.transport.mcp.instructions import INSTRUCTIONS
 from engram.transport.mcp.prompts import PROMPTS, Argument, find_prompt
 from engram.transport.mcp.results import call_result, failed_call, masked_call, protocol_error
-from engram.transport.mcp.tools import TOOLS_BY_NAME, Tool, tools_of
+from engram.transport.mcp.tools import TOOL_NAMES, find_tool, tools_of
+
+if TYPE_CHECKING:
+    from engram.model.conversation import Conversation
+    from engram.transport.mcp.tools import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -107,9 +110,9 @@ class _Handlers:
         return types.ListToolsResult(tools=_shown_tools(self._caller(ctx).toolsets))
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
-        tool = TOOLS_BY_NAME.get(params.name)
+        tool = find_tool(params.name)
         if tool is None:
-            known = ", ".join(TOOLS_BY_NAME)
+            known = ", ".join(TOOL_NAMES)
             message = f"Unknown tool {params.name!r}; there are {known}"
             raise MCPError(code=types.INVALID_PARAMS, message=message)
         principal = self._caller(ctx).principal

@@ -2,78 +2,83 @@
 
 from __future__ import annotations
 
-from engram.transport.requests.access import (
-    AuditQuery,
-    BackfillCompress,
-    CreateKey,
-    CreateOrganization,
-)
-from engram.transport.requests.conversations import (
-    AppendMessages,
-    CreateConversation,
-    DeleteConversation,
-    GetConversation,
-    ListConversations,
-    MessageInput,
-    MessagePageQuery,
-    MessagesBody,
-)
-from engram.transport.requests.document_query import (
-    DocumentQuestion,
-    QueryDocument,
-)
-from engram.transport.requests.documents import (
-    BeginUpload,
-    DocumentFields,
-    ListDocuments,
-    StoreDocument,
-    StreamDocument,
-)
-from engram.transport.requests.fields import Query
-from engram.transport.requests.maintenance import (
-    ConsolidateMemories,
-    DeleteProject,
-    DumpMemories,
-    EndEpisode,
-    ExportMemories,
-    ImportFile,
-    ListEpisodes,
-    MigrateEmbedder,
-    RecallEpisode,
-    StartEpisode,
-    SummarizeMemory,
-    VerifyMemories,
-)
-from engram.transport.requests.memories import (
-    BatchedMemory,
-    ConnectMemories,
-    CorrectMemory,
-    FetchMemory,
-    ForgetMemory,
-    InProject,
-    ListMemories,
-    ListProjects,
-    MemoryCorrection,
-    MemoryFeedback,
-    MemoryHistoryOf,
-    MemoryInput,
-    MemoryStatusOf,
-    StoreMemories,
-    StoreMemory,
-    Timeline,
-)
-from engram.transport.requests.notes import (
-    FetchContext,
-    ListEntries,
-    RemoveEntry,
-    StoreNote,
-    StoreNotes,
-)
-from engram.transport.requests.recall import (
-    RecallMemories,
-)
-from engram.transport.requests.request import Request, invalid_request
-from engram.transport.requests.search import Search
+from typing import TYPE_CHECKING
+
+from engram.transport.exports import exports_from
+
+if TYPE_CHECKING:
+    from engram.transport.requests.access import (
+        AuditQuery,
+        BackfillCompress,
+        CreateKey,
+        CreateOrganization,
+    )
+    from engram.transport.requests.conversations import (
+        AppendMessages,
+        CreateConversation,
+        DeleteConversation,
+        GetConversation,
+        ListConversations,
+        MessageInput,
+        MessagePageQuery,
+        MessagesBody,
+    )
+    from engram.transport.requests.document_query import (
+        DocumentQuestion,
+        QueryDocument,
+    )
+    from engram.transport.requests.documents import (
+        BeginUpload,
+        DocumentFields,
+        ListDocuments,
+        StoreDocument,
+        StreamDocument,
+    )
+    from engram.transport.requests.fields import Query
+    from engram.transport.requests.maintenance import (
+        ConsolidateMemories,
+        DeleteProject,
+        DumpMemories,
+        EndEpisode,
+        ExportMemories,
+        ImportFile,
+        ListEpisodes,
+        MigrateEmbedder,
+        RecallEpisode,
+        StartEpisode,
+        SummarizeMemory,
+        VerifyMemories,
+    )
+    from engram.transport.requests.memories import (
+        BatchedMemory,
+        ConnectMemories,
+        CorrectMemory,
+        FetchMemory,
+        ForgetMemory,
+        InProject,
+        ListMemories,
+        ListProjects,
+        MemoryCorrection,
+        MemoryFeedback,
+        MemoryHistoryOf,
+        MemoryInput,
+        MemoryStatusOf,
+        StoreMemories,
+        StoreMemory,
+        Timeline,
+    )
+    from engram.transport.requests.notes import (
+        FetchContext,
+        ListEntries,
+        RemoveEntry,
+        StoreNote,
+        StoreNotes,
+    )
+    from engram.transport.requests.recall import (
+        RecallMemories,
+    )
+    from engram.transport.requests.request import Request, invalid_request
+    from engram.transport.requests.search import Search
 
 __all__ = [
     "AppendMessages",
@@ -134,3 +139,89 @@ __all__ = [
     "VerifyMemories",
     "invalid_request",
 ]
+
+_MODULES = {
+    "access": [
+        "AuditQuery",
+        "BackfillCompress",
+        "CreateKey",
+        "CreateOrganization",
+    ],
+    "conversations": [
+        "AppendMessages",
+        "CreateConversation",
+        "DeleteConversation",
+        "GetConversation",
+        "ListConversations",
+        "MessageInput",
+        "MessagePageQuery",
+        "MessagesBody",
+    ],
+    "document_query": [
+        "DocumentQuestion",
+        "QueryDocument",
+    ],
+    "documents": [
+        "BeginUpload",
+        "DocumentFields",
+        "ListDocuments",
+        "StoreDocument",
+        "StreamDocument",
+    ],
+    "fields": [
+        "Query",
+    ],
+    "maintenance": [
+        "ConsolidateMemories",
+        "DeleteProject",
+        "DumpMemories",
+        "EndEpisode",
+        "ExportMemories",
+        "ImportFile",
+        "ListEpisodes",
+        "MigrateEmbedder",
+        "RecallEpisode",
+        "StartEpisode",
+        "SummarizeMemory",
+        "VerifyMemories",
+    ],
+    "memories": [
+        "BatchedMemory",
+        "ConnectMemories",
+        "CorrectMemory",
+        "FetchMemory",
+        "ForgetMemory",
+        "InProject",
+        "ListMemories",
+        "ListProjects",
+        "MemoryCorrection",
+        "MemoryFeedback",
+        "MemoryHistoryOf",
+        "MemoryInput",
+        "MemoryStatusOf",
+        "StoreMemories",
+        "StoreMemory",
+        "Timeline",
+    ],
+    "notes": [
+        "FetchContext",
+        "ListEntries",
+        "RemoveEntry",
+        "StoreNote",
+        "StoreNotes",
+    ],
+    "recall": [
+        "RecallMemories",
+    ],
+    "request": [
+        "Request",
+        "invalid_request",
+    ],
+    "search": [
+        "Search",
+    ],
+}
+"""Where each name is defined; the names are those of `__all__`."""
+
+if not TYPE_CHECKING:  # To a checker it would say that there is any name.
+    __getattr__ = exports_from(__name__, _MODULES)
