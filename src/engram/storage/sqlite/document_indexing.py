@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +12,9 @@ from datetime import timedelta
 from functools import partial
 
 from engram.clock import to_microseconds
-from engram.errors import NotFoundError
+from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.document import Document
-from engram.model.ids import DocumentId
+from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import Indexing
 from engram.storage.content import ContentError
 from engram.storage.document_ports import UnindexedText
@@ -26,12 +28,22 @@ from engram.storage.sqlite.document_rows import (
     find_row,
     find_rows,
 )
+from engram.storage.sqlite.document_shrinking import shrink_document
+from engram.storage.sqlite.memory_changing import index_again
+from engram.storage.sqlite.memory_rows import read_row
 from engram.storage.sqlite.preparation import PreparedMessage
 from engram.storage.sqlite.queries import load_queries
+from engram.storage.sqlite.rebuild import clear_state
 from engram.storage.sqlite.tails import Tail
 from engram.storage.sqlite.tenant import Tenant
+from engram.storage.sqlite.unembedded import DAMAGED_DELAY
 from engram.text.document_state import BEGINNING, ChunkerState
 from engram.text.documents import DocumentChunk
+
+logger = logging.getLogger(__name__)
+
+NOBODY = ""
+"""Who holds a document that rests."""
 
 _SQL = load_queries("documents.sql")
 
@@ -70,9 +82,10 @@ async def claim_unindexed(
         )
         return document_of(find_row(connection, tenant, found))
 
-    if await tenant.file.read(find) is None:
-        return None
-    return await tenant.file.write(transact)
+    while (waiting := await tenant.file.read(find)) is not None:
+        if not await _begin_anew(tenant, waiting):
+            return await tenant.file.write(transact)
+    return None
 
 
 async def has_unindexed(tenant: Tenant) -> bool:
@@ -90,7 +103,12 @@ async def postpone_unindexed(
     await tenant.file.write(
         lambda connection: (
             tenant.execute(
-                connection, _SQL["postpone_document"], id=document_id, owner=owner, until=until
+                connection,
+                _SQL["postpone_document"],
+                id=document_id,
+                owner=owner,
+                nobody=NOBODY,
+                until=until,
             ).rowcount
         )
     )
@@ -141,6 +159,58 @@ async def index_chunks(
     if tail is not None:
         tenant.tails.put(tail)
     return is_taken
+
+
+async def _begin_anew(tenant: Tenant, document_id: DocumentId) -> bool:
+    """Let a document wait from its beginning if its removal was begun and not finished."""
+
+    def find_torso(connection: sqlite3.Connection) -> MemoryId | None:
+        row = find_rows(connection, tenant, [document_id]).get(document_id)
+        is_torso = row is not None and row.text_bytes_indexed > 0 and row.chunker is None
+        return row.memory_id if row is not None and is_torso else None
+
+    def transact(connection: sqlite3.Connection) -> None:
+        memory_id = find_torso(connection)
+        if memory_id is not None:
+            row = read_row(connection, tenant, memory_id)
+            tags = json.loads(row.tags)
+            clear_state(connection, tenant, now=tenant.now())
+            index_again(
+                connection,
+                tenant,
+                row,
+                tags=tags,
+                known=(),
+                skip_damaged=False,
+                now=tenant.now(),
+            )
+
+    if await tenant.file.read(find_torso) is None:
+        return False
+    try:
+        await shrink_document(tenant, document_id)
+        await tenant.file.write(transact)
+    except StoreCorruptError as exc:
+        logger.warning("document %s is not indexed: %s", document_id, exc.message)
+        await _lay_aside(tenant, document_id)
+    return True
+
+
+async def _lay_aside(tenant: Tenant, document_id: DocumentId) -> None:
+    """Let nobody claim a document before somebody may have restored it."""
+    until = to_microseconds(tenant.clock.now() + DAMAGED_DELAY)
+    await tenant.file.write(
+        lambda connection: (
+            tenant.execute(
+                connection,
+                _SQL["lease_document"],
+                id=document_id,
+                owner=NOBODY,
+                until=until,
+                now=tenant.now(),
+            ).rowcount
+        )
+    )
 
 
 def _claimable(

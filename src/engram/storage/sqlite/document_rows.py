@@ -113,6 +113,20 @@ def of_memories(
     return {each: found[each] for each in memory_ids if each in found}
 
 
+def find_owned(
+    connection: sqlite3.Connection,
+    tenant: Tenant,
+    memory_ids: Sequence[MemoryId],
+    *,
+    immutable: bool,
+) -> list[DocumentId]:
+    """Return the documents of memories that are searched; of immutable ones only if asked for."""
+    rows = tenant.execute(
+        connection, _SQL["owned_documents"], ids=json.dumps(memory_ids), immutable=immutable
+    )
+    return [document_id for (document_id,) in rows.fetchall()]
+
+
 def document_of(row: DocumentRow) -> Document:
     """Return the document of a row that is no upload."""
     if row.memory_id is None or row.tier is None or row.sha256 is None:

@@ -20,6 +20,13 @@ SELECT document_id FROM memory
 WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids))
     AND document_id IS NOT NULL;
 
+-- owned_documents --
+-- Returns the ids of the documents of those memories of a JSON list of ids that are searched, and
+-- not immutable unless asked for.
+SELECT document_id FROM memory
+WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids))
+    AND record IS NOT NULL AND document_id IS NOT NULL AND immutable <= :immutable;
+
 -- content_of --
 -- Returns encoding and content of what the memory shows, and number and bytes of the body.
 SELECT content_encoding, CAST(content AS BLOB), number, size_bytes FROM document
@@ -133,7 +140,7 @@ WHERE organization_id = :organization_id AND id = :id;
 
 -- postpone_document --
 -- Until then it belongs to nobody.
-UPDATE document SET lease_owner = '', lease_until = :until
+UPDATE document SET lease_owner = :nobody, lease_until = :until
 WHERE organization_id = :organization_id AND id = :id AND lease_owner = :owner
     AND state = 'indexing';
 
@@ -190,3 +197,18 @@ WHERE organization_id = :organization_id AND number = :number;
 -- chunk_place --
 -- Returns where a chunk is in its document, and under which headings.
 SELECT metadata FROM message WHERE +organization_id = :organization_id AND key = :key;
+
+-- shorten_document --
+-- Lets a document wait from where the chunk with the key `first` begins, whoever held it; without
+-- the chunker's state it is indexed from the beginning again, if it is not removed before.
+UPDATE document SET
+    state = 'indexing', waits_since = :now, lease_owner = :owner, lease_until = :until,
+    chunker = NULL,
+    text_bytes_indexed =
+        (SELECT metadata ->> 'start_byte' FROM message
+         WHERE message.organization_id = :organization_id AND message.key = :first)
+WHERE organization_id = :organization_id AND number = :number;
+
+-- shorten_record --
+UPDATE conversation SET message_count = :messages
+WHERE organization_id = :organization_id AND number = :record;

@@ -248,5 +248,11 @@ WHERE organization_id = :organization_id AND project = :project AND number <= :u
 ORDER BY number
 LIMIT :limit;
 
+-- documents_of --
+-- Returns the documents of those of a JSON list of numbers that are searched and own one.
+SELECT document_id FROM memory NOT INDEXED
+WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers))
+    AND record IS NOT NULL AND document_id IS NOT NULL;
+
 -- delete_episodes --
 DELETE FROM episode WHERE organization_id = :organization_id AND project = :project;

@@ -10,14 +10,16 @@ from functools import partial
 from engram.errors import ConflictError
 from engram.model.access import Quota
 from engram.model.conversation import MessageDraft
-from engram.model.ids import MemoryId
+from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory, MemoryChange, check_validity
 from engram.model.vectors import Indexing
 from engram.storage.sqlite import audit, training
 from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.dictionaries import learn_awaited
+from engram.storage.sqlite.document_shrinking import shrink_document
 from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.memory_changing import (
+    MovedOnError,
     Seen,
     change_memory,
     check_unmoved,
@@ -92,6 +94,10 @@ async def _attempt(
     after = _corrected(seen, change)
     if after == seen.memory:
         return after
+    if seen.row.document_id is not None and after.valid_from != seen.memory.valid_from:
+        document_id = DocumentId(seen.row.document_id)
+        if await shrink_document(tenant, document_id):
+            raise MovedOnError
     correction = _Correction(
         tenant=tenant,
         seen=seen,

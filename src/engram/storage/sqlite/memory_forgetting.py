@@ -19,6 +19,8 @@ from engram.storage.sqlite import audit
 from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.dictionaries import learn_awaited
 from engram.storage.sqlite.document_records import add_record, record_size, rest, wait_again
+from engram.storage.sqlite.document_rows import find_owned
+from engram.storage.sqlite.document_shrinking import shrink_document
 from engram.storage.sqlite.memory_changing import (
     Seen,
     change_memory,
@@ -68,6 +70,10 @@ async def forget(
     forgetting = _Forgetting(
         tenant=tenant, reason=reason, change=change, actor=actor, now=to_microseconds(now)
     )
+    for document_id in await tenant.file.read(
+        lambda connection: find_owned(connection, tenant, [memory_id], immutable=False)
+    ):
+        await shrink_document(tenant, document_id)
     return await change_memory(
         tenant, memory_id, partial(_forget, forgetting=forgetting), with_words=True
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +10,13 @@ from functools import partial
 
 from engram.clock import from_microseconds
 from engram.errors import ConflictError, NotFoundError
-from engram.model.ids import MemoryId
+from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Tombstone
 from engram.storage.sqlite import audit
 from engram.storage.sqlite.counting import grow_counters
 from engram.storage.sqlite.document_records import remove_document
+from engram.storage.sqlite.document_rows import find_owned
+from engram.storage.sqlite.document_shrinking import shrink_document
 from engram.storage.sqlite.memory_changing import remove_searched, stretch_of
 from engram.storage.sqlite.memory_rows import MemoryRow, read_row, read_rows
 from engram.storage.sqlite.queries import load_queries
@@ -61,6 +64,7 @@ async def delete_project(tenant: Tenant, project: str, *, actor: str) -> int:
 async def _purge(
     tenant: Tenant, memory_id: MemoryId, *, actor: str, force: bool, skip_damaged: bool
 ) -> Tombstone:
+    await _shrink(tenant, memory_id, force=force, skip_damaged=skip_damaged)
     known = await tenant.file.read(
         partial(_known_of, tenant=tenant, memory_id=memory_id, skip_damaged=skip_damaged)
     )
@@ -83,6 +87,15 @@ async def _purge(
         return tombstone
 
     return await tenant.file.write(transact)
+
+
+async def _shrink(tenant: Tenant, memory_id: MemoryId, *, force: bool, skip_damaged: bool) -> None:
+    """Make a long document short enough to be removed at once, unless that will be refused."""
+    owned = await tenant.file.read(
+        lambda connection: find_owned(connection, tenant, [memory_id], immutable=force)
+    )
+    for document_id in owned:
+        await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
 
 
 def _known_of(
@@ -166,6 +179,11 @@ async def _delete_batch(
     tenant: Tenant, project: str, *, upto: int, actor: str, skip_damaged: bool
 ) -> tuple[int, bool]:
     """Remove some memories; return how many, and whether these were the last."""
+    documents = await tenant.file.read(
+        lambda connection: _documents_of_batch(connection, tenant, project, upto=upto)
+    )
+    for document_id in documents:
+        await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
     batch = await tenant.file.read(
         partial(_read_batch, tenant=tenant, project=project, upto=upto, skip_damaged=skip_damaged)
     )
@@ -204,6 +222,14 @@ async def _delete_batch(
         return removed, is_done
 
     return await tenant.file.write(transact)
+
+
+def _documents_of_batch(
+    connection: sqlite3.Connection, tenant: Tenant, project: str, *, upto: int
+) -> list[DocumentId]:
+    numbers = _first_numbers(connection, tenant, project, upto=upto, limit=_BATCH_MEMORIES)
+    rows = tenant.execute(connection, _SQL["documents_of"], numbers=json.dumps(numbers))
+    return [document_id for (document_id,) in rows.fetchall()]
 
 
 def _read_batch(

@@ -136,7 +136,19 @@ def remove_conversation(
     connection: sqlite3.Connection, tenant: Tenant, conversation: int, *, last_sequence: int
 ) -> int:
     """Remove the vectors of a conversation and tell everyone; return how many there were."""
-    keys = {"first": message_key(conversation, 0), "last": message_key(conversation + 1, 0) - 1}
+    return remove_messages(
+        connection,
+        tenant,
+        first=message_key(conversation, 1),
+        last=message_key(conversation, last_sequence),
+    )
+
+
+def remove_messages(
+    connection: sqlite3.Connection, tenant: Tenant, *, first: int, last: int
+) -> int:
+    """Remove the vectors of messages and tell everyone; return how many there were."""
+    keys = {"first": first, "last": last}
     waiting = tenant.execute(connection, _UNEMBEDDED["delete_unembedded"], **keys).rowcount
     removed = sum(
         tenant.execute(connection, _SQL[name], **keys).rowcount
@@ -147,8 +159,7 @@ def remove_conversation(
             connection,
             _SQL["add_removal"],
             seq=_take_seqs(connection, tenant, 1),
-            first=message_key(conversation, 1),
-            last=message_key(conversation, last_sequence),
+            **keys,
         )
     count_change(connection, tenant, vectors=-removed, pending=-waiting)
     return removed

@@ -131,7 +131,11 @@ def batches_of_rows(
     known: Sequence[MessageWords],
     skip_damaged: bool,
 ) -> Iterator[WordRows]:
-    """Yield all rows of a conversation, from the words known already and then from its messages."""
+    """Yield all rows of a conversation, from the words known already and then from its messages.
+
+    It may have become shorter since its words were read.
+    """
+    known = [item for item in known if position_of(item.key) <= stretch.last_sequence]
     after = position_of(known[-1].key) if known else 0
     rest = words_of(connection, tenant, stretch, after=after, skip_damaged=skip_damaged)
     former = WindowFormer(first=0, last_sequence=stretch.last_sequence)
