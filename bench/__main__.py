@@ -25,6 +25,7 @@ BENCHMARKS = (
     "vectors",
     "concurrency",
     "memory",
+    "documents",
     "size",
     "notes",
     "paraphrases",
