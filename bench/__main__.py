@@ -26,6 +26,7 @@ BENCHMARKS = (
     "concurrency",
     "memory",
     "documents",
+    "planted",
     "size",
     "notes",
     "paraphrases",
