@@ -15,6 +15,46 @@ from tests.mcp.connecting import INITIALIZE, engram_environment
 
 REPORT = "import json, sys; print(json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
 
+MESSAGE = {"role": "user", "content": "The harbour opens at six."}
+APPEND = {"name": "append_messages", "arguments": {"messages": [MESSAGE]}}
+SEARCH = {"name": "search", "arguments": {"query": "harbour"}}
+
+AT_WORK = {
+    f"engram.service.{name}"
+    for name in (
+        "access",
+        "activity",
+        "background",
+        "batch",
+        "document_indexing",
+        "indexing",
+        "pace",
+        "rate",
+    )
+}
+"""What of the use cases every process has at work."""
+
+UNASKED = {
+    "engram.model.care",
+    "engram.model.document",
+    "engram.model.document_query",
+    "engram.model.recall",
+    "engram.model.transfer",
+    "engram.storage.document_ports",
+    "engram.storage.memory_ports",
+    "engram.storage.sqlite.documents",
+    "engram.storage.sqlite.memories",
+    "engram.storage.sqlite.repair",
+    "engram.storage.sqlite.verification",
+    "engram.text.documents",
+}
+"""What a search for messages has nothing to do with."""
+
+
+def own_modules(loaded: set[str], *prefixes: str) -> set[str]:
+    """Return the modules whose names begin with one of the prefixes."""
+    return {name for name in loaded if name.startswith(prefixes)}
+
 
 def loaded_by(module: str) -> set[str]:
     """Return the top-level modules that a fresh interpreter holds after importing `module`."""
@@ -63,13 +103,39 @@ def test_engram_mcp_loads_no_more_than_it_serves(tmp_path: Path) -> None:
     assert not loaded & {"fastapi", "httpx", "onnxruntime", "prometheus_client", "rich", "typer"}
 
 
-def test_a_search_by_meaning_loads_no_more_than_it_needs(tmp_path: Path) -> None:
-    message = {"role": "user", "content": "The harbour opens at six."}
-    append = {"name": "append_messages", "arguments": {"messages": [message]}}
-    search = {"name": "search", "arguments": {"query": "harbour"}}
+def test_initialize_loads_no_tool_and_no_use_case(tmp_path: Path) -> None:
+    loaded = modules_of_engram_mcp(tmp_path)
 
-    modules_of_engram_mcp(tmp_path, append, EMBEDDER="hash")
-    loaded = modules_of_engram_mcp(tmp_path, search, EMBEDDER="hash")
+    assert "engram.transport.mcp.tools" in loaded
+    assert not own_modules(loaded, "engram.transport.mcp.tools.", "engram.transport.requests")
+    assert not own_modules(loaded, "engram.transport.answers", "engram.care", "engram.retrieval")
+    assert own_modules(loaded, "engram.service.") <= AT_WORK
+    assert len(own_modules(loaded, "engram")) <= 140
+
+
+def test_a_first_search_loads_nothing_of_memories_and_documents(tmp_path: Path) -> None:
+    modules_of_engram_mcp(tmp_path, APPEND, EMBEDDER="hash")
+    loaded = modules_of_engram_mcp(tmp_path, SEARCH, EMBEDDER="hash")
+
+    assert own_modules(loaded, "engram.transport.mcp.tools.") <= {
+        "engram.transport.mcp.tools.conversations",
+        "engram.transport.mcp.tools.tool",
+    }
+    assert own_modules(loaded, "engram.transport.requests.") <= {
+        f"engram.transport.requests.{name}"
+        for name in ("conversations", "fields", "request", "search")
+    }
+    assert own_modules(loaded, "engram.service.") - AT_WORK <= {
+        "engram.service.recall",
+        "engram.service.searching",
+    }
+    assert not loaded & UNASKED
+    assert len(own_modules(loaded, "engram")) <= 190
+
+
+def test_a_search_by_meaning_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    modules_of_engram_mcp(tmp_path, APPEND, EMBEDDER="hash")
+    loaded = modules_of_engram_mcp(tmp_path, SEARCH, EMBEDDER="hash")
 
     assert "engram.vectors.snapshot" in loaded
     assert not loaded & {"numpy.ma", "engram.embedding.static_model", "onnxruntime", "tokenizers"}

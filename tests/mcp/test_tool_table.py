@@ -17,7 +17,7 @@ from inline_snapshot import external_file
 from mcp import Client
 
 from engram.model.toolsets import TOOLSETS, Toolset
-from engram.transport.mcp.tools import TOOLS, Tool
+from engram.transport.mcp.tools import TOOL_NAMES, TOOLS, Tool, find_tool, tools_of
 from tests.mcp.connecting import RunningServer, http_client
 
 logger = logging.getLogger(__name__)
@@ -125,3 +125,18 @@ def test_tools_stand_in_the_order_of_their_toolsets() -> None:
     positions = [TOOLSETS.index(tool.toolset) for tool in TOOLS]
 
     assert positions == sorted(positions)
+
+
+def test_the_names_that_are_known_without_loading_are_those_of_the_tools() -> None:
+    assert list(TOOL_NAMES) == [tool.name for tool in TOOLS]
+    assert [find_tool(name) for name in TOOL_NAMES] == list(TOOLS)
+    assert find_tool("no_such_tool") is None
+
+
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_the_tools_of_a_toolset_are_found_without_loading_the_others(toolset: Toolset) -> None:
+    assert tools_of((toolset,)) == tuple(tool for tool in TOOLS if tool.toolset == toolset)
+
+
+def test_the_tools_of_all_toolsets_are_all_tools() -> None:
+    assert tools_of(TOOLSETS) == TOOLS

@@ -13,7 +13,6 @@ from engram.retrieval.choose import Chosen
 from engram.retrieval.fuse import Scored, Scoring
 from engram.retrieval.windows import ChosenWindow, choose_windows
 from engram.storage.ports import OrganizationStore
-from engram.text.chunks import chunks_of, matched_chunk
 from engram.text.tokens import tokens_of
 from engram.text.windows import window_text
 
@@ -120,6 +119,8 @@ def _result_of(
 def _memory(
     item: Scored, loaded: Loaded, request: SearchRequest, explained: Scoring | None
 ) -> SearchResult:
+    from engram.text.chunks import chunks_of, matched_chunk  # noqa: PLC0415 not every search finds some
+
     memory = loaded.memories[item.conversation]
     return SearchResult(
         kind="note",

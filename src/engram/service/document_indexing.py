@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,9 @@ RETRY_DELAY = timedelta(seconds=30)
 """For a document that cannot be indexed now; doubled with every failure in this process."""
 
 RETRY_DELAY_MAX = timedelta(hours=1)
+FIRST_SWEEP_S = 5.0
+"""What waits since before this process began waits until a client has its first answers."""
+
 FAILURE_DELAY_S = 5.0
 """How long the work rests after a failure that is no document's fault."""
 
@@ -72,6 +76,9 @@ class DocumentIndexing:
 
     async def run(self) -> None:
         """Index until cancelled; a failure is logged and never ends the loop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_SWEEP_S):
+                await self._wake.wait()
         while True:
             try:
                 await self.sweep()
