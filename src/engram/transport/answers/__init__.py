@@ -116,8 +116,8 @@ if TYPE_CHECKING:
         ChunkView,
         MemoryView,
         VersionView,
+        budgeted_views,
         memory_view,
-        memory_views,
     )
     from engram.transport.answers.notes import (
         EntriesListed,
@@ -245,6 +245,7 @@ __all__ = [
     "VersionView",
     "audit_view",
     "backfill_done",
+    "budgeted_views",
     "context_fetched",
     "conversation_deleted",
     "conversation_read",
@@ -282,7 +283,6 @@ __all__ = [
     "memory_stored",
     "memory_summarized",
     "memory_view",
-    "memory_views",
     "message_view",
     "messages_appended",
     "note_stored",
@@ -414,7 +414,7 @@ _MODULES = {
         "MemoryView",
         "VersionView",
         "memory_view",
-        "memory_views",
+        "budgeted_views",
     ],
     "notes": [
         "EntriesListed",

@@ -20,7 +20,7 @@ from engram.model.care import (
 )
 from engram.model.memory import Episode, MemoryPage
 from engram.service.migrating import Migrated, MigrationStatus
-from engram.transport.answers.memory_views import MemoryView, memory_views
+from engram.transport.answers.memory_views import MemoryView, budgeted_views
 
 IDS_SHOWN = 100
 """Of what came in or is damaged; the counts say how many there are."""
@@ -228,7 +228,7 @@ def episode_recalled(
 ) -> EpisodeRecalled:
     return {
         "episode": episode_view(episode),
-        "memories": memory_views(page.memories, token_budget=token_budget),
+        "memories": budgeted_views(page.memories, token_budget=token_budget),
         "count": len(page.memories),
         "total": page.total,
         "next_offset": page.next_offset,

@@ -27,8 +27,8 @@ from engram.transport.answers.memory_views import (
     DegradedView,
     MemoryView,
     VersionView,
+    budgeted_views,
     chunk_view,
-    memory_views,
     version_view,
 )
 
@@ -163,7 +163,7 @@ def memory_fetched(fetched: FetchedMemory) -> MemoryFetched:
 
 def memories_listed(page: MemoryPage, *, token_budget: int | None = None) -> MemoriesListed:
     return {
-        "memories": memory_views(page.memories, token_budget=token_budget),
+        "memories": budgeted_views(page.memories, token_budget=token_budget),
         "count": len(page.memories),
         "total": page.total,
         "next_offset": page.next_offset,
@@ -188,7 +188,7 @@ def timeline_read(
 ) -> TimelineRead:
     return {
         "as_of": format_time(as_of),
-        "memories": memory_views(memories, token_budget=token_budget),
+        "memories": budgeted_views(memories, token_budget=token_budget),
         "count": len(memories),
     }
 

@@ -103,7 +103,7 @@ def memory_view(memory: Memory, shown: Excerpt | None = None) -> MemoryView:
     return view
 
 
-def memory_views(memories: Sequence[Memory], *, token_budget: int | None) -> list[MemoryView]:
+def budgeted_views(memories: Sequence[Memory], *, token_budget: int | None) -> list[MemoryView]:
     """Return memories whose contents fit a budget together; those that are cut say so."""
     if token_budget is None:
         return [memory_view(memory) for memory in memories]

@@ -77,7 +77,7 @@ async def _memory_correct(
     corrected = await service.memories.correct(
         principal, MemoryId(request.memory_id), request.to_change(), project=request.project
     )
-    (view,) = answers.memory_views([corrected], token_budget=request.token_budget)
+    (view,) = answers.budgeted_views([corrected], token_budget=request.token_budget)
     return view
 
 
