@@ -6,7 +6,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import TextContent, TextResourceContents
 
-from engram import __version__
+from engram import __version__, limits
 from tests.mcp.connecting import RunningServer, call, http_client, refusal
 
 INVALID_PARAMS = -32602
@@ -90,9 +90,37 @@ async def test_a_memory_is_a_resource_until_it_is_forgotten(over_http: Client) -
         await over_http.read_resource(uri)
 
 
+async def test_a_document_is_a_resource_by_its_id_and_that_of_its_memory(over_http: Client) -> None:
+    content = "# Harbour\r\n\r\nThe gantry is blue.\r\n"
+    stored = await call(over_http, "memory_store_document", content=content)
+
+    for identifier in (stored["id"], stored["document_id"]):
+        read = await over_http.read_resource(f"engram://documents/{identifier}")
+        (text,) = read.contents
+        assert isinstance(text, TextResourceContents)
+        assert text.text == content
+    await call(over_http, "memory_forget", memory_id=stored["id"])
+    with pytest.raises(MCPError):
+        await over_http.read_resource(f"engram://documents/{stored['id']}")
+
+
+async def test_of_a_long_document_the_beginning_is_a_resource(over_http: Client) -> None:
+    content = "é" * (limits.TRANSCRIPT_CHARACTERS_MAX + 10)
+    stored = await call(over_http, "memory_store_document", content=content)
+
+    read = await over_http.read_resource(f"engram://documents/{stored['id']}")
+
+    (text,) = read.contents
+    assert isinstance(text, TextResourceContents)
+    assert text.text.startswith("é" * limits.TRANSCRIPT_CHARACTERS_MAX + "\n\n(20 of 200,020 bytes")
+    assert "memory_query_document" in text.text
+
+
 @pytest.mark.parametrize(
     "uri",
     [
+        "engram://documents/doc_none",
+        "engram://documents/",
         "engram://conversations/conv_none",
         "engram://conversations/",
         "engram://memories/mem_none",
