@@ -11,6 +11,7 @@ from mcp import Client
 
 from engram.embedding.choice import Hashed
 from engram.settings import Settings
+from engram.transport.mcp.tools import tools_of
 from engram.transport.mcp.tools.maintenance import MAINTENANCE_TOOLS
 from tests.mcp.connecting import (
     RunningServer,
@@ -60,7 +61,7 @@ async def test_the_toolset_is_off_by_default_and_shown_when_asked_for(
         default = {tool.name for tool in (await usual.list_tools()).tools}
     shown = [tool.name for tool in (await client.list_tools()).tools]
 
-    assert shown == [tool.name for tool in MAINTENANCE_TOOLS]
+    assert shown == [tool.name for tool in tools_of(("maintenance",))]
     assert default.isdisjoint(shown)
 
 
