@@ -144,6 +144,16 @@ class Message:
     created_at: datetime
 
 
+def is_called_by_title(message: MessageDraft | Message) -> bool:
+    """Say whether a message is searched together with the title of its conversation."""
+    return message.role == "document" and message.name is None
+
+
+def called(message: MessageDraft | Message, *, title: str | None) -> str | None:
+    """Return what a message is called in searches: its speaker, or a document's title."""
+    return title if is_called_by_title(message) else message.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationQuery:
     """Which conversations to list, and in which order."""

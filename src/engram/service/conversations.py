@@ -14,13 +14,15 @@ from engram.model.conversation import (
     DeletionReceipt,
     MessagePage,
     MessageQuery,
+    is_called_by_title,
 )
 from engram.model.ids import ConversationId
+from engram.model.vectors import Indexing
 from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.quota import find_quota_warning
-from engram.storage.ports import Store
+from engram.storage.ports import OrganizationStore, Store
 
 
 class Conversations:
@@ -51,7 +53,7 @@ class Conversations:
                 request,
                 actor=principal.actor,
                 quota=principal.quota,
-                indexing=await self._indexer.index_new(request.messages),
+                indexing=await self._index(store, request),
             )
         self._background.notice(principal.organization_id)
         if not receipt.repeated:
@@ -79,3 +81,10 @@ class Conversations:
         principal.require("delete")
         store = await self._store.organization(principal.organization_id)
         return await store.delete_conversation(conversation_id, actor=principal.actor)
+
+    async def _index(self, store: OrganizationStore, request: AppendRequest) -> Indexing:
+        """Return what is stored of the messages' meaning; documents have their title before them."""
+        title = None
+        if any(map(is_called_by_title, request.messages)):
+            title = await store.find_title(request.conversation_id)
+        return await self._indexer.index_new(request.messages, title=title)

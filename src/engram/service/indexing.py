@@ -19,7 +19,7 @@ from engram.ingest.embed import (
     embed_texts,
     instant_splitting,
 )
-from engram.model.conversation import MessageDraft
+from engram.model.conversation import MessageDraft, called
 from engram.model.ids import OrganizationId
 from engram.model.vectors import Indexing, NewVectors, PassageVector, Unembedded
 from engram.service.batch import LEASE, UNUSABLE, Batch
@@ -63,9 +63,16 @@ class Indexer:
         """Say whether new messages are without any vector until the background got to them."""
         return self._tiers.deep is not None and self._tiers.quick is None
 
-    async def index_new(self, drafts: Sequence[MessageDraft]) -> Indexing:
-        """Return what an append stores of the messages' meaning; it never waits for a slow model."""
-        return await self.index_texts([EmbeddedText(each.name, each.content) for each in drafts])
+    async def index_new(
+        self, drafts: Sequence[MessageDraft], *, title: str | None = None
+    ) -> Indexing:
+        """Return what an append stores of the messages' meaning; it never waits for a slow model.
+
+        `title` is that of their conversation, if a document is among them.
+        """
+        return await self.index_texts(
+            [EmbeddedText(called(each, title=title), each.content) for each in drafts]
+        )
 
     async def index_texts(self, texts: Sequence[EmbeddedText]) -> Indexing:
         """Return what is stored of the meaning of texts on their way in, in their order."""

@@ -124,6 +124,13 @@ class OrganizationStore(Protocol):
         """
         ...
 
+    async def find_title(self, conversation_id: ConversationId | None) -> str | None:
+        """Return the title of a conversation; None without one, or where there is none of that id.
+
+        Without an id it is that of the default conversation.
+        """
+        ...
+
     async def get_conversation(self, query: MessageQuery) -> MessagePage:
         """Return a conversation and one page of its messages, in order of sequence.
 

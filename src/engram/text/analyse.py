@@ -13,11 +13,11 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 
-from engram.model.conversation import Message, MessageDraft
+from engram.model.conversation import Message, MessageDraft, called
 from engram.text.english import STOP_WORDS, stem, without_ending
 from engram.text.folding import SPACED, UNSPACED, fold
 
-ANALYSER_VERSION = 1
+ANALYSER_VERSION = 2
 """Raised whenever the same text would give other words: the word indexes are then rebuilt."""
 
 TOKEN_CHARACTERS_MAX = 64
@@ -40,9 +40,12 @@ _JOINTS = re.compile(r"[-'.:/@\\,+#]+")
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+")
 
 
-def message_words(message: Message | MessageDraft) -> str:
-    """Return the words a message is found by: speaker, tool, content, and the day it was said."""
-    parts = (message.name, message.tool_name, message.content)
+def message_words(message: Message | MessageDraft, *, title: str | None = None) -> str:
+    """Return the words a message is found by: speaker, tool, content, and the day it was said.
+
+    A document has the title of its conversation in the place of a speaker.
+    """
+    parts = (called(message, title=title), message.tool_name, message.content)
     words = [_words_of(raw) for part in parts if part for raw in _TOKEN.findall(fold(part))]
     if message.occurred_at is not None:
         words.append(_day_words(message.occurred_at))

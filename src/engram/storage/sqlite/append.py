@@ -16,7 +16,9 @@ from engram.model.conversation import (
     AppendReceipt,
     AppendRequest,
     ConversationDraft,
+    is_called_by_title,
 )
+from engram.model.ids import ConversationId
 from engram.model.vectors import Indexing
 from engram.storage.sqlite import audit, idempotency, training
 from engram.storage.sqlite.counting import grow_counters
@@ -70,7 +72,10 @@ async def append_messages(
 ) -> AppendReceipt:
     """Store the messages and all that is derived from them, or nothing."""
     await learn_awaited(tenant)
-    prepared = await prepare_messages(request.messages, tenant.codec)
+    title = None
+    if any(map(is_called_by_title, request.messages)):
+        title = await find_title(tenant, request.conversation_id)
+    prepared = await prepare_messages(request.messages, tenant.codec, title=title)
     append = Append(
         tenant=tenant,
         request=request,
@@ -85,6 +90,20 @@ async def append_messages(
     if outcome.dictionary is not None:
         tenant.codec.announce_dictionary(outcome.dictionary)
     return outcome.receipt
+
+
+async def find_title(tenant: Tenant, conversation_id: ConversationId | None) -> str | None:
+    """Return the title of a conversation, if it is here; without an id, of the default one."""
+    if conversation_id is None:
+        return DEFAULT_CONVERSATION_TITLE
+
+    def read(connection: sqlite3.Connection) -> str | None:
+        row = tenant.execute(
+            connection, _CONVERSATIONS["find_title"], id=conversation_id
+        ).fetchone()
+        return None if row is None else row[0]
+
+    return await tenant.file.read(read)
 
 
 async def _write(append: Append) -> Outcome:

@@ -27,6 +27,13 @@ WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
 SELECT number, id, message_count, content_bytes FROM conversation
 WHERE organization_id = :organization_id AND is_default = 1;
 
+-- get_title --
+SELECT title FROM conversation WHERE organization_id = :organization_id AND number = :number;
+
+-- find_title --
+SELECT title FROM conversation
+WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
+
 -- load_conversations --
 -- Returns number and all that a conversation shows, of those that exist among the JSON list.
 SELECT number, id, title, agent_id, project, metadata, message_count, created_at, updated_at,

@@ -129,6 +129,9 @@ class SqliteOrganizationStore:
             self._tenant, request, actor=actor, quota=quota, indexing=indexing
         )
 
+    async def find_title(self, conversation_id: ConversationId | None) -> str | None:
+        return await append.find_title(self._tenant, conversation_id)
+
     async def get_conversation(self, query: MessageQuery) -> MessagePage:
         return await self._file.read(
             lambda connection: reading.get_conversation(connection, self._tenant, query)

@@ -34,24 +34,31 @@ class PreparedMessages:
     content_bytes: int
 
 
-async def prepare_messages(drafts: Sequence[MessageDraft], codec: ContentCodec) -> PreparedMessages:
-    """Return the messages ready to be stored; large ones do not hold up the event loop."""
+async def prepare_messages(
+    drafts: Sequence[MessageDraft], codec: ContentCodec, *, title: str | None = None
+) -> PreparedMessages:
+    """Return the messages ready to be stored; large ones do not hold up the event loop.
+
+    `title` is that of the conversation they are for, if a document is among them.
+    """
     characters = sum(len(draft.content) for draft in drafts)
     if characters > limits.INLINE_CHARACTERS_MAX:
-        return await asyncio.to_thread(_prepare_all, drafts, codec)
-    return _prepare_all(drafts, codec)
+        return await asyncio.to_thread(_prepare_all, drafts, codec, title)
+    return _prepare_all(drafts, codec, title)
 
 
-def _prepare_all(drafts: Sequence[MessageDraft], codec: ContentCodec) -> PreparedMessages:
-    prepared = [_prepare(draft, codec) for draft in drafts]
+def _prepare_all(
+    drafts: Sequence[MessageDraft], codec: ContentCodec, title: str | None
+) -> PreparedMessages:
+    prepared = [_prepare(draft, codec, title) for draft in drafts]
     return PreparedMessages(
         messages=prepared, content_bytes=sum(message.content_bytes for message in prepared)
     )
 
 
-def _prepare(draft: MessageDraft, codec: ContentCodec) -> PreparedMessage:
+def _prepare(draft: MessageDraft, codec: ContentCodec, title: str | None) -> PreparedMessage:
     stored = codec.encode(draft.content)
-    words = message_words(draft)
+    words = message_words(draft, title=title)
     values = {
         "role": draft.role,
         "characters": len(draft.content),

@@ -29,7 +29,7 @@ from engram.storage.sqlite.embedders import (
 )
 from engram.storage.sqlite.keys import KIND_BITS, KINDS, message_key
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rows import read_readable
+from engram.storage.sqlite.rows import read_names, read_readable
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_rows import add_vectors, count_change, enqueue_missing
 
@@ -158,9 +158,10 @@ def _read(
         without=without,
     )
     messages, damaged = read_readable(connection, tenant, keys)
+    names = read_names(connection, tenant, messages)
     return UnmovedBatch(
         messages=tuple(
-            Unmoved(key=key, name=message.name, content=message.content)
+            Unmoved(key=key, name=names[key], content=message.content)
             for key, message in messages.items()
         ),
         unreadable=tuple(damaged),

@@ -10,12 +10,18 @@ from typing import Any, NamedTuple
 
 from engram.clock import from_microseconds
 from engram.errors import StoreCorruptError
-from engram.model.conversation import Conversation, Message, Role
+from engram.model.conversation import (
+    Conversation,
+    Message,
+    Role,
+    called,
+    is_called_by_title,
+)
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
 from engram.storage.content import ContentError
 from engram.storage.sqlite.dictionaries import learn_dictionary
 from engram.storage.sqlite.document_pieces import PIECE, resolve
-from engram.storage.sqlite.keys import SEQUENCE_BITS, position_of
+from engram.storage.sqlite.keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.storage.sqlite.queries import load_queries
 from engram.storage.sqlite.tenant import Tenant
 
@@ -176,6 +182,27 @@ def _ids_of(
     if numbers - ids.keys():
         raise StoreCorruptError("messages belong to a conversation that is missing")
     return ids
+
+
+def read_title(connection: sqlite3.Connection, tenant: Tenant, number: int) -> str | None:
+    """Return the title of a conversation."""
+    row = tenant.execute(connection, _CONVERSATIONS["get_title"], number=number).fetchone()
+    return None if row is None else row[0]
+
+
+def read_names(
+    connection: sqlite3.Connection, tenant: Tenant, messages: Mapping[MessageKey, Message]
+) -> dict[MessageKey, str | None]:
+    """Return what each message is called in searches."""
+    titles = {
+        number: read_title(connection, tenant, number)
+        for number in {
+            conversation_of(key) for key, each in messages.items() if is_called_by_title(each)
+        }
+    }
+    return {
+        key: called(each, title=titles.get(conversation_of(key))) for key, each in messages.items()
+    }
 
 
 def read_conversations(

@@ -14,7 +14,7 @@ from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded
 from engram.storage.sqlite.embedders import read_embedders, register
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rows import read_readable
+from engram.storage.sqlite.rows import read_names, read_readable
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.vector_rows import enqueue_missing, replace_instant
 
@@ -152,8 +152,9 @@ def _read(
     messages, damaged = read_readable(connection, tenant, attempts)
     for reason in damaged.values():
         logger.warning("a message gets no vector: %s", reason)
+    names = read_names(connection, tenant, messages)
     found = (
-        Unembedded(key=key, name=message.name, content=message.content, attempts=attempts[key])
+        Unembedded(key=key, name=names[key], content=message.content, attempts=attempts[key])
         for key, message in messages.items()
     )
     return tuple(found), list(damaged)

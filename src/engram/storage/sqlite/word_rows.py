@@ -15,7 +15,7 @@ from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
 from engram.storage.sqlite.keys import message_key, position_of, window_key
 from engram.storage.sqlite.queries import load_queries
-from engram.storage.sqlite.rows import message_rows, read_message
+from engram.storage.sqlite.rows import message_rows, read_message, read_title
 from engram.storage.sqlite.tenant import Tenant
 from engram.storage.sqlite.window_rows import WindowFormer
 from engram.storage.sqlite.words import (
@@ -100,6 +100,7 @@ def words_of(
         first=message_key(stretch.conversation, after + 1),
         last=message_key(stretch.conversation, stretch.last_sequence),
     )
+    title = read_title(connection, tenant, stretch.conversation)
     for row in rows:
         try:
             message = read_message(connection, tenant, row, conversation_id=stretch.conversation_id)
@@ -108,7 +109,7 @@ def words_of(
                 raise
             yield MessageWords(row.key, "", "")
         else:
-            words = message_words(message)
+            words = message_words(message, title=title)
             yield MessageWords(row.key, words, window_words((words,)))
 
 
