@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,12 @@ import pytest
 from tests.mcp.connecting import INITIALIZE, engram_environment
 
 REPORT = "import json, sys; print(json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
+LISTED_AT_EXIT = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
+from engram.transport.cli import main
+main()
+"""
 
 MESSAGE = {"role": "user", "content": "The harbour opens at six."}
 APPEND = {"name": "append_messages", "arguments": {"messages": [MESSAGE]}}
@@ -81,7 +86,7 @@ def modules_of_engram_mcp(
         for number, call in enumerate(calls, start=100)
     ]
     ended = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "engram", "mcp"],
+        [sys.executable, "-c", LISTED_AT_EXIT, "mcp"],
         input=b"".join(json.dumps(each).encode() + b"\n" for each in (INITIALIZE, *requests)),
         env=engram_environment({"HOME": str(tmp_path), **settings}),
         check=True,
@@ -91,8 +96,7 @@ def modules_of_engram_mcp(
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
     assert {answer["id"] for answer in answers} == {INITIALIZE["id"], *range(100, 100 + len(calls))}
     assert not [answer for answer in answers if answer.get("result", {}).get("isError")]
-    imports = re.findall(rb"^import time:.*\|\s*([\w.]+)$", ended.stderr, re.MULTILINE)
-    return {name.decode() for name in imports}
+    return set(json.loads(ended.stderr.splitlines()[-1]))
 
 
 def test_engram_mcp_loads_no_more_than_it_serves(tmp_path: Path) -> None:
@@ -118,12 +122,11 @@ def test_a_first_search_loads_nothing_of_memories_and_documents(tmp_path: Path) 
     loaded = modules_of_engram_mcp(tmp_path, SEARCH, EMBEDDER="hash")
 
     assert own_modules(loaded, "engram.transport.mcp.tools.") <= {
-        "engram.transport.mcp.tools.conversations",
+        "engram.transport.mcp.tools.search",
         "engram.transport.mcp.tools.tool",
     }
     assert own_modules(loaded, "engram.transport.requests.") <= {
-        f"engram.transport.requests.{name}"
-        for name in ("conversations", "fields", "request", "search")
+        f"engram.transport.requests.{name}" for name in ("fields", "request", "search")
     }
     assert own_modules(loaded, "engram.service.") - AT_WORK <= {
         "engram.service.recall",

@@ -38,14 +38,9 @@ from engram.model.vectors import (
 )
 from engram.storage.ports import ChoiceT
 from engram.storage.sqlite import (
-    append,
     audit,
     counting,
-    creation,
-    deletion,
     jobs,
-    listing,
-    old_vectors,
     reading,
     rebuild,
     reembedding,
@@ -111,6 +106,8 @@ class SqliteOrganizationStore:
         await rebuild.prepare_upkeep(self._tenant)
 
     async def create_conversation(self, draft: ConversationDraft, *, actor: str) -> ConversationId:
+        from engram.storage.sqlite import creation
+
         return await self._file.write(
             lambda connection: creation.create_conversation(
                 connection, self._tenant, draft, actor=actor
@@ -125,11 +122,15 @@ class SqliteOrganizationStore:
         quota: Quota,
         indexing: Indexing = WORDS_ALONE,
     ) -> AppendReceipt:
+        from engram.storage.sqlite import append
+
         return await append.append_messages(
             self._tenant, request, actor=actor, quota=quota, indexing=indexing
         )
 
     async def find_title(self, conversation_id: ConversationId | None) -> str | None:
+        from engram.storage.sqlite import append
+
         return await append.find_title(self._tenant, conversation_id)
 
     async def get_conversation(self, query: MessageQuery) -> MessagePage:
@@ -138,6 +139,8 @@ class SqliteOrganizationStore:
         )
 
     async def list_conversations(self, query: ConversationQuery) -> ConversationPage:
+        from engram.storage.sqlite import listing
+
         return await self._file.read(
             lambda connection: listing.list_conversations(connection, self._tenant, query)
         )
@@ -145,6 +148,8 @@ class SqliteOrganizationStore:
     async def delete_conversation(
         self, conversation_id: ConversationId, *, actor: str
     ) -> DeletionReceipt:
+        from engram.storage.sqlite import deletion
+
         return await deletion.delete_conversation(self._tenant, conversation_id, actor=actor)
 
     async def search(
@@ -308,6 +313,8 @@ class SqliteOrganizationStore:
         return await reembedding.finish_reembedding(self._tenant, identity, without=without)
 
     async def drop_old_vectors(self) -> int:
+        from engram.storage.sqlite import old_vectors
+
         return await old_vectors.drop_old_vectors(self._tenant)
 
     async def train_dictionary(self) -> bool:

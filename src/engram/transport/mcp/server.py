@@ -20,14 +20,14 @@ from engram.errors import EngramError
 from engram.model.access import Principal
 from engram.model.toolsets import Toolset, parse_toolsets
 from engram.service import Service
-from engram.transport.mcp import resources
 from engram.transport.mcp.instructions import INSTRUCTIONS
-from engram.transport.mcp.prompts import PROMPTS, Argument, find_prompt
 from engram.transport.mcp.results import call_result, failed_call, masked_call, protocol_error
 from engram.transport.mcp.tools import TOOL_NAMES, find_tool, tools_of
 
 if TYPE_CHECKING:
     from engram.model.conversation import Conversation
+    from engram.transport.mcp.prompts import Argument
+    from engram.transport.mcp.resources import Template
     from engram.transport.mcp.tools import Tool
 
 logger = logging.getLogger(__name__)
@@ -129,6 +129,8 @@ class _Handlers:
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        from engram.transport.mcp import resources
+
         cursor = None if params is None else params.cursor
         principal = self._caller(ctx).principal
         try:
@@ -142,12 +144,16 @@ class _Handlers:
     async def list_resource_templates(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
+        from engram.transport.mcp import resources
+
         shown = [_shown_template(template) for template in resources.TEMPLATES]
         return types.ListResourceTemplatesResult(resource_templates=shown)
 
     async def read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
+        from engram.transport.mcp import resources
+
         principal = self._caller(ctx).principal
         try:
             text = await resources.read_resource(self._service, principal, uri=params.uri)
@@ -159,6 +165,8 @@ class _Handlers:
     async def list_prompts(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
+        from engram.transport.mcp.prompts import PROMPTS
+
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
@@ -174,6 +182,8 @@ class _Handlers:
     async def get_prompt(
         self, _ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
+        from engram.transport.mcp.prompts import find_prompt
+
         try:
             prompt = find_prompt(params.name)
             text = prompt.text(params.arguments or {})
@@ -207,7 +217,7 @@ def _shown_tool(tool: Tool[Any]) -> types.Tool:
     )
 
 
-def _shown_template(template: resources.Template) -> types.ResourceTemplate:
+def _shown_template(template: Template) -> types.ResourceTemplate:
     return types.ResourceTemplate(
         name=template.name,
         title=template.title,
@@ -218,10 +228,12 @@ def _shown_template(template: resources.Template) -> types.ResourceTemplate:
 
 
 def _shown_resource(conversation: Conversation) -> types.Resource:
+    from engram.transport.mcp.resources import CONVERSATIONS
+
     return types.Resource(
         name=conversation.id,
         title=conversation.title or conversation.id,
-        uri=resources.CONVERSATIONS + conversation.id,
+        uri=CONVERSATIONS + conversation.id,
         description=f"{conversation.message_count} messages",
         mime_type="text/plain",
     )

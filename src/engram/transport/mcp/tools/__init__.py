@@ -31,9 +31,10 @@ if not TYPE_CHECKING:  # To a checker it would say that there is any name.
         __name__, {"table": ["TOOLS", "TOOLS_BY_NAME"], "tool": ["Answer", "Tool"]}
     )
 
-Module = Literal["conversations", "notes", "memories", "documents", "maintenance"]
+Module = Literal["search", "conversations", "notes", "memories", "documents", "maintenance"]
 
 _TOOLSETS: Mapping[Module, tuple[Toolset, ...]] = {
+    "search": ("conversations",),
     "conversations": ("conversations",),
     "notes": ("notes",),
     "memories": ("memories",),
@@ -43,8 +44,8 @@ _TOOLSETS: Mapping[Module, tuple[Toolset, ...]] = {
 """The toolsets of each module's tools."""
 
 _NAMES: Mapping[Module, tuple[str, ...]] = {
+    "search": ("search",),
     "conversations": (
-        "search",
         "append_messages",
         "create_conversation",
         "get_conversation",
@@ -117,6 +118,10 @@ def tools_of(toolsets: tuple[Toolset, ...]) -> tuple[Tool[Any], ...]:
 
 def _load(module: Module) -> tuple[Tool[Any], ...]:
     match module:
+        case "search":
+            from engram.transport.mcp.tools.search import SEARCH_TOOLS
+
+            return SEARCH_TOOLS
         case "conversations":
             from engram.transport.mcp.tools.conversations import CONVERSATION_TOOLS
 

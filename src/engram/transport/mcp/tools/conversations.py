@@ -1,4 +1,4 @@
-"""The tools of the toolset `conversations`."""
+"""The tools of the toolset `conversations`, but for the one that searches."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ async def _append_messages(
     return answers.messages_appended(receipt)
 
 
-async def _search(service: Service, principal: Principal, request: requests.Search) -> Answer:
-    return answers.search_answered(await service.recall.search(principal, request.to_model()))
-
-
 async def _get_conversation(
     service: Service, principal: Principal, request: requests.GetConversation
 ) -> Answer:
@@ -54,20 +50,6 @@ async def _delete_conversation(
 
 
 CONVERSATION_TOOLS: tuple[Tool[Any], ...] = (
-    Tool(
-        name="search",
-        title="Search memory",
-        description=(
-            "Find what was said in any earlier conversation, verbatim. Use it before you answer"
-            " what may rest on the past. Read around a result with"
-            " get_conversation(around_sequence)."
-        ),
-        toolset=TOOLSET,
-        request=requests.Search,
-        answer=answers.SearchAnswered,
-        run=_search,
-        reads=True,
-    ),
     Tool(
         name="append_messages",
         title="Keep messages",

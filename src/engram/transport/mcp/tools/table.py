@@ -10,9 +10,11 @@ from engram.transport.mcp.tools.documents import DOCUMENT_TOOLS
 from engram.transport.mcp.tools.maintenance import MAINTENANCE_TOOLS
 from engram.transport.mcp.tools.memories import MEMORY_TOOLS
 from engram.transport.mcp.tools.notes import NOTE_TOOLS
+from engram.transport.mcp.tools.search import SEARCH_TOOLS
 from engram.transport.mcp.tools.tool import Tool
 
 TOOLS: tuple[Tool[Any], ...] = (
+    *SEARCH_TOOLS,
     *CONVERSATION_TOOLS,
     *NOTE_TOOLS,
     *MEMORY_TOOLS,
