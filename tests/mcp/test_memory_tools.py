@@ -282,6 +282,8 @@ async def answers_of_each_tool(client: Client) -> dict[str, Any]:
     await ask("memory_recall", query="kept", mode="full", include_conflicts=True)
     await ask("memory_fetch", id=stored["id"], detail="chunk")
     await ask("memory_list")
+    report = await ask("memory_store_document", content="# Harbour\n\nIt opens at six.")
+    await ask("memory_query_document", memory_id=report["id"], question="When does it open?")
     await ask("memory_correct", memory_id=stored["id"], content="kept better")
     await ask("memory_history", memory_id=stored["id"])
     await ask("memory_timeline", as_of=format_time(SystemClock().now()))
