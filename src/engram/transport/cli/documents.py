@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engram import limits
-from engram.model.memory import Category, MemoryType
 from engram.transport.cli.confirming import Yes, confirm
 from engram.transport.cli.failures import FAILED
 from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.memory_options import (
+    Importance,
+    OwnCategory,
+    OwnProject,
+    OwnSource,
+    OwnTags,
+    Type,
+)
 from engram.transport.cli.options import parse, shared_options
 from engram.transport.cli.visible import counted, visible_line
 
@@ -65,18 +72,6 @@ DocumentArgument = Annotated[
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")
 ]
-Type = Annotated[MemoryType, typer.Option("--type", help="What kind of memory it is.")]
-OwnCategory = Annotated[Category, typer.Option(help="What it is about.")]
-Source = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Where it comes from. [default: manual]")
-]
-Importance = Annotated[
-    int, typer.Option(min=0, max=limits.IMPORTANCE_MAX, help="0 is critical, 4 is trivial.")
-]
-OwnTags = Annotated[
-    list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="A tag; repeat for more.")
-]
-OwnProject = Annotated[str | None, typer.Option(metavar="NAME", help="The project it belongs to.")]
 Page = Annotated[
     int,
     typer.Option("--limit", "-n", min=1, max=limits.DOCUMENT_PAGE_MAX, help="Documents shown."),
@@ -101,7 +96,7 @@ def add_documents(
     tag: OwnTags = None,
     type_: Type = "context",
     category: OwnCategory = "general",
-    source: Source = None,
+    source: OwnSource = None,
     importance: Importance = 2,
 ) -> None:
     """Keep files as documents, byte for byte, and print the ids of their memories."""

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engram import limits
-from engram.model.memory import Category, MemoryType
+from engram.model.memory import MemoryType
 from engram.model.memory_reading import READING_TOKENS
 from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.memory_options import (
+    Importance,
+    OwnCategory,
+    OwnProject,
+    OwnSource,
+    OwnTags,
+    Type,
+)
 from engram.transport.cli.moments import MOMENT_HELP, future_moment, past_moment
 from engram.transport.cli.options import parse, shared_options
 from engram.transport.cli.texts import given_texts
@@ -49,18 +57,6 @@ Text = Annotated[
     typer.Argument(metavar="TEXT", help="What to keep; without it, stdin.", show_default=False),
 ]
 MemoryArgument = Annotated[str, typer.Argument(metavar="MEMORY", help="The memory's id.")]
-Type = Annotated[MemoryType, typer.Option("--type", help="What kind of memory it is.")]
-OwnCategory = Annotated[Category, typer.Option(help="What it is about.")]
-Source = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Where it comes from. [default: manual]")
-]
-Importance = Annotated[
-    int, typer.Option(min=0, max=limits.IMPORTANCE_MAX, help="0 is critical, 4 is trivial.")
-]
-OwnTags = Annotated[
-    list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="A tag; repeat for more.")
-]
-OwnProject = Annotated[str | None, typer.Option(metavar="NAME", help="The project it belongs to.")]
 Immutable = Annotated[
     bool, typer.Option("--immutable", help="It can be neither corrected nor forgotten.")
 ]
@@ -104,7 +100,7 @@ def store_memory(
     *,
     type_: Type = "context",
     category: OwnCategory = "general",
-    source: Source = None,
+    source: OwnSource = None,
     importance: Importance = 2,
     tag: OwnTags = None,
     project: OwnProject = None,

@@ -11,6 +11,7 @@ from engram.model.memory import Category
 from engram.model.search import KINDS
 from engram.transport.cli.confirming import Yes, confirm
 from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.memory_options import OwnCategory, OwnProject, OwnSource, OwnTags
 from engram.transport.cli.options import parse, shared_options
 from engram.transport.cli.texts import given_texts
 from engram.transport.cli.visible import counted, visible, visible_line
@@ -53,14 +54,6 @@ Texts = Annotated[
     typer.Argument(metavar="TEXT", help="Notes; without any, stdin is one.", show_default=False),
 ]
 NoteArgument = Annotated[str, typer.Argument(metavar="NOTE", help="The note's id.")]
-OwnCategory = Annotated[Category, typer.Option(help="What it is about.")]
-OwnSource = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Where it comes from. [default: manual]")
-]
-OwnTags = Annotated[
-    list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="A tag; repeat for more.")
-]
-OwnProject = Annotated[str | None, typer.Option(metavar="NAME", help="The project it belongs to.")]
 Page = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=limits.NOTE_PAGE_MAX, help="Notes shown.")
 ]
