@@ -138,3 +138,10 @@ def encodings(folder: Path, organization: OrganizationStore) -> list[str | None]
     with opened(folder, organization) as connection:
         rows = connection.execute("SELECT content_encoding FROM message ORDER BY key")
         return [encoding for (encoding,) in rows]
+
+
+def damage(folder: Path, organization: OrganizationStore, statement: str) -> None:
+    """Run a statement on an organisation's file that no store would run."""
+    with opened(folder, organization) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(statement)

@@ -39,15 +39,7 @@ from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite import rebuild
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
-from tests.storage.drafts import (
-    ACTOR,
-    UNBOUNDED,
-    append,
-    begin,
-    count_holders,
-    findings,
-    opened,
-)
+from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, count_holders, damage, findings
 from tests.storage.embedded import QUICK, embed_waiting, indexing_of
 from tests.storage.memory_drafts import get, memory_drafts, note, remember
 
@@ -186,12 +178,6 @@ async def connect(organization: OrganizationStore, source: MemoryId, target: Mem
     draft = RelationDraft(source_id=source, target_id=target)
     await organization.memories.connect(draft, actor=ACTOR)
     await organization.memories.record_feedback(Feedback(memory_ids=(source,)), actor=ACTOR)
-
-
-def damage(folder: Path, organization: OrganizationStore, statement: str) -> None:
-    with opened(folder, organization) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute(statement)
 
 
 @pytest.mark.usefixtures("filled")

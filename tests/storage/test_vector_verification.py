@@ -13,7 +13,7 @@ from engram.model.ids import ConversationId, MessageKey
 from engram.model.vectors import Indexing
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.keys import message_key
-from tests.storage.drafts import ACTOR, UNBOUNDED, begin, drafts, findings, opened
+from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage, drafts, findings
 from tests.storage.embedded import DEEP, QUICK, append_meant, embed_waiting, indexing_of, nearest
 
 LONG = "a text that is long enough to have four passages, each with a vector"
@@ -85,12 +85,6 @@ async def meant(organization: OrganizationStore) -> OrganizationStore:
     await embed_waiting(organization)
     await append_meant(organization, LONG, "cherry", to=conversation_id)
     return organization
-
-
-def damage(folder: Path, organization: OrganizationStore, statement: str) -> None:
-    with opened(folder, organization) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute(statement)
 
 
 def key_of(sequence: int) -> MessageKey:

@@ -16,6 +16,7 @@ from tests.storage.drafts import (
     append,
     begin,
     count_holders,
+    damage,
     findings,
     opened,
     read_texts,
@@ -118,12 +119,6 @@ async def conversation_id(organization: OrganizationStore) -> ConversationId:
     await begin(organization)
     await organization.enqueue_job("embed", "1")
     return conversation_id
-
-
-def damage(folder: Path, organization: OrganizationStore, statement: str) -> None:
-    with opened(folder, organization) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute(statement)
 
 
 @pytest.mark.usefixtures("conversation_id")
