@@ -160,6 +160,7 @@ class DocumentIndexing:
             await (self._convert if claimed.needs_text else self._index)(store, claimed)
         except NotFoundError:
             logger.debug("document %s was removed while it was indexed", claimed.id)
+            self._failures.pop(claimed.id, None)
         except EngramError:
             logger.exception("document %s cannot be indexed now", claimed.id)
             delay = self._retry_delay(claimed.id)
