@@ -47,10 +47,10 @@ UNASKED = {
     "engram.model.transfer",
     "engram.storage.document_ports",
     "engram.storage.memory_ports",
-    "engram.storage.sqlite.documents",
-    "engram.storage.sqlite.memories",
-    "engram.storage.sqlite.repair",
-    "engram.storage.sqlite.verification",
+    "engram.storage.tables.documents",
+    "engram.storage.tables.memories",
+    "engram.storage.tables.repair",
+    "engram.storage.tables.verification",
     "engram.text.documents",
 }
 """What a search for messages has nothing to do with."""

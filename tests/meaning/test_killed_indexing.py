@@ -18,8 +18,8 @@ from engram.model.access import Organization, OrganizationDraft
 from engram.model.ids import ConversationKey
 from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.keys import message_key
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.tables.keys import message_key
 from tests.meaning.hashing import SHORT, ToldEmbedder
 from tests.meaning.programs.killed_indexing import LaterClock
 

@@ -19,8 +19,8 @@ from engram.model.vectors import StoredIdentities
 from engram.service.indexing import Indexer
 from engram.service.reembedding import Reembedding
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.keys import conversation_of, message_key, position_of
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.tables.keys import conversation_of, message_key, position_of
 from tests.service.embedders import NamedEmbedder
 
 KILLS = 30

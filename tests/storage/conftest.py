@@ -13,7 +13,7 @@ from engram.model.access import OrganizationDraft
 from engram.storage.ports import OrganizationStore, Store
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock, SequentialIds
 from tests.storage.notes import ORGANIZATION, create_notes
 

@@ -12,7 +12,7 @@ from engram.errors import StoreCorruptError
 from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite import rebuild, training
+from engram.storage.tables import rebuild, training
 from tests.storage.drafts import (
     append,
     begin,

@@ -12,9 +12,9 @@ from engram.model.ids import DocumentId
 from engram.model.memory import MemoryChange
 from engram.model.vectors import Indexing
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite import document_shrinking
-from engram.storage.sqlite.document_shrinking import shrink_document
-from engram.storage.sqlite.organization import SqliteOrganizationStore
+from engram.storage.tables import document_shrinking
+from engram.storage.tables.document_shrinking import shrink_document
+from engram.storage.tables.organization import TableOrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
     WORKER,
@@ -42,7 +42,7 @@ def few_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 async def shrink(organization: OrganizationStore, document_id: DocumentId) -> None:
     """Begin a removal that does not come."""
-    assert isinstance(organization, SqliteOrganizationStore)
+    assert isinstance(organization, TableOrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage]
     await shrink_document(tenant, document_id)
 

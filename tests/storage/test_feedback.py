@@ -164,15 +164,15 @@ async def test_usefulness_lies_between_minus_one_and_one_and_follows_every_word(
 
 
 async def usefulness_of(organization: OrganizationStore, memory_id: MemoryId) -> float:
-    from engram.storage.sqlite import feedback, memory_rows
-    from engram.storage.sqlite.organization import SqliteOrganizationStore
+    from engram.storage.tables import feedback, memory_rows
+    from engram.storage.tables.organization import TableOrganizationStore
 
-    assert isinstance(organization, SqliteOrganizationStore)
+    assert isinstance(organization, TableOrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] no port shows it
-    number = await tenant.file.read(
+    number = await tenant.database.read(
         lambda connection: memory_rows.find_memory(connection, tenant, memory_id)
     )
-    found = await tenant.file.read(
+    found = await tenant.database.read(
         lambda connection: feedback.usefulness(connection, tenant, [number])
     )
     return found.get(number, 0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
-from engram.storage.sqlite.keys import (
+from engram.storage.tables.keys import (
     KINDS,
     RecordKind,
     conversation_of,
@@ -21,7 +21,7 @@ from engram.storage.sqlite.keys import (
     record_number,
     word_row,
 )
-from engram.storage.sqlite.queries import load_queries
+from engram.storage.tables.queries import load_queries
 
 conversations = st.integers(1, 2**34 - 1)
 positions = st.integers(0, CONVERSATION_MESSAGES_MAX)

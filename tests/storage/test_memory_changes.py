@@ -27,7 +27,7 @@ from engram.model.search import SearchFilters
 from engram.model.vectors import WORDS_ALONE, Indexing, Tier
 from engram.storage.memory_ports import MemoryStore
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite import memory_removal
+from engram.storage.tables import memory_removal
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,

@@ -36,8 +36,8 @@ from engram.model.memory import (
     RelationDraft,
 )
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite import rebuild
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.tables import rebuild
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, count_holders, damage, findings
 from tests.storage.embedded import QUICK, embed_waiting, indexing_of

@@ -10,9 +10,9 @@ import pytest
 
 from engram.model.conversation import ConversationQuery
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.keys import record_number
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.sqlite.organization import SqliteOrganizationStore
+from engram.storage.tables.keys import record_number
+from engram.storage.tables.organization import TableOrganizationStore
 from tests.storage.drafts import ACTOR, begin, findings, opened
 from tests.storage.memory_drafts import get, note
 
@@ -71,7 +71,7 @@ async def test_a_lost_state_gives_no_number_again(
         connection.execute("DELETE FROM upkeep")
 
     if reopened:
-        assert isinstance(elsewhere, SqliteOrganizationStore)
+        assert isinstance(elsewhere, TableOrganizationStore)
         await elsewhere.prepare()
     else:
         await organization.repair()

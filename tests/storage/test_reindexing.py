@@ -9,8 +9,8 @@ import pytest
 
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite import rebuild, state
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.tables import rebuild, state
 from engram.text.analyse import ANALYSER_VERSION, query_terms
 from tests.fakes import FakeClock, SequentialIds
 from tests.storage.drafts import (

@@ -21,7 +21,7 @@ from engram.errors import (
 )
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.threads import WorkerThreads
 from tests.permissions import unprivileged
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import add, texts
@@ -124,7 +124,7 @@ from pathlib import Path
 from engram.errors import StoreFullError
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.threads import WorkerThreads
 from tests.storage.notes import ORGANIZATION, add
 
 async def main(path):

@@ -21,7 +21,7 @@ from engram.errors import (
 from engram.model.ids import OrganizationId
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.threads import WorkerThreads
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import ORGANIZATION, add, texts
 

@@ -21,7 +21,7 @@ from engram.storage.sqlite.catalog import CatalogEntry, FileCatalog
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.store import SqliteStore
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock
 from tests.storage.drafts import count_holders
 

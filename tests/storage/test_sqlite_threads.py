@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from engram.errors import StorageError
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.threads import WorkerThreads
 
 
 async def test_functions_run_beside_each_other_up_to_the_bound(threads: WorkerThreads) -> None:

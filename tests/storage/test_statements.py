@@ -11,10 +11,10 @@ from importlib.resources import files
 import pytest
 
 from engram.model.memory import MemoryFilters, MemoryQuery
-from engram.storage.sqlite.listing import statements
-from engram.storage.sqlite.memory_listing import list_statement
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.sqlite.queries import load_queries
+from engram.storage.tables.listing import statements
+from engram.storage.tables.memory_listing import list_statement
+from engram.storage.tables.queries import load_queries
 
 OTHERS = {"control.sql", "owner.sql", "catalog.sql"}
 """Statements on the control file, and the one that asks whose file it is."""
@@ -36,7 +36,7 @@ def tenant_tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def all_statements() -> Iterator[tuple[str, str]]:
-    folder = files("engram.storage.sqlite")
+    folder = files("engram.storage.tables")
     for entry in folder.iterdir():
         if entry.name.endswith(".sql") and entry.name not in OTHERS:
             for name, statement in load_queries(entry.name).items():

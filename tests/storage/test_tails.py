@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engram import limits
-from engram.storage.sqlite.tails import Tail, TailCache, tail_after
+from engram.storage.tables.tails import Tail, TailCache, tail_after
 
 
 def test_a_tail_is_remembered_while_its_conversation_ends_there() -> None:

@@ -16,7 +16,7 @@ from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
 from engram.model.status import BackfillReport, Counters
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite import backfill
+from engram.storage.tables import backfill
 from tests.storage.drafts import (
     ACTOR,
     append,

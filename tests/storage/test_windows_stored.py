@@ -17,7 +17,7 @@ from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.keys import (
+from engram.storage.tables.keys import (
     BLOCK_BITS,
     conversation_of,
     key_of_word_row,

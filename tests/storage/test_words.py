@@ -14,9 +14,9 @@ from engram.errors import NotFoundError
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
-from engram.storage.sqlite import word_search
-from engram.storage.sqlite.keys import message_key
-from engram.storage.sqlite.words import unindex_messages, unindex_windows
+from engram.storage.tables import word_search
+from engram.storage.tables.keys import message_key
+from engram.storage.tables.words import unindex_messages, unindex_windows
 from engram.text.analyse import query_terms
 from tests.storage.word_store import (
     MORNING,

@@ -17,13 +17,13 @@ from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
-from engram.storage.sqlite.candidates import allowed_keys
-from engram.storage.sqlite.keys import message_key, window_key
-from engram.storage.sqlite.known_rows import KnownRows
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.sqlite.word_filters import conditions_of
-from engram.storage.sqlite.word_search import Asking, WordMatches, search_words
-from engram.storage.sqlite.words import index_messages, index_windows
+from engram.storage.tables.candidates import allowed_keys
+from engram.storage.tables.keys import message_key, window_key
+from engram.storage.tables.known_rows import KnownRows
+from engram.storage.tables.word_filters import conditions_of
+from engram.storage.tables.word_search import Asking, WordMatches, search_words
+from engram.storage.tables.words import index_messages, index_windows
 from engram.text import bm25
 from engram.text.analyse import message_words, query_terms, window_words
 from engram.text.windows import windows_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.threads import WorkerThreads
 from tests.storage.notes import ORGANIZATION, add, create_notes, texts
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
 from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.sqlite.queries import load_queries
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("control.sql")
+_SQL = load_queries("catalog.sql", package="engram.storage.sqlite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FileCatalog:
             NotFoundError: there is no such organisation.
         """
 
-        def work(connection: sqlite3.Connection) -> CatalogEntry:
+        def work(connection: Connection) -> CatalogEntry:
             parameters = {"organization_id": organization_id}
             row = connection.execute(_SQL["get_file"], parameters).fetchone()
             if row is None:
@@ -48,16 +48,20 @@ class FileCatalog:
     async def record_file(self, owner: FileOwner) -> bool:
         """Note that a file has been created; False when its organisation is gone by now."""
 
-        def work(connection: sqlite3.Connection) -> bool:
+        def work(connection: Connection) -> bool:
             parameters = {"organization_id": owner.id}
             return connection.execute(_SQL["record_file"], parameters).rowcount == 1
 
         return await self._control.write(work)
 
+    def plan_removal(self, connection: Connection, organization_id: OrganizationId) -> None:
+        """Note in a transaction of the control file that a file is to be removed."""
+        connection.execute(_SQL["plan_removal"], {"organization_id": organization_id})
+
     async def list_removals(self) -> list[FileOwner]:
         """Return the deleted organisations whose files are still to be removed."""
 
-        def work(connection: sqlite3.Connection) -> list[FileOwner]:
+        def work(connection: Connection) -> list[FileOwner]:
             return [FileOwner(*row) for row in connection.execute(_SQL["list_removals"])]
 
         return await self._control.read(work)
@@ -65,7 +69,7 @@ class FileCatalog:
     async def finish_removal(self, owner: FileOwner) -> None:
         """Forget a file that has been removed."""
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(_SQL["finish_removal"], {"organization_id": owner.id})
 
         await self._control.write(work)

@@ -19,7 +19,8 @@ from engram.storage.sqlite.directory import unlink_database
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.tables.database import Connection
+from engram.storage.threads import WorkerThreads
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,11 @@ class OrganizationFiles:
             await self._record(file, entry.owner)
         return file, entry.owner
 
-    async def remove_deleted(self) -> None:
+    def begin(self, connection: Connection, organization_id: OrganizationId) -> None:
+        """Note that an organisation's file is to be removed, in the transaction that removes it."""
+        self._catalog.plan_removal(connection, organization_id)
+
+    async def finish(self) -> None:
         """Remove every file whose organisation was deleted, also those a crash left behind."""
         for owner in await self._catalog.list_removals():
             await self._remove(owner)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import OrganizationId
-from engram.storage.sqlite.queries import load_queries
+from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("owner.sql")
+_SQL = load_queries("owner.sql", package="engram.storage.sqlite")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ whenever a connection hears of that, or looks for the first time, is never the s
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Hashable
 from threading import Lock
 
 from engram.storage.sqlite.connection import WatchingConnection
+from engram.storage.tables.database import Connection
 
 
 class Revision:
@@ -21,7 +21,7 @@ class Revision:
         self._lock = Lock()
         self._number = 0
 
-    def seen_by(self, connection: sqlite3.Connection) -> Hashable:
+    def seen_by(self, connection: Connection) -> Hashable:
         """Return what stands for the content that a connection reads in its transaction."""
         if not isinstance(connection, WatchingConnection):
             raise TypeError("a connection that does not watch")

@@ -16,13 +16,15 @@ from engram.clock import Clock, IdSource
 from engram.errors import StorageError
 from engram.model.ids import OrganizationId
 from engram.storage.sqlite.catalog import FileCatalog
-from engram.storage.sqlite.control import SqliteControlStore
 from engram.storage.sqlite.directory import make_directory
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.organization import SqliteOrganizationStore
 from engram.storage.sqlite.organization_files import OrganizationFiles
-from engram.storage.sqlite.threads import WorkerThreads
+from engram.storage.sqlite.revision import Revision
+from engram.storage.tables.control import TableControlStore
+from engram.storage.tables.organization import TableOrganizationStore
+from engram.storage.tables.tenant import Tenant
+from engram.storage.threads import WorkerThreads
 from engram.vectors.budgeted import BudgetedMatrices
 
 logger = logging.getLogger(__name__)
@@ -33,7 +35,7 @@ _Opening: TypeAlias = tuple[asyncio.AbstractEventLoop, OrganizationId]
 @dataclass(frozen=True, slots=True)
 class _OpenOrganization:
     file: SqliteFile
-    store: SqliteOrganizationStore
+    store: TableOrganizationStore
 
 
 class SqliteStore:
@@ -57,18 +59,18 @@ class SqliteStore:
         self._files = OrganizationFiles(
             self._folder, catalog=FileCatalog(self._control_file), threads=self._threads
         )
-        self._control = SqliteControlStore(
-            self._control_file, clock=clock, ids=ids, remove_files=self._files.remove_deleted
+        self._control = TableControlStore(
+            self._control_file, clock=clock, ids=ids, removal=self._files
         )
         self._matrices = BudgetedMatrices(bytes_max=vector_bytes_max)
         self._is_open = False
         self._is_closed = False
         self._lock = threading.Lock()
         self._organizations: OrderedDict[OrganizationId, _OpenOrganization] = OrderedDict()
-        self._opening: dict[_Opening, asyncio.Task[SqliteOrganizationStore]] = {}
+        self._opening: dict[_Opening, asyncio.Task[TableOrganizationStore]] = {}
 
     @property
-    def control(self) -> SqliteControlStore:
+    def control(self) -> TableControlStore:
         return self._control
 
     async def open(self) -> None:
@@ -79,7 +81,7 @@ class SqliteStore:
         await self._remove_leftovers()
         self._is_open = True
 
-    async def organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
+    async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
         with self._lock:
             found = self._organizations.get(organization_id)
             if found is not None and not found.file.is_gone:
@@ -105,11 +107,11 @@ class SqliteStore:
     async def _remove_leftovers(self) -> None:
         """Finish deletions that a crash cut short; one that fails must not close the store."""
         try:
-            await self._files.remove_deleted()
+            await self._files.finish()
         except StorageError:
             logger.warning("files of deleted organisations are still there", exc_info=True)
 
-    async def _open_once(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
+    async def _open_once(self, organization_id: OrganizationId) -> TableOrganizationStore:
         """Open an organisation, together with everyone who asks for it meanwhile."""
         key = (asyncio.get_running_loop(), organization_id)
         task = self._opening.get(key)
@@ -120,11 +122,17 @@ class SqliteStore:
         # Shielded: one waiter's cancellation is not the others'.
         return await asyncio.shield(task)
 
-    async def _open_organization(self, organization_id: OrganizationId) -> SqliteOrganizationStore:
+    async def _open_organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
         file, owner = await self._files.open(organization_id)
-        store = SqliteOrganizationStore(
-            file, owner, clock=self._clock, ids=self._ids, matrices=self._matrices
+        tenant = Tenant(
+            number=owner.number,
+            id=owner.id,
+            database=file,
+            clock=self._clock,
+            ids=self._ids,
+            matrices=self._matrices,
         )
+        store = TableOrganizationStore(tenant, revision_of=Revision().seen_by)
         try:
             await store.prepare()
         except BaseException:
@@ -133,7 +141,7 @@ class SqliteStore:
         self._keep(organization_id, _OpenOrganization(file, store))
         return store
 
-    def _forget_opening(self, key: _Opening, task: asyncio.Task[SqliteOrganizationStore]) -> None:
+    def _forget_opening(self, key: _Opening, task: asyncio.Task[TableOrganizationStore]) -> None:
         del self._opening[key]
         if not task.cancelled():
             # Taken note of here: when every waiter has left, nobody else does.

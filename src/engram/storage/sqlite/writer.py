@@ -15,9 +15,9 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from engram import limits
+from engram.storage.handoff import Ticket, deliver
 from engram.storage.sqlite.connection import begin_write, close_writer
 from engram.storage.sqlite.failures import release_cursors, translated_failures
-from engram.storage.sqlite.handoff import Ticket, deliver
 
 _LONG_S = 0.01
 _PAUSE_MAX_S = 0.002

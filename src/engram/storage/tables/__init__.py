@@ -1,0 +1,1 @@
+"""The tables that every database of Engram has, and what is done with their rows."""

@@ -1,0 +1,271 @@
+"""Store messages, with all that is derived from them, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from engram import limits
+from engram.errors import LimitExceededError, NotFoundError, StoreCorruptError
+from engram.model.access import Quota
+from engram.model.conversation import (
+    DEFAULT_CONVERSATION_TITLE,
+    AppendReceipt,
+    AppendRequest,
+    ConversationDraft,
+    is_called_by_title,
+)
+from engram.model.ids import ConversationId
+from engram.model.vectors import Indexing
+from engram.storage.tables import audit, idempotency, training
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.creation import create_conversation
+from engram.storage.tables.database import Connection
+from engram.storage.tables.dictionaries import learn_awaited
+from engram.storage.tables.idempotency import receipt_of
+from engram.storage.tables.keys import message_key
+from engram.storage.tables.preparation import PreparedMessages, prepare_messages
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import clear_state, rebuild_words
+from engram.storage.tables.reforming import (
+    TailUnknownError,
+    extend_windows,
+    find_tail,
+    read_tail,
+)
+from engram.storage.tables.state import State
+from engram.storage.tables.tails import Tail, tail_after
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_rows import index_appended
+from engram.storage.tables.word_rows import Stretch
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """One append, ready for its transaction."""
+
+    tenant: Tenant
+    request: AppendRequest
+    prepared: PreparedMessages
+    actor: str
+    quota: Quota
+    indexing: Indexing
+
+
+class Outcome(NamedTuple):
+    """What to answer, and what to remember once it is durable."""
+
+    receipt: AppendReceipt
+    tail: Tail | None = None
+    dictionary: int | None = None
+
+
+async def append_messages(
+    tenant: Tenant, request: AppendRequest, *, actor: str, quota: Quota, indexing: Indexing
+) -> AppendReceipt:
+    """Store the messages and all that is derived from them, or nothing."""
+    await learn_awaited(tenant)
+    title = None
+    if any(map(is_called_by_title, request.messages)):
+        title = await find_title(tenant, request.conversation_id)
+    prepared = await prepare_messages(request.messages, tenant.codec, title=title)
+    append = Append(
+        tenant=tenant,
+        request=request,
+        prepared=prepared,
+        actor=actor,
+        quota=quota,
+        indexing=indexing,
+    )
+    outcome = await _write(append)
+    if outcome.tail is not None:
+        tenant.tails.put(outcome.tail)
+    if outcome.dictionary is not None:
+        tenant.codec.announce_dictionary(outcome.dictionary)
+    return outcome.receipt
+
+
+async def find_title(tenant: Tenant, conversation_id: ConversationId | None) -> str | None:
+    """Return the title of a conversation, if it is here; without an id, of the default one."""
+    if conversation_id is None:
+        return DEFAULT_CONVERSATION_TITLE
+
+    def read(connection: Connection) -> str | None:
+        row = tenant.execute(
+            connection, _CONVERSATIONS["find_title"], id=conversation_id
+        ).fetchone()
+        return None if row is None else row[0]
+
+    return await tenant.database.read(read)
+
+
+async def _write(append: Append) -> Outcome:
+    """Run the transaction, again whenever the conversation's tail had to be read first."""
+    tail: Tail | None = None
+    attempts = 0
+    while True:
+        # Whoever keeps coming late, because others append long messages, analyses under the lock.
+        is_patient = attempts >= _ATTEMPTS
+        work = partial(_transact, append=append, tail=tail, is_patient=is_patient)
+        try:
+            return await append.tenant.database.write(work)
+        except TailUnknownError as unknown:
+            tail = await _read_tail(append.tenant, unknown.stretch)
+            attempts += 1
+
+
+async def _read_tail(tenant: Tenant, stretch: Stretch) -> Tail:
+    """Return the words of a tail; where a message is damaged, those that new indexes give it."""
+    try:
+        return await tenant.database.read(
+            partial(read_tail, tenant=tenant, stretch=stretch, skip_damaged=False)
+        )
+    except StoreCorruptError:
+        await rebuild_words(tenant)
+        return await tenant.database.read(
+            partial(read_tail, tenant=tenant, stretch=stretch, skip_damaged=True)
+        )
+
+
+def _transact(
+    connection: Connection, *, append: Append, tail: Tail | None, is_patient: bool
+) -> Outcome:
+    tenant, request, prepared = append.tenant, append.request, append.prepared
+    now = tenant.now()
+    key = request.idempotency_key
+    if key is not None and (repeated := idempotency.find(connection, tenant, key, now=now)):
+        return Outcome(repeated)
+    state = clear_state(connection, tenant, now=now)
+    stretch = _find_stretch(connection, append)
+    _check_room(append, state, stretch)
+    if tail is None or (tail.conversation, tail.last_sequence) != (
+        stretch.conversation,
+        stretch.last_sequence,
+    ):
+        tail = find_tail(connection, tenant, stretch, is_patient=is_patient)
+    _add_messages(connection, append, stretch, now)
+    chunks = extend_windows(
+        connection,
+        tenant,
+        tail,
+        prepared.messages,
+        also_next=state.is_in_next(stretch.conversation),
+    )
+    _count(connection, append, stretch, chunks=chunks, now=now)
+    index_appended(connection, tenant, _new_keys(append, stretch), append.indexing)
+    receipt = receipt_of(
+        stretch.conversation_id,
+        stretch.last_sequence + 1,
+        stretch.last_sequence + len(request.messages),
+    )
+    _remember(connection, append, stretch, receipt, now)
+    training.enqueue_when_due(
+        connection,
+        tenant,
+        state,
+        messages=len(request.messages),
+        content_bytes=prepared.content_bytes,
+        now=now,
+    )
+    tail = tail_after(tail, [message.part for message in prepared.messages])
+    return Outcome(receipt, tail, state.dictionary)
+
+
+def _find_stretch(connection: Connection, append: Append) -> Stretch:
+    """Return the conversation to append to; without an id, the default one, made if missing."""
+    tenant, conversation_id = append.tenant, append.request.conversation_id
+    if conversation_id is not None:
+        row = tenant.execute(
+            connection, _CONVERSATIONS["find_conversation"], id=conversation_id
+        ).fetchone()
+        if row is None:
+            raise NotFoundError("conversation", conversation_id)
+        return Stretch(*row[:3])
+    find_default = _CONVERSATIONS["find_default_conversation"]
+    row = tenant.execute(connection, find_default).fetchone()
+    if row is None:
+        draft = ConversationDraft(title=DEFAULT_CONVERSATION_TITLE)
+        create_conversation(connection, tenant, draft, actor=append.actor, is_default=True)
+        row = tenant.execute(connection, find_default).fetchone()
+    return Stretch(*row[:3])
+
+
+def _check_room(append: Append, state: State, stretch: Stretch) -> None:
+    added = len(append.request.messages)
+    state.check_quota(append.quota, messages=added, content_bytes=append.prepared.content_bytes)
+    last = stretch.last_sequence + added
+    if last > limits.CONVERSATION_MESSAGES_MAX:
+        raise LimitExceededError(
+            "messages",
+            limit=limits.CONVERSATION_MESSAGES_MAX,
+            actual=last,
+            unit="messages in a conversation",
+        )
+
+
+def _add_messages(connection: Connection, append: Append, stretch: Stretch, now: int) -> None:
+    append.tenant.execute_many(
+        connection,
+        _MESSAGES["add_message"],
+        [
+            {
+                "key": key,
+                "created_at": now,
+                **message.values,
+            }
+            for key, message in zip(
+                _new_keys(append, stretch), append.prepared.messages, strict=True
+            )
+        ],
+    )
+
+
+def _new_keys(append: Append, stretch: Stretch) -> Sequence[int]:
+    first = message_key(stretch.conversation, stretch.last_sequence + 1)
+    return range(first, first + len(append.request.messages))
+
+
+def _count(
+    connection: Connection, append: Append, stretch: Stretch, *, chunks: int, now: int
+) -> None:
+    added = {
+        "messages": len(append.request.messages),
+        "content_bytes": append.prepared.content_bytes,
+    }
+    append.tenant.execute(
+        connection,
+        _CONVERSATIONS["grow_conversation"],
+        conversation=stretch.conversation,
+        now=now,
+        **added,
+    )
+    grow_counters(connection, append.tenant, chunks=chunks, **added)
+
+
+def _remember(
+    connection: Connection,
+    append: Append,
+    stretch: Stretch,
+    receipt: AppendReceipt,
+    now: int,
+) -> None:
+    """Write down the idempotency key and the audit row."""
+    tenant, key = append.tenant, append.request.idempotency_key
+    if key is not None:
+        idempotency.remember(connection, tenant, key, stretch.conversation, receipt, now=now)
+    audit.record(
+        connection,
+        tenant,
+        now=now,
+        actor=append.actor,
+        action="append_messages",
+        subject=receipt.conversation_id,
+        details={"sequences": [receipt.first_sequence, receipt.last_sequence]},
+    )

@@ -1,0 +1,82 @@
+"""Bring rows of old encodings to the present one, a batch at a time, beside live traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from engram.errors import StoreCorruptError
+from engram.model.status import BackfillReport
+from engram.storage.content import RAW, ContentError, StoredContent
+from engram.storage.tables.database import Connection
+from engram.storage.tables.keys import conversation_of, position_of
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rows import MessageRow, decode_row
+from engram.storage.tables.tenant import Tenant
+
+BATCH_CHARACTERS = 16_000_000
+"""Text held in memory at once; a batch of long messages holds fewer of them."""
+
+_SQL = load_queries("upkeep.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    key: int
+    stored: StoredContent
+
+
+async def compress_backfill(tenant: Tenant, *, batch_size: int) -> BackfillReport:
+    """Encode up to `batch_size` rows anew; none only counts them."""
+    batch = await tenant.database.read(partial(_encode_batch, tenant=tenant, limit=batch_size))
+    if batch:
+        await tenant.database.write(partial(_store_batch, tenant=tenant, batch=batch))
+    skipped = sum(item.stored.encoding == RAW for item in batch)
+    return BackfillReport(
+        processed=len(batch),
+        compressed=len(batch) - skipped,
+        skipped_too_small=skipped,
+        remaining=await tenant.database.read(partial(_count_legacy, tenant=tenant)),
+    )
+
+
+def _encode_batch(connection: Connection, *, tenant: Tenant, limit: int) -> list[_Encoded]:
+    batch: list[_Encoded] = []
+    characters = 0
+    for values in tenant.execute(connection, _SQL["legacy_messages"], limit=limit):
+        row = MessageRow._make(values)
+        text = _text_of(connection, tenant, row)
+        batch.append(_Encoded(row.key, tenant.codec.encode(text)))
+        characters += len(text)
+        if characters > BATCH_CHARACTERS:
+            break
+    return batch
+
+
+def _text_of(connection: Connection, tenant: Tenant, row: MessageRow) -> str:
+    try:
+        return decode_row(connection, tenant, row)
+    except ContentError as exc:
+        raise StoreCorruptError(
+            f"message {position_of(row.key)} of the conversation with number"
+            f" {conversation_of(row.key)} cannot be read: {exc}"
+        ) from exc
+
+
+def _store_batch(connection: Connection, *, tenant: Tenant, batch: list[_Encoded]) -> None:
+    tenant.execute_many(
+        connection,
+        _SQL["encode_message"],
+        [
+            {
+                "key": item.key,
+                "content_encoding": item.stored.encoding,
+                "content": item.stored.content,
+            }
+            for item in batch
+        ],
+    )
+
+
+def _count_legacy(connection: Connection, *, tenant: Tenant) -> int:
+    return tenant.execute(connection, _SQL["count_legacy"]).fetchone()[0]

@@ -1,0 +1,185 @@
+"""Find the candidates of a search: the best of every leg, united, each with every leg's value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.model.memory import IMPORTANCE_DEFAULT
+from engram.model.search import Candidates, Kind, SearchFilters
+from engram.model.vectors import QueryVector, Tier
+from engram.storage.tables.database import Connection
+from engram.storage.tables.embedders import read_embedders
+from engram.storage.tables.found_memories import Worth, read_worths
+from engram.storage.tables.keys import KIND_BITS, SEQUENCE_BITS
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.record_filters import ranges_of, read_record_filter
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_source import StoredVectors
+from engram.storage.tables.word_filters import Conditions, conditions_of
+from engram.storage.tables.word_search import Asking, WordMatches, search_words
+from engram.vectors.snapshot import Allowed, Asked, VectorSnapshot
+
+_SQL = load_queries("vectors.sql")
+_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+
+Keys = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+_NO_KEYS: Keys = np.empty(0, dtype=np.int64)
+_FIRST_RECORD = 1 << KIND_BITS
+_UNKNOWN_WORTH = Worth(IMPORTANCE_DEFAULT, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _VectorLeg:
+    """The vectors of one tier, and the query to compare them with."""
+
+    tier: Tier
+    query: Asked
+    snapshot: VectorSnapshot
+
+    def best(self, limit: int, allowed: Allowed | None) -> Keys:
+        """Return the keys nearest to the query."""
+        keys, _ = self.snapshot.search(self.query, limit, allowed=allowed)
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Legs:
+    """The vectors that can be compared, and the tiers of which there are others."""
+
+    legs: list[_VectorLeg] = field(default_factory=list[_VectorLeg])
+    mismatched: list[Tier] = field(default_factory=list[Tier])
+    unasked: list[Tier] = field(default_factory=list[Tier])
+
+
+def find_candidates(
+    connection: Connection,
+    tenant: Tenant,
+    terms: Sequence[str],
+    *,
+    vectors: Sequence[QueryVector],
+    filters: SearchFilters,
+    kinds: Sequence[Kind],
+    now: int,
+    limit: int,
+) -> Candidates:
+    """Return the best `limit` messages of each leg, united, each with every leg's value.
+
+    Raises:
+        NotFoundError: the filters name a conversation that is not here.
+        InvalidVectorError: a query vector has other dimensions than its identity's vectors.
+    """
+    records = read_record_filter(connection, filters, kinds, organization_id=tenant.number, now=now)
+    conditions = conditions_of(connection, filters, organization_id=tenant.number, records=records)
+    found = _vector_legs(connection, tenant, vectors)
+    allowed = allowed_keys(connection, conditions)
+    near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
+    asked = Asking(
+        organization_id=tenant.number,
+        conditions=conditions,
+        allowed=allowed,
+        known=tenant.known_rows,
+        limit=limit,
+        also=near,
+    )
+    words = search_words(connection, terms, asked)
+    return _united(words, found, *_worths(connection, tenant, words.keys >> SEQUENCE_BITS))
+
+
+def _vector_legs(connection: Connection, tenant: Tenant, vectors: Iterable[QueryVector]) -> _Legs:
+    """Return the legs that can be compared, and the tiers that cannot."""
+    embedders = read_embedders(connection, tenant)
+    found = _Legs()
+    for vector in vectors:
+        embedder = embedders.matching(vector.tier, vector.identity)
+        if embedder is None:
+            if vector.tier in embedders.by_role:
+                found.mismatched.append(vector.tier)
+            continue
+        source = StoredVectors(connection, tenant, embedders, tier=vector.tier, embedder=embedder)
+        snapshot = tenant.matrices.current((tenant.id, embedder.number), source)
+        if not snapshot.rows_live:
+            continue
+        if vector.vector is None:
+            found.unasked.append(vector.tier)
+        else:
+            query = snapshot.prepare(vector.vector)
+            found.legs.append(_VectorLeg(vector.tier, query, snapshot))
+    return found
+
+
+def allowed_keys(connection: Connection, conditions: Conditions) -> Allowed | None:
+    """Return the keys that meet the conditions, as ranges where whole conversations do."""
+    records = conditions.records
+    if conditions.is_of_records:
+        return records.keys()
+    if conditions.is_of_conversations:
+        numbers = _first_column(
+            connection, "allowed_conversations", conditions.conversation, conditions.values
+        )
+        return ranges_of(numbers[records.admits(numbers)])
+    keys = _first_column(connection, "allowed_messages", conditions.message, conditions.values)
+    return keys[records.admits(keys >> SEQUENCE_BITS)]
+
+
+def _first_column(
+    connection: Connection, name: str, conditions: str, values: Mapping[str, object]
+) -> Keys:
+    statement = _SQL[name].replace("/*conditions*/", conditions)
+    rows = connection.execute(statement, values)
+    return np.fromiter((row[0] for row in rows), dtype=np.int64)
+
+
+def _worths(connection: Connection, tenant: Tenant, conversations: Keys) -> tuple[Values, Values]:
+    """Return the importance and the usefulness of those that are memories; they come last."""
+    importance, useful = np.full(len(conversations), np.nan), np.zeros(len(conversations))
+    first = int(np.searchsorted(conversations, _FIRST_RECORD))
+    records = conversations[first:].tolist()
+    if records:
+        worths = read_worths(connection, tenant, records)
+        known = [worths.get(record, _UNKNOWN_WORTH) for record in records]
+        importance[first:], useful[first:] = zip(*known, strict=True)
+    return importance, useful
+
+
+def _united(words: WordMatches, found: _Legs, importance: Values, usefulness: Values) -> Candidates:
+    """Return every message found, with the values of all legs."""
+    cosine, around, is_deep = _cosines(words.keys, found.legs)
+    return Candidates(
+        keys=words.keys,
+        conversations=words.keys >> SEQUENCE_BITS,
+        sequences=words.keys & _SEQUENCE_MASK,
+        characters=words.characters,
+        said_at=words.said_at,
+        are_documents=words.are_documents,
+        share_message=words.messages,
+        share_window=words.windows,
+        cosine=cosine,
+        cosine_around=around,
+        is_deep=is_deep,
+        importance=importance,
+        usefulness=usefulness,
+        mismatched=tuple(found.mismatched),
+        unasked=tuple(found.unasked),
+    )
+
+
+def _cosines(keys: Keys, legs: Sequence[_VectorLeg]) -> tuple[Values, Values, NDArray[np.bool_]]:
+    """Return the cosines of each message alone and among its neighbours, and whether these are deep.
+
+    Messages without deep vectors are compared by their instant ones.
+    """
+    cosine, around = np.full(len(keys), np.nan), np.full(len(keys), np.nan)
+    is_deep = np.zeros(len(keys), dtype=np.bool_)
+    for leg in sorted(legs, key=lambda leg: leg.tier):  # deep before instant
+        missing = np.flatnonzero(np.isnan(cosine))
+        cosine[missing] = leg.snapshot.cosines(leg.query, keys[missing])
+        own = missing[~np.isnan(cosine[missing])]
+        around[own] = leg.snapshot.neighbourhood(leg.query, keys[own])
+        is_deep[own] = leg.tier == "deep"
+    return cosine, around, is_deep

@@ -1,0 +1,269 @@
+"""Keep organisations, their keys and the audit of both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+import orjson
+
+from engram import limits
+from engram.clock import Clock, IdSource, random_text, to_microseconds
+from engram.errors import ConflictError, LimitExceededError, NotFoundError
+from engram.model.access import (
+    ApiKey,
+    AuditEntry,
+    KeyDraft,
+    KeyOwner,
+    NewKey,
+    Organization,
+    OrganizationDraft,
+)
+from engram.model.ids import KeyId, OrganizationId
+from engram.storage.tables.control_rows import (
+    audit_entry_of,
+    key_of,
+    key_owner_of,
+    key_parameters,
+    organization_of,
+    organization_parameters,
+)
+from engram.storage.tables.database import Connection, Database
+from engram.storage.tables.queries import load_queries
+
+_SECRET_START = "engram_sk_live_"  # noqa: S105 - how every secret begins, and no secret
+_SECRET_RANDOM_CHARACTERS = 32
+_PREFIX_CHARACTERS = 20
+_LATEST = 2**63 - 1
+
+_SQL = load_queries("control.sql")
+
+
+class Removal(Protocol):
+    """How a database parts with all that an organisation has stored."""
+
+    def begin(self, connection: Connection, organization_id: OrganizationId) -> None:
+        """Take part in the transaction that removes the organisation."""
+        ...
+
+    async def finish(self) -> None:
+        """Do what is left to do once it is committed."""
+        ...
+
+
+class TableControlStore:
+    """The `ControlStore` of an installation."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        removal: Removal,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._ids = ids
+        self._removal = removal
+
+    async def create_organization(
+        self, draft: OrganizationDraft, *, actor: str, is_local: bool = False
+    ) -> Organization:
+        organization = Organization(
+            id=OrganizationId(self._ids.new("org_")),
+            name=draft.name,
+            is_local=is_local,
+            quota=draft.quota,
+            created_at=self._clock.now(),
+        )
+        audit = self._audit("create_organization", organization.id, actor=actor, name=draft.name)
+
+        def work(connection: Connection) -> None:
+            if is_local and connection.execute(_SQL["local_organization"]).fetchone():
+                raise ConflictError("there is a local organisation already")
+            connection.execute(_SQL["create_organization"], organization_parameters(organization))
+            connection.execute(_SQL["add_audit"], audit)
+
+        await self._database.write(work)
+        return organization
+
+    async def local_organization(self) -> Organization | None:
+        def work(connection: Connection) -> Organization | None:
+            row = connection.execute(_SQL["local_organization"]).fetchone()
+            return None if row is None else organization_of(row)
+
+        return await self._database.read(work)
+
+    async def get_organization(self, organization_id: OrganizationId) -> Organization:
+        return await self._database.read(
+            lambda connection: _get_organization(connection, organization_id)
+        )
+
+    async def list_organizations(self) -> tuple[Organization, ...]:
+        def work(connection: Connection) -> tuple[Organization, ...]:
+            return tuple(map(organization_of, connection.execute(_SQL["list_organizations"])))
+
+        return await self._database.read(work)
+
+    async def delete_organization(self, organization_id: OrganizationId, *, actor: str) -> None:
+        parameters = {"organization_id": organization_id}
+        audit = self._audit("delete_organization", organization_id, actor=actor)
+
+        def work(connection: Connection) -> None:
+            _get_organization(connection, organization_id)
+            self._removal.begin(connection, organization_id)
+            connection.execute(_SQL["delete_organization"], parameters)
+            connection.execute(_SQL["add_audit"], audit)
+
+        await self._database.write(work)
+        await self._removal.finish()
+
+    async def create_key(
+        self, organization_id: OrganizationId, draft: KeyDraft, *, actor: str
+    ) -> NewKey:
+        new = self._new_key(organization_id, draft)
+        audit = self._audit(
+            "create_key",
+            organization_id,
+            actor=actor,
+            subject=new.key.id,
+            name=draft.name,
+            scopes=draft.scopes,
+        )
+
+        def work(connection: Connection) -> None:
+            _get_organization(connection, organization_id)
+            _check_key_count(connection, organization_id, now=new.key.created_at)
+            connection.execute(
+                _SQL["create_key"], key_parameters(new.key, secret_hash=hash_secret(new.secret))
+            )
+            connection.execute(_SQL["add_audit"], audit)
+
+        await self._database.write(work)
+        return new
+
+    async def list_keys(self, organization_id: OrganizationId) -> tuple[ApiKey, ...]:
+        parameters = {"organization_id": organization_id}
+
+        def work(connection: Connection) -> tuple[ApiKey, ...]:
+            _get_organization(connection, organization_id)
+            return tuple(map(key_of, connection.execute(_SQL["list_keys"], parameters)))
+
+        return await self._database.read(work)
+
+    async def revoke_key(
+        self, organization_id: OrganizationId, key_id: KeyId, *, actor: str
+    ) -> ApiKey:
+        parameters = {
+            "organization_id": organization_id,
+            "key_id": key_id,
+            "revoked_at": to_microseconds(self._clock.now()),
+        }
+        audit = self._audit("revoke_key", organization_id, actor=actor, subject=key_id)
+
+        def work(connection: Connection) -> ApiKey:
+            if connection.execute(_SQL["revoke_key"], parameters).rowcount:
+                connection.execute(_SQL["add_audit"], audit)
+            row = connection.execute(_SQL["get_key"], parameters).fetchone()
+            if row is None:
+                raise NotFoundError("key", key_id)
+            return key_of(row)
+
+        return await self._database.write(work)
+
+    async def find_key(self, secret_hash: str) -> KeyOwner | None:
+        def work(connection: Connection) -> KeyOwner | None:
+            row = connection.execute(_SQL["find_key"], {"secret_hash": secret_hash}).fetchone()
+            return None if row is None else key_owner_of(row)
+
+        return await self._database.read(work)
+
+    async def touch_keys(self, used: Mapping[KeyId, datetime]) -> None:
+        rows = [{"key_id": key_id, "at": to_microseconds(at)} for key_id, at in used.items()]
+
+        def work(connection: Connection) -> None:
+            connection.executemany(_SQL["touch_key"], rows)
+
+        await self._database.write(work)
+
+    async def list_audit(
+        self, organization_id: OrganizationId | None, *, limit: int, before: datetime | None
+    ) -> tuple[AuditEntry, ...]:
+        statement = _SQL["list_all_audit" if organization_id is None else "list_audit"]
+        parameters = {
+            "organization_id": organization_id,
+            "before": _LATEST if before is None else to_microseconds(before),
+            "limit": limit,
+        }
+
+        def work(connection: Connection) -> tuple[AuditEntry, ...]:
+            return tuple(map(audit_entry_of, connection.execute(statement, parameters)))
+
+        return await self._database.read(work)
+
+    async def ping(self) -> None:
+        await self._database.read(lambda connection: connection.execute(_SQL["ping"]).fetchone())
+
+    def _new_key(self, organization_id: OrganizationId, draft: KeyDraft) -> NewKey:
+        secret = _SECRET_START + random_text(_SECRET_RANDOM_CHARACTERS)
+        key = ApiKey(
+            id=KeyId(self._ids.new("key_")),
+            organization_id=organization_id,
+            name=draft.name,
+            prefix=secret[:_PREFIX_CHARACTERS],
+            scopes=draft.scopes,
+            toolsets=draft.toolsets,
+            created_at=self._clock.now(),
+            expires_at=draft.expires_at,
+            revoked_at=None,
+            last_used_at=None,
+        )
+        return NewKey(key=key, secret=secret)
+
+    def _audit(
+        self,
+        action: str,
+        organization_id: OrganizationId,
+        *,
+        actor: str,
+        subject: str | None = None,
+        **details: object,
+    ) -> dict[str, Any]:
+        """Return the parameters of an audit row; its subject is the organisation unless named."""
+        return {
+            "audit_id": self._ids.new("aud_"),
+            "organization_id": organization_id,
+            "at": to_microseconds(self._clock.now()),
+            "actor": actor,
+            "action": action,
+            "subject": subject or organization_id,
+            "details": orjson.dumps(details).decode(),
+        }
+
+
+def hash_secret(secret: str) -> str:
+    """Return the form in which a key's secret is stored and looked up."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _get_organization(connection: Connection, organization_id: OrganizationId) -> Organization:
+    row = connection.execute(
+        _SQL["get_organization"], {"organization_id": organization_id}
+    ).fetchone()
+    if row is None:
+        raise NotFoundError("organization", organization_id)
+    return organization_of(row)
+
+
+def _check_key_count(
+    connection: Connection, organization_id: OrganizationId, *, now: datetime
+) -> None:
+    parameters = {"organization_id": organization_id, "now": to_microseconds(now)}
+    live: int = connection.execute(_SQL["count_live_keys"], parameters).fetchone()[0]
+    if live >= limits.KEYS_PER_ORGANIZATION_MAX:
+        raise LimitExceededError(
+            "keys", limit=limits.KEYS_PER_ORGANIZATION_MAX, actual=live + 1, unit="keys"
+        )

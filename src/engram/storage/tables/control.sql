@@ -1,0 +1,85 @@
+-- create_organization --
+INSERT INTO organization (organization_id, name, is_local, messages_max, bytes_max, created_at)
+VALUES (:organization_id, :name, :is_local, :messages_max, :bytes_max, :created_at);
+
+-- local_organization --
+-- Returns the organisation of this machine's owner, or nothing.
+SELECT organization_id, name, is_local, messages_max, bytes_max, created_at
+FROM organization WHERE is_local = 1;
+
+-- get_organization --
+SELECT organization_id, name, is_local, messages_max, bytes_max, created_at
+FROM organization WHERE organization_id = :organization_id;
+
+-- list_organizations --
+-- Returns every organisation, oldest first.
+SELECT organization_id, name, is_local, messages_max, bytes_max, created_at
+FROM organization ORDER BY number;
+
+-- delete_organization --
+-- Its keys go with it.
+DELETE FROM organization WHERE organization_id = :organization_id;
+
+-- create_key --
+INSERT INTO api_key
+    (key_id, organization_id, name, secret_hash, prefix, scopes, toolsets, created_at, expires_at)
+VALUES
+    (:key_id, :organization_id, :name, :secret_hash, :prefix, :scopes, :toolsets, :created_at,
+     :expires_at);
+
+-- count_live_keys --
+SELECT count(*) FROM api_key
+WHERE organization_id = :organization_id
+  AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > :now);
+
+-- get_key --
+SELECT key_id, organization_id, name, prefix, scopes, toolsets,
+       created_at, expires_at, revoked_at, last_used_at
+FROM api_key WHERE organization_id = :organization_id AND key_id = :key_id;
+
+-- list_keys --
+-- Returns the keys of an organisation, oldest first.
+SELECT key_id, organization_id, name, prefix, scopes, toolsets,
+       created_at, expires_at, revoked_at, last_used_at
+FROM api_key WHERE organization_id = :organization_id ORDER BY number;
+
+-- revoke_key --
+-- Changes no row when the key is unknown or revoked already.
+UPDATE api_key SET revoked_at = :revoked_at
+WHERE organization_id = :organization_id AND key_id = :key_id AND revoked_at IS NULL;
+
+-- find_key --
+-- Returns a key and its organisation. It names none: the organisation is what it finds.
+SELECT key.key_id, key.organization_id, key.name, key.prefix, key.scopes, key.toolsets,
+       key.created_at, key.expires_at, key.revoked_at, key.last_used_at,
+       organization.organization_id, organization.name, organization.is_local,
+       organization.messages_max, organization.bytes_max, organization.created_at
+FROM api_key AS key
+JOIN organization ON organization.organization_id = key.organization_id
+WHERE key.secret_hash = :secret_hash;
+
+-- touch_key --
+-- Names no organisation: the ids come from keys that were found by their secrets.
+UPDATE api_key SET last_used_at = :at
+WHERE key_id = :key_id AND (last_used_at IS NULL OR last_used_at < :at);
+
+-- add_audit --
+INSERT INTO audit (audit_id, organization_id, at, actor, action, subject, details)
+VALUES (:audit_id, :organization_id, :at, :actor, :action, :subject, :details);
+
+-- list_audit --
+-- Returns an organisation's rows older than :before, newest first.
+SELECT audit_id, at, actor, action, subject, details
+FROM audit WHERE organization_id = :organization_id AND at < :before
+ORDER BY at DESC, number DESC LIMIT :limit;
+
+-- list_all_audit --
+-- Returns everybody's rows older than :before, newest first; for the operator.
+SELECT audit_id, at, actor, action, subject, details
+FROM audit WHERE at < :before
+ORDER BY at DESC, number DESC LIMIT :limit;
+
+-- ping --
+-- Reads a page of a table, not only the schema.
+SELECT number FROM organization LIMIT 1;

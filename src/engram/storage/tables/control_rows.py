@@ -1,0 +1,109 @@
+"""Turn rows of the control tables into values, and values into parameters."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+import orjson
+
+from engram.clock import from_microseconds, to_microseconds
+from engram.model.access import (
+    ApiKey,
+    AuditEntry,
+    KeyOwner,
+    KeyScope,
+    Organization,
+    Quota,
+)
+from engram.model.ids import KeyId, OrganizationId
+from engram.model.toolsets import Toolset
+
+Row = tuple[Any, ...]
+
+_KEY_COLUMNS = 10
+
+
+def organization_of(row: Row) -> Organization:
+    """Return the organisation in a row of `get_organization` and its like."""
+    organization_id, name, is_local, messages_max, bytes_max, created_at = row
+    return Organization(
+        id=OrganizationId(organization_id),
+        name=name,
+        is_local=bool(is_local),
+        quota=Quota(messages_max=messages_max, bytes_max=bytes_max),
+        created_at=from_microseconds(created_at),
+    )
+
+
+def key_of(row: Row) -> ApiKey:
+    """Return the key in a row of `get_key` and its like."""
+    key_id, organization_id, name, prefix, scopes, toolsets, *moments = row
+    created, expires, revoked, last_used = moments
+    return ApiKey(
+        id=KeyId(key_id),
+        organization_id=OrganizationId(organization_id),
+        name=name,
+        prefix=prefix,
+        scopes=cast("tuple[KeyScope, ...]", tuple(scopes.split(" "))),
+        toolsets=_toolsets(toolsets),
+        created_at=from_microseconds(created),
+        expires_at=_moment(expires),
+        revoked_at=_moment(revoked),
+        last_used_at=_moment(last_used),
+    )
+
+
+def key_owner_of(row: Row) -> KeyOwner:
+    """Return the key and the organisation in a row of `find_key`."""
+    return KeyOwner(
+        key=key_of(row[:_KEY_COLUMNS]), organization=organization_of(row[_KEY_COLUMNS:])
+    )
+
+
+def audit_entry_of(row: Row) -> AuditEntry:
+    """Return the entry in a row of an audit table."""
+    audit_id, at, actor, action, subject, details = row
+    return AuditEntry(
+        id=audit_id,
+        at=from_microseconds(at),
+        actor=actor,
+        action=action,
+        subject=subject,
+        details=orjson.loads(details),
+    )
+
+
+def organization_parameters(organization: Organization) -> dict[str, Any]:
+    """Return the parameters of `create_organization`."""
+    return {
+        "organization_id": organization.id,
+        "name": organization.name,
+        "is_local": int(organization.is_local),
+        "messages_max": organization.quota.messages_max,
+        "bytes_max": organization.quota.bytes_max,
+        "created_at": to_microseconds(organization.created_at),
+    }
+
+
+def key_parameters(key: ApiKey, *, secret_hash: str) -> dict[str, Any]:
+    """Return the parameters of `create_key`."""
+    return {
+        "key_id": key.id,
+        "organization_id": key.organization_id,
+        "name": key.name,
+        "secret_hash": secret_hash,
+        "prefix": key.prefix,
+        "scopes": " ".join(key.scopes),
+        "toolsets": None if key.toolsets is None else " ".join(key.toolsets),
+        "created_at": to_microseconds(key.created_at),
+        "expires_at": None if key.expires_at is None else to_microseconds(key.expires_at),
+    }
+
+
+def _toolsets(value: str | None) -> tuple[Toolset, ...] | None:
+    return None if value is None else cast("tuple[Toolset, ...]", tuple(value.split(" ")))
+
+
+def _moment(value: int | None) -> datetime | None:
+    return None if value is None else from_microseconds(value)

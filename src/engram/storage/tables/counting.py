@@ -1,0 +1,74 @@
+"""Say what an organisation holds: from maintained counters, or by counting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from engram.errors import StoreCorruptError
+from engram.model.status import Counters, Coverage
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_UPKEEP = load_queries("upkeep.sql")
+
+COUNTER_NAMES = tuple(field.name for field in fields(Counters))
+"""Also the columns of the table, in its order."""
+
+
+def read_counters(connection: Connection, tenant: Tenant) -> Counters:
+    """Return the maintained counters.
+
+    Raises:
+        StoreCorruptError: they are gone.
+    """
+    row = tenant.execute(connection, _CONVERSATIONS["get_counters"]).fetchone()
+    if row is None:
+        raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
+    return counters_of(row)
+
+
+def grow_counters(
+    connection: Connection,
+    tenant: Tenant,
+    *,
+    conversations: int = 0,
+    messages: int = 0,
+    content_bytes: int = 0,
+    chunks: int = 0,
+    memories: int = 0,
+    documents: int = 0,
+) -> None:
+    """Add to the counters that writers keep; negative numbers take away."""
+    tenant.execute(
+        connection,
+        _CONVERSATIONS["add_to_counters"],
+        conversations=conversations,
+        messages=messages,
+        content_bytes=content_bytes,
+        chunks=chunks,
+        memories=memories,
+        documents=documents,
+    )
+
+
+def counters_of(row: Sequence[int]) -> Counters:
+    """Return counters from the columns of `get_counters` or `count_all`."""
+    return Counters(**dict(zip(COUNTER_NAMES, row, strict=True)))
+
+
+def count_coverage(connection: Connection, tenant: Tenant) -> Coverage:
+    """Count the rows of the indexes and of what they index."""
+    row = tenant.execute(connection, _UPKEEP["count_indexed"]).fetchone()
+    messages, messages_indexed, windows, windows_indexed, deep, instant = row
+    return Coverage(
+        organization_id=tenant.id,
+        messages=messages,
+        messages_indexed=messages_indexed,
+        windows=windows,
+        windows_indexed=windows_indexed,
+        messages_deep=deep,
+        messages_instant=instant,
+    )

@@ -1,0 +1,63 @@
+"""Begin conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engram.model.conversation import ConversationDraft
+from engram.model.ids import ConversationId
+from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.numbering import take_numbers
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rows import to_json
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("conversations.sql")
+
+
+def create_conversation(
+    connection: Connection,
+    tenant: Tenant,
+    draft: ConversationDraft,
+    *,
+    actor: str,
+    is_default: bool = False,
+) -> ConversationId:
+    """Store an empty conversation with its tags, counter and audit row."""
+    conversation_id = ConversationId(tenant.ids.new("conv_"))
+    now = tenant.now()
+    number = take_numbers(connection, tenant, "conversation", 1).start
+    tenant.execute(
+        connection,
+        _SQL["create_conversation"],
+        number=number,
+        id=conversation_id,
+        title=draft.title,
+        agent_id=draft.agent_id,
+        project=draft.project,
+        metadata=to_json(draft.metadata),
+        is_default=is_default,
+        now=now,
+    )
+    add_tags(connection, tenant, number, draft.tags)
+    grow_counters(connection, tenant, conversations=1)
+    audit.record(
+        connection,
+        tenant,
+        now=now,
+        actor=actor,
+        action="create_conversation",
+        subject=conversation_id,
+    )
+    return conversation_id
+
+
+def add_tags(connection: Connection, tenant: Tenant, number: int, tags: Sequence[str]) -> None:
+    """Give tags to a conversation or record that has none."""
+    rows = [
+        {"conversation": number, "position": position, "tag": tag}
+        for position, tag in enumerate(tags)
+    ]
+    tenant.execute_many(connection, _SQL["add_tag"], rows)

@@ -1,0 +1,107 @@
+"""Remove a conversation from every table and index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from engram.errors import NotFoundError
+from engram.model.conversation import DeletionReceipt
+from engram.model.ids import ConversationId
+from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.word_rows import MessageWords, Stretch
+from engram.text.windows import window_count
+
+_CONVERSATIONS = load_queries("conversations.sql")
+
+
+async def delete_conversation(
+    tenant: Tenant, conversation_id: ConversationId, *, actor: str
+) -> DeletionReceipt:
+    """Remove a conversation, and write its audit row."""
+    return await despite_damage(tenant, partial(_delete, tenant, conversation_id, actor=actor))
+
+
+async def _delete(
+    tenant: Tenant, conversation_id: ConversationId, *, actor: str, skip_damaged: bool
+) -> DeletionReceipt:
+    known = await tenant.database.read(
+        partial(
+            _read_words,
+            tenant=tenant,
+            conversation_id=conversation_id,
+            skip_damaged=skip_damaged,
+        )
+    )
+    return await tenant.database.write(
+        partial(
+            _transact,
+            tenant=tenant,
+            conversation_id=conversation_id,
+            known=known,
+            actor=actor,
+            skip_damaged=skip_damaged,
+        )
+    )
+
+
+def _read_words(
+    connection: Connection,
+    *,
+    tenant: Tenant,
+    conversation_id: ConversationId,
+    skip_damaged: bool,
+) -> list[MessageWords]:
+    stretch, _ = _find(connection, tenant, conversation_id)
+    return read_words(connection, tenant, stretch, skip_damaged=skip_damaged)
+
+
+def _transact(
+    connection: Connection,
+    *,
+    tenant: Tenant,
+    conversation_id: ConversationId,
+    known: Sequence[MessageWords],
+    actor: str,
+    skip_damaged: bool,
+) -> DeletionReceipt:
+    stretch, content_bytes = _find(connection, tenant, conversation_id)
+    vectors = remove_record(connection, tenant, stretch, known=known, skip_damaged=skip_damaged)
+    chunks = window_count(stretch.last_sequence)
+    grow_counters(
+        connection,
+        tenant,
+        conversations=-1,
+        messages=-stretch.last_sequence,
+        content_bytes=-content_bytes,
+        chunks=-chunks,
+    )
+    receipt = audit.record(
+        connection,
+        tenant,
+        now=tenant.now(),
+        actor=actor,
+        action="delete_conversation",
+        subject=conversation_id,
+        details={"messages": stretch.last_sequence, "chunks": chunks, "vectors": vectors},
+    )
+    return DeletionReceipt(
+        messages=stretch.last_sequence, chunks=chunks, vectors=vectors, receipt=receipt
+    )
+
+
+def _find(
+    connection: Connection, tenant: Tenant, conversation_id: ConversationId
+) -> tuple[Stretch, int]:
+    """Return all of a conversation, and how many bytes its texts have."""
+    row = tenant.execute(
+        connection, _CONVERSATIONS["find_conversation"], id=conversation_id
+    ).fetchone()
+    if row is None:
+        raise NotFoundError("conversation", conversation_id)
+    return Stretch(*row[:3]), row[3]

@@ -1,0 +1,127 @@
+"""Store the chunks of a document as the messages of its record, with all that is derived from them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engram.clock import from_microseconds
+from engram.errors import StoreCorruptError
+from engram.model.conversation import Message
+from engram.model.ids import ConversationId, message_id
+from engram.model.vectors import Indexing
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_pieces import PIECE
+from engram.storage.tables.document_records import record_size
+from engram.storage.tables.document_rows import DocumentRow
+from engram.storage.tables.keys import message_key
+from engram.storage.tables.preparation import PreparedMessage
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import clear_state
+from engram.storage.tables.reforming import TailUnknownError, extend_windows, find_tail
+from engram.storage.tables.rows import to_json
+from engram.storage.tables.tails import Tail, tail_after
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_rows import index_appended
+from engram.storage.tables.word_rows import Stretch
+from engram.text.analyse import message_words, window_words
+from engram.text.documents import DocumentChunk, chunk_name
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewChunks:
+    """What is to be added to a document's record."""
+
+    row: DocumentRow
+    record: int
+    messages: Sequence[PreparedMessage]
+    indexing: Indexing
+
+    @property
+    def content_bytes(self) -> int:
+        """Return the bytes that are stored with the messages themselves."""
+        return sum(message.content_bytes for message in self.messages)
+
+
+def prepare_chunk(row: DocumentRow, chunk: DocumentChunk) -> PreparedMessage:
+    """Return a chunk ready to be stored: its text stays where it is, in the document."""
+    message = Message(
+        id=message_id(ConversationId(row.memory_id or ""), chunk.index + 1),
+        sequence=chunk.index + 1,
+        role="document",
+        content=chunk.text,
+        name=chunk_name(chunk, row.name),
+        occurred_at=None if row.valid_from is None else from_microseconds(row.valid_from),
+        created_at=from_microseconds(row.created_at),
+    )
+    metadata = {
+        "start": chunk.start,
+        "end": chunk.end,
+        "start_byte": chunk.start_byte,
+        "end_byte": chunk.end_byte,
+        "headings": chunk.headings,
+    }
+    words = message_words(message)
+    values = {
+        "role": message.role,
+        "characters": len(chunk.text),
+        "occurred_at": row.valid_from,
+        "name": message.name,
+        "tool_call_id": None,
+        "tool_name": None,
+        "content_encoding": PIECE,
+        "sha256": hashlib.sha256(chunk.text.encode()).digest(),
+        "metadata": to_json(metadata),
+        "content": row.text_pieces.refer(chunk.start_byte, chunk.end_byte),
+    }
+    return PreparedMessage(values=values, words=words, part=window_words((words,)), content_bytes=0)
+
+
+def add_chunks(connection: Connection, tenant: Tenant, new: NewChunks) -> Tail:
+    """Add messages to a document's record; return what to remember of its end once it is durable.
+
+    Raises:
+        StoreCorruptError: the chunks before cannot be read.
+    """
+    now = tenant.now()
+    state = clear_state(connection, tenant, now=now)
+    messages, _ = record_size(connection, tenant, new.record)
+    stretch = Stretch(new.record, ConversationId(new.row.memory_id or ""), messages)
+    first = message_key(new.record, stretch.last_sequence + 1)
+    keys = range(first, first + len(new.messages))
+    tenant.execute_many(
+        connection,
+        _MESSAGES["add_message"],
+        [
+            {"key": key, "created_at": new.row.created_at, **message.values}
+            for key, message in zip(keys, new.messages, strict=True)
+        ],
+    )
+    tail = _find_tail(connection, tenant, stretch)
+    chunks = extend_windows(
+        connection, tenant, tail, new.messages, also_next=state.is_in_next(new.record)
+    )
+    tenant.execute(
+        connection,
+        _CONVERSATIONS["grow_conversation"],
+        conversation=new.record,
+        messages=len(new.messages),
+        content_bytes=new.content_bytes,
+        now=now,
+    )
+    grow_counters(connection, tenant, chunks=chunks, content_bytes=new.content_bytes)
+    index_appended(connection, tenant, keys, new.indexing)
+    return tail_after(tail, [message.part for message in new.messages])
+
+
+def _find_tail(connection: Connection, tenant: Tenant, stretch: Stretch) -> Tail:
+    try:
+        return find_tail(connection, tenant, stretch, is_patient=True)
+    except TailUnknownError as exc:
+        message = f"the chunks of {stretch.conversation_id} cannot be read: run `engram doctor`"
+        raise StoreCorruptError(message) from exc

@@ -1,0 +1,29 @@
+"""Read what the memory of a document shows: the body of a short one, and what stands for others."""
+
+from __future__ import annotations
+
+from engram.storage.content import ContentError
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_pieces import Pieces, read_bytes
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rows import decode_text
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("documents.sql")
+
+
+def document_content(
+    connection: Connection, tenant: Tenant, document_id: str, *, sha256: bytes
+) -> str:
+    """Return the proved content of the memory that owns a document.
+
+    Raises:
+        ContentError: it cannot be read back.
+    """
+    row = tenant.execute(connection, _SQL["content_of"], id=document_id).fetchone()
+    if row is None:
+        raise ContentError("its document is missing")
+    encoding, content, number, size_bytes = row
+    if content is None:
+        content = read_bytes(connection, tenant, Pieces(document=number), 0, size_bytes)
+    return decode_text(connection, tenant, content, encoding=encoding, sha256=sha256)

@@ -1,0 +1,206 @@
+"""Make what has arrived of an upload a document, owned by a new memory, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+
+from engram.errors import (
+    InvalidRequestError,
+    QuotaExceededError,
+    StoreCorruptError,
+)
+from engram.limits import DOCUMENT_PIECE_BYTES
+from engram.model.access import Quota
+from engram.model.document import DocumentLimits, DocumentTier, StoredDocument
+from engram.model.ids import DocumentId, MemoryId
+from engram.model.memory import MemoryOptions
+from engram.storage.content import ContentError, StoredContent
+from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_pieces import Pieces, read_piece
+from engram.storage.tables.document_records import add_record
+from engram.storage.tables.document_rows import DocumentRow, document_of, find_row
+from engram.storage.tables.document_scan import BodyScan
+from engram.storage.tables.document_uploads import (
+    delete_upload,
+    drop_upload,
+    find_upload,
+)
+from engram.storage.tables.memory_options import options_from_json
+from engram.storage.tables.memory_rows import microseconds
+from engram.storage.tables.memory_storing import check_episodes
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import clear_state
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("documents.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arrived:
+    """A whole upload, read once, ready for its transaction."""
+
+    tenant: Tenant
+    row: DocumentRow
+    tier: DocumentTier
+    sha256: bytes
+    is_text: bool
+    shown: StoredContent | None
+    """What the memory shows; None where that is the body itself."""
+    actor: str
+    quota: Quota
+
+    @property
+    def options(self) -> MemoryOptions:
+        """Return what the memory shall be."""
+        return options_from_json(self.row.options or "{}")
+
+
+async def finish_upload(
+    tenant: Tenant, document_id: DocumentId, *, actor: str, quota: Quota, limits: DocumentLimits
+) -> StoredDocument:
+    """Make an upload a document that waits for its index; what cannot be one is removed."""
+    find = partial(find_upload, tenant=tenant, document_id=document_id)
+    while True:
+        row = await tenant.database.read(find)
+        if row.state != "uploading":
+            return StoredDocument(document=document_of(row))
+        try:
+            arrived = await _read(tenant, row, actor=actor, quota=quota, limits=limits)
+            stored = await tenant.database.write(partial(_transact, arrived=arrived))
+        except (InvalidRequestError, QuotaExceededError):
+            await drop_upload(tenant, row.number)
+            raise
+        if stored is not None:
+            return stored
+
+
+async def _read(
+    tenant: Tenant, row: DocumentRow, *, actor: str, quota: Quota, limits: DocumentLimits
+) -> _Arrived:
+    """Read the whole body, a piece at a time.
+
+    Raises:
+        InvalidRequestError: it is not what was announced.
+    """
+    _check_size(row)
+    tier = limits.tier_of(row.size_bytes)
+    scan = BodyScan(media_type=row.media_type, name=row.name)
+    for place in range(-(-row.size_bytes // DOCUMENT_PIECE_BYTES)):
+        await tenant.database.read(partial(_feed, tenant=tenant, row=row, place=place, scan=scan))
+    synopsis = await tenant.database.read(lambda _: scan.finish())
+    shown = None
+    if synopsis is None or tier > 0:
+        shown = tenant.codec.encode(row.shown_name if synopsis is None else synopsis)
+    return _Arrived(
+        tenant=tenant,
+        row=row,
+        tier=tier,
+        sha256=scan.sha256,
+        is_text=synopsis is not None,
+        shown=shown,
+        actor=actor,
+        quota=quota,
+    )
+
+
+def _check_size(row: DocumentRow) -> None:
+    if not row.size_bytes:
+        raise InvalidRequestError("must not be empty", field="document")
+    if row.announced_bytes not in (None, row.size_bytes):
+        message = f"{row.announced_bytes:,} bytes were announced, and {row.size_bytes:,} arrived"
+        raise InvalidRequestError(message, field="size")
+
+
+def _feed(
+    connection: Connection, *, tenant: Tenant, row: DocumentRow, place: int, scan: BodyScan
+) -> None:
+    try:
+        data = read_piece(connection, tenant, Pieces(document=row.number), place)
+    except ContentError as exc:
+        find_row(connection, tenant, row.id)  # It may have been removed meanwhile.
+        raise StoreCorruptError(f"upload {row.id} cannot be read: {exc}") from exc
+    scan.feed(data)
+
+
+def _transact(connection: Connection, *, arrived: _Arrived) -> StoredDocument | None:
+    """Store the document; None when the upload is not what was read any more."""
+    tenant, row = arrived.tenant, arrived.row
+    present = find_upload(connection, tenant, row.id)
+    if (present.state, present.parts) != ("uploading", row.parts):
+        return None
+    now = tenant.now()
+    state = clear_state(connection, tenant, now=now)
+    options = arrived.options
+    same = tenant.execute(
+        connection, _SQL["find_same"], sha256=arrived.sha256, project=options.project, now=now
+    ).fetchone()
+    if same is not None:
+        delete_upload(connection, tenant, row.number)
+        found = document_of(find_row(connection, tenant, same[0]))
+        return StoredDocument(document=found, is_duplicate=True)
+    check_episodes(connection, tenant, [options.episode_id])
+    state.check_quota(arrived.quota, messages=1, content_bytes=row.size_bytes)
+    _add(connection, arrived, options, now)
+    return StoredDocument(document=document_of(find_row(connection, tenant, row.id)))
+
+
+def _add(connection: Connection, arrived: _Arrived, options: MemoryOptions, now: int) -> None:
+    tenant, row, shown = arrived.tenant, arrived.row, arrived.shown
+    memory_id = MemoryId(tenant.ids.new("mem_"))
+    record = add_record(
+        connection, tenant, memory_id, project=options.project, tags=options.tags, now=now
+    )
+    (memory,) = tenant.execute(
+        connection,
+        _SQL["add_memory"],
+        **_memory_values(options),
+        id=memory_id,
+        record=record,
+        document_id=row.id,
+        sha256=arrived.sha256 if shown is None else shown.sha256,
+        now=now,
+    ).fetchone()
+    tenant.execute(
+        connection,
+        _SQL["finish_upload"],
+        number=row.number,
+        memory=memory,
+        tier=arrived.tier,
+        sha256=arrived.sha256,
+        is_converted=not arrived.is_text,
+        text_bytes=row.size_bytes if arrived.is_text else None,
+        content_encoding=None if shown is None else shown.encoding,
+        content=None if shown is None else shown.content,
+        now=now,
+    )
+    grow_counters(connection, tenant, content_bytes=row.size_bytes)
+    audit.record(
+        connection,
+        tenant,
+        now=now,
+        actor=arrived.actor,
+        action="memory_store_document",
+        subject=memory_id,
+        details={"document": row.id, "bytes": row.size_bytes},
+    )
+
+
+def _memory_values(options: MemoryOptions) -> dict[str, object]:
+    return {
+        "project": options.project,
+        "memory_type": options.memory_type,
+        "category": options.category,
+        "source": options.source,
+        "importance": options.importance,
+        "tags": json.dumps(options.tags, ensure_ascii=False),
+        "immutable": options.immutable,
+        "episode_id": options.episode_id,
+        "pattern_confidence": options.pattern_confidence,
+        "valid_from": microseconds(options.valid_from),
+        "valid_to": microseconds(options.valid_to),
+        "expires_at": microseconds(options.expires_at),
+    }

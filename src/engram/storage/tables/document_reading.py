@@ -1,0 +1,71 @@
+"""Read bodies and texts of documents piece by piece, each proved when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+from engram.errors import InvalidRequestError, NotFoundError, StoreCorruptError
+from engram.model.document import ByteRange
+from engram.model.ids import DocumentId
+from engram.storage.content import ContentError
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_pieces import Pieces, pieces_between, read_piece
+from engram.storage.tables.document_rows import DocumentRow, find_finished
+from engram.storage.tables.tenant import Tenant
+
+
+async def read_body(
+    tenant: Tenant, document_id: DocumentId, wanted: ByteRange | None
+) -> AsyncIterator[bytes]:
+    """Yield the bytes of a body; no transaction is open in between."""
+    row = await tenant.database.read(partial(find_finished, tenant=tenant, document_id=document_id))
+    wanted = wanted or ByteRange(start=0, end=row.size_bytes)
+    if wanted.start >= row.size_bytes:
+        message = f"begins past the end, which is at {row.size_bytes:,} bytes"
+        raise InvalidRequestError(message, field="range")
+    end = min(wanted.end, row.size_bytes)
+    async for piece in _read(tenant, row, Pieces(document=row.number), wanted.start, end):
+        yield piece
+
+
+async def read_text(
+    tenant: Tenant, document_id: DocumentId, wanted: ByteRange | None = None
+) -> AsyncIterator[bytes]:
+    """Yield the UTF-8 of the text that is searched; nothing while there is none."""
+    row = await tenant.database.read(partial(find_finished, tenant=tenant, document_id=document_id))
+    end = row.text_bytes or 0
+    wanted = wanted or ByteRange(start=0, end=max(end, 1))
+    source, end = row.text_pieces, min(wanted.end, end)
+    async for piece in _read(tenant, row, source, wanted.start, end):
+        yield piece
+
+
+async def _read(
+    tenant: Tenant, row: DocumentRow, source: Pieces, start: int, end: int
+) -> AsyncIterator[bytes]:
+    for place, part in pieces_between(start, end):
+        piece = await tenant.database.read(
+            partial(_read_piece, tenant=tenant, row=row, source=source, place=place)
+        )
+        yield piece[part]
+
+
+def _read_piece(
+    connection: Connection, *, tenant: Tenant, row: DocumentRow, source: Pieces, place: int
+) -> bytes:
+    try:
+        return read_piece(connection, tenant, source, place)
+    except ContentError as exc:
+        raise unreadable(connection, tenant, row, exc) from exc
+
+
+def unreadable(
+    connection: Connection, tenant: Tenant, row: DocumentRow, reason: ContentError
+) -> StoreCorruptError | NotFoundError:
+    """Return what to raise when a piece cannot be read: the document may be gone by now."""
+    try:
+        find_finished(connection, tenant, row.id)
+    except NotFoundError as gone:
+        return gone
+    return StoreCorruptError(f"document {row.id} cannot be read: {reason}")

@@ -1,0 +1,160 @@
+"""Take the chunks of a long document out of the search step by step, before what is left is removed.
+
+To remove the words of a chunk takes as long as to add them: of a long document all others would wait
+for minutes. The last chunks go first, so that what is left is at any time what was indexed up to there;
+if the removal does not come, the document is indexed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from engram.clock import to_microseconds
+from engram.model.ids import ConversationId, DocumentId
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_records import record_size
+from engram.storage.tables.document_rows import DocumentRow, find_rows
+from engram.storage.tables.keys import message_key, position_of, window_key
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import clear_state
+from engram.storage.tables.reforming import put_chunks
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_rows import remove_messages
+from engram.storage.tables.window_rows import WindowFormer, WindowRow
+from engram.storage.tables.word_rows import (
+    MessageWords,
+    Stretch,
+    WordRows,
+    add_rows,
+    remove_rows,
+    words_of,
+)
+from engram.text.windows import first_open_window, window, window_count
+
+CHUNKS_LEFT = 256
+"""That a removal takes away in one transaction, and chunks that go in each step before it."""
+
+_LEASE = timedelta(minutes=5)
+"""Far longer than a step takes: nobody indexes the document meanwhile."""
+
+_OWNER = "removal"
+
+_SQL = load_queries("documents.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A document whose last chunks are to go."""
+
+    row: DocumentRow
+    stretch: Stretch
+    kept: int
+    """How many chunks stay."""
+    words: Sequence[MessageWords]
+    """Of the chunks that go, and of those they share windows with."""
+
+
+async def shrink_document(
+    tenant: Tenant, document_id: DocumentId, *, skip_damaged: bool = False
+) -> bool:
+    """Remove the chunks of a document but for the first ones; False when it has no more.
+
+    Each step is one transaction.
+
+    Raises:
+        StoreCorruptError: a chunk cannot be read, and is not to be taken for an empty one.
+    """
+    is_shrunk = False
+    read = partial(_read_cut, tenant=tenant, document_id=document_id, skip_damaged=skip_damaged)
+    while (cut := await tenant.database.read(read)) is not None:
+        await tenant.database.write(partial(_transact, tenant=tenant, cut=cut))
+        is_shrunk = True
+    return is_shrunk
+
+
+def _read_cut(
+    connection: Connection, *, tenant: Tenant, document_id: DocumentId, skip_damaged: bool
+) -> _Cut | None:
+    """Analyse the chunks that go next; None when few enough are left."""
+    row = find_rows(connection, tenant, [document_id]).get(document_id)
+    if row is None or row.record is None:
+        return None
+    chunks, _ = record_size(connection, tenant, row.record)
+    if chunks <= CHUNKS_LEFT:
+        return None
+    kept = max(CHUNKS_LEFT, chunks - CHUNKS_LEFT)
+    stretch = Stretch(row.record, ConversationId(row.memory_id or ""), chunks)
+    before = window(first_open_window(kept), last_sequence=chunks).start - 1
+    words = words_of(
+        connection, tenant, stretch, after=min(before, kept), skip_damaged=skip_damaged
+    )
+    return _Cut(row, stretch, kept, list(words))
+
+
+def _transact(connection: Connection, *, tenant: Tenant, cut: _Cut) -> None:
+    row, stretch = cut.row, cut.stretch
+    present = find_rows(connection, tenant, [row.id]).get(row.id)
+    if present is None or present.record != stretch.conversation:
+        return
+    chunks, _ = record_size(connection, tenant, stretch.conversation)
+    if chunks != stretch.last_sequence:
+        return
+    state = clear_state(connection, tenant, now=tenant.now())
+    _remove_words(connection, tenant, cut, is_in_next=state.is_in_next(stretch.conversation))
+    _shorten(connection, tenant, cut)
+
+
+def _remove_words(connection: Connection, tenant: Tenant, cut: _Cut, *, is_in_next: bool) -> None:
+    """Remove the words of the chunks that go, and re-form the window that is open then."""
+    number, stretch = cut.stretch.conversation, cut.stretch
+    gone = [(item.key, item.words) for item in cut.words if position_of(item.key) > cut.kept]
+    stale = _windows(cut, last_sequence=stretch.last_sequence)
+    remove_rows(connection, WordRows(gone, _rows(number, stale)), also_next=is_in_next)
+    formed = _windows(cut, last_sequence=cut.kept)
+    add_rows(connection, WordRows((), _rows(number, formed)), also_next=is_in_next)
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_chunks"],
+        first=window_key(number, first_open_window(cut.kept)),
+        last=window_key(number + 1, 0) - 1,
+    )
+    put_chunks(connection, tenant, number, formed)
+
+
+def _windows(cut: _Cut, *, last_sequence: int) -> list[WindowRow]:
+    """Return the windows that are not the same with and without the chunks that go."""
+    former = WindowFormer(first=first_open_window(cut.kept), last_sequence=last_sequence)
+    return [
+        row
+        for item in cut.words
+        if position_of(item.key) <= last_sequence
+        for row in former.add(position_of(item.key), item.part)
+    ]
+
+
+def _rows(number: int, windows: Sequence[WindowRow]) -> list[tuple[int, str]]:
+    return [(window_key(number, row.window.number), row.words) for row in windows]
+
+
+def _shorten(connection: Connection, tenant: Tenant, cut: _Cut) -> None:
+    """Remove the chunks that go, but for their words, and say how much of the text is left."""
+    number, last = cut.stretch.conversation, cut.stretch.last_sequence
+    keys = {"first": message_key(number, cut.kept + 1), "last": message_key(number, last)}
+    tenant.execute(
+        connection,
+        _SQL["shorten_document"],
+        number=cut.row.number,
+        first=keys["first"],
+        owner=_OWNER,
+        until=to_microseconds(tenant.clock.now() + _LEASE),
+        now=tenant.now(),
+    )
+    tenant.execute(connection, _MESSAGES["delete_messages"], **keys)
+    tenant.execute(connection, _SQL["shorten_record"], record=number, messages=cut.kept)
+    remove_messages(connection, tenant, **keys)
+    grow_counters(connection, tenant, chunks=window_count(cut.kept) - window_count(last))

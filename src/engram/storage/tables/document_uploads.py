@@ -1,0 +1,251 @@
+"""Take documents in parts: each is durable when it is answered, and nobody sees them before the last."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from engram import limits as bounds
+from engram.clock import from_microseconds
+from engram.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotFoundError,
+    StoreCorruptError,
+)
+from engram.limits import DOCUMENT_PIECE_BYTES
+from engram.model.document import DocumentDraft, DocumentLimits, Upload
+from engram.model.ids import DocumentId
+from engram.storage.content import ContentError
+from engram.storage.tables import audit
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_pieces import (
+    NewPiece,
+    Pieces,
+    cut_pieces,
+    delete_pieces,
+    put_pieces,
+    read_piece,
+)
+from engram.storage.tables.document_rows import DocumentRow, find_row
+from engram.storage.tables.memory_options import options_to_json
+from engram.storage.tables.memory_storing import check_episodes
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("documents.sql")
+_LIFE = timedelta(minutes=bounds.UPLOAD_MINUTES)
+_LIFE_MICROSECONDS = _LIFE // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """An upload as it was read, and the bytes of its last piece that is not full."""
+
+    row: DocumentRow
+    rest: bytes
+
+
+async def begin_upload(
+    tenant: Tenant, draft: DocumentDraft, *, actor: str, limits: DocumentLimits
+) -> Upload:
+    """Make room for a document whose parts will follow."""
+    if draft.size_bytes is not None:
+        limits.check(draft.size_bytes)
+
+    def transact(connection: Connection) -> Upload:
+        now = tenant.now()
+        since = now - _LIFE_MICROSECONDS
+        (uploads,) = tenant.execute(connection, _SQL["count_uploads"], since=since).fetchone()
+        if uploads >= bounds.UPLOADS_MAX:
+            raise LimitExceededError(
+                "uploads", limit=bounds.UPLOADS_MAX, actual=uploads + 1, unit="uploads at once"
+            )
+        check_episodes(connection, tenant, [draft.options.episode_id])
+        document_id = DocumentId(tenant.ids.new("doc_"))
+        tenant.execute(
+            connection,
+            _SQL["add_upload"],
+            id=document_id,
+            name=draft.name,
+            media_type=draft.media_type,
+            announced_bytes=draft.size_bytes,
+            options=options_to_json(draft.options),
+            now=now,
+        )
+        audit.record(
+            connection,
+            tenant,
+            now=now,
+            actor=actor,
+            action="begin_upload",
+            subject=document_id,
+        )
+        return _upload(find_row(connection, tenant, document_id))
+
+    return await tenant.database.write(transact)
+
+
+def get_upload(connection: Connection, tenant: Tenant, document_id: DocumentId) -> Upload:
+    """Return how much has arrived.
+
+    Raises:
+        NotFoundError: there is no such upload, or it has expired, or it is finished.
+    """
+    row = find_upload(connection, tenant, document_id)
+    if row.state != "uploading":
+        raise NotFoundError("upload", document_id)
+    return _upload(row)
+
+
+async def add_part(
+    tenant: Tenant, document_id: DocumentId, part: int, data: bytes, *, limits: DocumentLimits
+) -> Upload:
+    """Keep the next part; the last one again changes nothing."""
+    sha256 = (await asyncio.to_thread(hashlib.sha256, data)).digest()
+    while True:
+        begun = await tenant.database.read(partial(_see, tenant=tenant, document_id=document_id))
+        row = begun.row
+        if part == row.parts - 1 and sha256 == row.part_sha256:
+            return _upload(row)
+        _check_turn(row, part)
+        await _refuse_too_much(tenant, row, len(data), limits)
+        pieces = await asyncio.to_thread(
+            cut_pieces,
+            tenant.codec,
+            begun.rest + data,
+            first_place=row.size_bytes // DOCUMENT_PIECE_BYTES,
+        )
+        size_bytes = row.size_bytes + len(data)
+        work = partial(
+            _keep, tenant=tenant, row=row, pieces=pieces, sha256=sha256, size_bytes=size_bytes
+        )
+        if (upload := await tenant.database.write(work)) is not None:
+            return upload
+
+
+async def abort_upload(tenant: Tenant, document_id: DocumentId) -> bool:
+    """Remove an upload that is not finished."""
+
+    def transact(connection: Connection) -> bool:
+        try:
+            row = find_row(connection, tenant, document_id)
+        except NotFoundError:
+            return False
+        return delete_upload(connection, tenant, row.number)
+
+    return await tenant.database.write(transact)
+
+
+async def drop_expired_uploads(tenant: Tenant) -> int:
+    """Remove uploads that nobody has continued, one to a transaction; return how many."""
+    since = tenant.now() - _LIFE_MICROSECONDS
+    rows = await tenant.database.read(
+        lambda connection: tenant.execute(
+            connection, _SQL["expired_uploads"], since=since
+        ).fetchall()
+    )
+    for (number,) in rows:
+        await drop_upload(tenant, number)
+    return len(rows)
+
+
+async def drop_upload(tenant: Tenant, number: int) -> None:
+    """Remove an upload and all that has arrived of it."""
+    await tenant.database.write(lambda connection: delete_upload(connection, tenant, number))
+
+
+def delete_upload(connection: Connection, tenant: Tenant, number: int) -> bool:
+    """Remove an upload; False when it is none any more."""
+    removed = tenant.execute(connection, _SQL["delete_upload"], number=number).rowcount
+    if removed:
+        delete_pieces(connection, tenant, number)
+    return bool(removed)
+
+
+def find_upload(connection: Connection, tenant: Tenant, document_id: DocumentId) -> DocumentRow:
+    """Return the row of an upload that has not expired, or of the document it has become.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    row = find_row(connection, tenant, document_id)
+    if row.state == "uploading" and (row.waits_since or 0) + _LIFE_MICROSECONDS <= tenant.now():
+        raise NotFoundError("upload", document_id)
+    return row
+
+
+def _see(connection: Connection, *, tenant: Tenant, document_id: DocumentId) -> _Begun:
+    row = find_upload(connection, tenant, document_id)
+    place, size = divmod(row.size_bytes, DOCUMENT_PIECE_BYTES)
+    if row.state != "uploading" or not size:
+        return _Begun(row, b"")
+    try:
+        return _Begun(row, read_piece(connection, tenant, Pieces(document=row.number), place))
+    except ContentError as exc:
+        raise StoreCorruptError(f"upload {document_id} cannot be read: {exc}") from exc
+
+
+def _check_turn(row: DocumentRow, part: int) -> None:
+    if row.state != "uploading":
+        raise ConflictError(f"upload {row.id} is finished")
+    if part == row.parts - 1:
+        raise ConflictError(f"part {part} of upload {row.id} has arrived with other bytes")
+    if part != row.parts:
+        raise ConflictError(f"part {row.parts} of upload {row.id} is due, not part {part}")
+
+
+async def _refuse_too_much(
+    tenant: Tenant, row: DocumentRow, added: int, limits: DocumentLimits
+) -> None:
+    """Refuse what passes its bound, and remove what has arrived."""
+    try:
+        _check_size(row, row.size_bytes + added, limits)
+    except InvalidRequestError:
+        await drop_upload(tenant, row.number)
+        raise
+
+
+def _check_size(row: DocumentRow, size_bytes: int, limits: DocumentLimits) -> None:
+    limits.check(size_bytes)
+    if row.announced_bytes is not None and size_bytes > row.announced_bytes:
+        message = f"{row.announced_bytes:,} bytes were announced, and more have arrived"
+        raise InvalidRequestError(message, field="size")
+
+
+def _keep(
+    connection: Connection,
+    *,
+    tenant: Tenant,
+    row: DocumentRow,
+    pieces: list[NewPiece],
+    sha256: bytes,
+    size_bytes: int,
+) -> Upload | None:
+    """Store a part; None when the upload is not what it was any more."""
+    present = find_upload(connection, tenant, row.id)
+    if (present.state, present.parts) != ("uploading", row.parts):
+        return None
+    put_pieces(connection, tenant, Pieces(document=row.number), pieces)
+    tenant.execute(
+        connection,
+        _SQL["add_part"],
+        number=row.number,
+        sha256=sha256,
+        size_bytes=size_bytes,
+        now=tenant.now(),
+    )
+    return _upload(find_row(connection, tenant, row.id))
+
+
+def _upload(row: DocumentRow) -> Upload:
+    return Upload(
+        id=row.id,
+        parts=row.parts,
+        received_bytes=row.size_bytes,
+        expires_at=from_microseconds(row.waits_since or 0) + _LIFE,
+    )

@@ -1,0 +1,137 @@
+"""The `DocumentStore` of one organisation's SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from engram.model.access import Quota
+from engram.model.document import (
+    ByteRange,
+    Document,
+    DocumentDraft,
+    DocumentLimits,
+    StoredDocument,
+    Upload,
+)
+from engram.model.ids import DocumentId, MemoryId
+from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.storage.document_ports import UnindexedText
+from engram.storage.tables import (
+    document_finishing,
+    document_headings,
+    document_indexing,
+    document_reading,
+    document_rows,
+    document_text,
+    document_uploads,
+)
+from engram.storage.tables.tenant import Tenant
+from engram.text.documents import DocumentChunk
+
+
+class TableDocumentStore:
+    """The documents of one organisation, in its own file."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._database = tenant.database
+
+    async def begin_upload(
+        self, draft: DocumentDraft, *, actor: str, limits: DocumentLimits
+    ) -> Upload:
+        return await document_uploads.begin_upload(self._tenant, draft, actor=actor, limits=limits)
+
+    async def get_upload(self, document_id: DocumentId) -> Upload:
+        return await self._database.read(
+            lambda connection: document_uploads.get_upload(connection, self._tenant, document_id)
+        )
+
+    async def add_part(
+        self, document_id: DocumentId, part: int, data: bytes, *, limits: DocumentLimits
+    ) -> Upload:
+        return await document_uploads.add_part(self._tenant, document_id, part, data, limits=limits)
+
+    async def finish_upload(
+        self, document_id: DocumentId, *, actor: str, quota: Quota, limits: DocumentLimits
+    ) -> StoredDocument:
+        return await document_finishing.finish_upload(
+            self._tenant, document_id, actor=actor, quota=quota, limits=limits
+        )
+
+    async def abort_upload(self, document_id: DocumentId) -> bool:
+        return await document_uploads.abort_upload(self._tenant, document_id)
+
+    async def drop_expired_uploads(self) -> int:
+        return await document_uploads.drop_expired_uploads(self._tenant)
+
+    async def get(self, document_ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
+        return await self._database.read(
+            lambda connection: document_rows.get(connection, self._tenant, document_ids)
+        )
+
+    async def of_memories(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Document]:
+        return await self._database.read(
+            lambda connection: document_rows.of_memories(connection, self._tenant, memory_ids)
+        )
+
+    async def headings_at(
+        self, document_id: DocumentId, places: Sequence[int]
+    ) -> Sequence[tuple[str, ...]]:
+        return await self._database.read(
+            lambda connection: document_headings.headings_at(
+                connection, self._tenant, document_id, places
+            )
+        )
+
+    async def put_text(
+        self, document_id: DocumentId, text: Iterable[bytes] | None, *, problem: str | None = None
+    ) -> None:
+        await document_text.put_text(self._tenant, document_id, text, problem=problem)
+
+    async def claim_unindexed(
+        self, *, owner: str, lease: timedelta, document_id: DocumentId | None = None
+    ) -> Document | None:
+        return await document_indexing.claim_unindexed(
+            self._tenant, owner=owner, lease=lease, document_id=document_id
+        )
+
+    async def has_unindexed(self) -> bool:
+        return await document_indexing.has_unindexed(self._tenant)
+
+    async def postpone_unindexed(
+        self, document_id: DocumentId, *, owner: str, delay: timedelta
+    ) -> None:
+        await document_indexing.postpone_unindexed(
+            self._tenant, document_id, owner=owner, delay=delay
+        )
+
+    async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
+        return await self._database.read(
+            lambda connection: document_indexing.read_unindexed(
+                connection, self._tenant, document_id, bytes_max=bytes_max
+            )
+        )
+
+    async def index_chunks(
+        self,
+        document_id: DocumentId,
+        chunks: Sequence[DocumentChunk],
+        *,
+        owner: str,
+        is_last: bool,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> bool:
+        return await document_indexing.index_chunks(
+            self._tenant, document_id, chunks, owner=owner, is_last=is_last, indexing=indexing
+        )
+
+    def read_body(
+        self, document_id: DocumentId, wanted: ByteRange | None = None
+    ) -> AsyncIterator[bytes]:
+        return document_reading.read_body(self._tenant, document_id, wanted)
+
+    def read_text(
+        self, document_id: DocumentId, wanted: ByteRange | None = None
+    ) -> AsyncIterator[bytes]:
+        return document_reading.read_text(self._tenant, document_id, wanted)

@@ -1,0 +1,68 @@
+"""Whose vectors an organisation's file holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engram.model.vectors import StoredIdentities
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("vectors.sql")
+
+EmbedderRole = Literal["instant", "deep", "next"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEmbedder:
+    """An embedder as a row of the file."""
+
+    number: int
+    identity: str
+
+    @property
+    def dimensions(self) -> int:
+        """Return how long its vectors are."""
+        return json.loads(self.identity)["dimensions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedders:
+    """The embedders that have a role."""
+
+    by_role: Mapping[str, StoredEmbedder] = field(default_factory=dict[str, StoredEmbedder])
+
+    @property
+    def deep(self) -> StoredEmbedder | None:
+        """Return the embedder whose vectors every message has or waits for."""
+        return self.by_role.get("deep")
+
+    def matching(self, role: EmbedderRole, identity: str) -> StoredEmbedder | None:
+        """Return the embedder in `role` if it is the one of `identity`."""
+        found = self.by_role.get(role)
+        return found if found is not None and found.identity == identity else None
+
+    def identities(self) -> StoredIdentities:
+        """Return whose vectors there are."""
+        return StoredIdentities(**{role: found.identity for role, found in self.by_role.items()})
+
+
+def read_embedders(connection: Connection, tenant: Tenant) -> Embedders:
+    """Return the embedders that have a role."""
+    rows = tenant.execute(connection, _SQL["list_embedders"])
+    return Embedders({role: StoredEmbedder(number, identity) for role, number, identity in rows})
+
+
+def register(
+    connection: Connection, tenant: Tenant, *, role: EmbedderRole, identity: str
+) -> StoredEmbedder | None:
+    """Give a vacant role to an embedder; None when another has it."""
+    embedders = read_embedders(connection, tenant)
+    if role in embedders.by_role:
+        return embedders.matching(role, identity)
+    row = tenant.execute(connection, _SQL["add_embedder"], role=role, identity=identity)
+    return StoredEmbedder(row.fetchone()[0], identity)

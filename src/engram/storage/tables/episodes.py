@@ -1,0 +1,91 @@
+"""Begin, end and list the stretches of work that memories belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engram.clock import from_microseconds
+from engram.errors import NotFoundError
+from engram.model.ids import EpisodeId
+from engram.model.memory import Episode
+from engram.storage.tables import audit
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("episodes.sql")
+
+
+def start_episode(
+    connection: Connection, tenant: Tenant, project: str, description: str, *, actor: str
+) -> EpisodeId:
+    """Begin an episode."""
+    episode_id = EpisodeId(tenant.ids.new("ep_"))
+    now = tenant.now()
+    tenant.execute(
+        connection,
+        _SQL["start_episode"],
+        id=episode_id,
+        project=project,
+        description=description,
+        now=now,
+    )
+    audit.record(
+        connection,
+        tenant,
+        now=now,
+        actor=actor,
+        action="memory_episode_start",
+        subject=episode_id,
+    )
+    return episode_id
+
+
+def end_episode(
+    connection: Connection,
+    tenant: Tenant,
+    episode_id: EpisodeId,
+    *,
+    summary: str | None,
+    actor: str,
+) -> Episode:
+    """End an episode, or give one that has ended a summary."""
+    now = tenant.now()
+    values = {"id": episode_id, "summary": summary, "now": now}
+    if tenant.execute(connection, _SQL["end_episode"], **values).fetchone() is None:
+        raise NotFoundError("episode", episode_id)
+    audit.record(
+        connection, tenant, now=now, actor=actor, action="memory_episode_end", subject=episode_id
+    )
+    return get_episode(connection, tenant, episode_id)
+
+
+def get_episode(connection: Connection, tenant: Tenant, episode_id: EpisodeId) -> Episode:
+    """Return an episode."""
+    row = tenant.execute(connection, _SQL["get_episode"], id=episode_id).fetchone()
+    if row is None:
+        raise NotFoundError("episode", episode_id)
+    return episode_of(row)
+
+
+def list_episodes(
+    connection: Connection, tenant: Tenant, project: str, *, limit: int
+) -> tuple[Episode, ...]:
+    """Return the episodes of a project, the last begun first."""
+    rows = tenant.execute(connection, _SQL["list_episodes"], project=project, limit=limit)
+    return tuple(map(episode_of, rows))
+
+
+def episode_of(row: Sequence[Any]) -> Episode:
+    """Return the episode of the columns of `get_episode`."""
+    public_id, project, description, started_at, ended_at, summary, memories = row
+    return Episode(
+        id=EpisodeId(public_id),
+        project=project,
+        description=description,
+        started_at=from_microseconds(started_at),
+        ended_at=None if ended_at is None else from_microseconds(ended_at),
+        summary=summary,
+        memories=memories,
+    )

@@ -1,0 +1,78 @@
+"""Keep what people say of recalled memories, apart from the memories: recalling writes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from engram import limits
+from engram.model.memory import Feedback
+from engram.storage.tables import audit
+from engram.storage.tables.database import Connection
+from engram.storage.tables.memory_rows import find_memory
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("feedback.sql")
+
+_DOUBT = 4
+"""What is said of a memory once or twice weighs little: as if as many had been undecided."""
+
+
+def record_feedback(
+    connection: Connection, tenant: Tenant, feedback: Feedback, *, actor: str
+) -> int:
+    """Keep what was said of each memory, and the whole of it in the audit; return how many.
+
+    Of an event without memories, which is a recall that found nothing of use, the audit row is all.
+    """
+    numbers = [find_memory(connection, tenant, each) for each in dict.fromkeys(feedback.memory_ids)]
+    now = tenant.now()
+    for number in numbers:
+        _put(connection, tenant, number, feedback, actor=actor, now=now)
+    audit.record(
+        connection,
+        tenant,
+        now=now,
+        actor=actor,
+        action="memory_feedback",
+        details={
+            "memories": len(numbers),
+            "helpful": feedback.helpful,
+            "event_id": feedback.event_id,
+            "failure_class": feedback.failure_class,
+        },
+    )
+    return len(numbers)
+
+
+def usefulness(connection: Connection, tenant: Tenant, numbers: Iterable[int]) -> dict[int, float]:
+    """Return how useful memories proved, from -1 to 1; those nothing was said of are left out."""
+    rows = tenant.execute(connection, _SQL["count_feedback"], numbers=json.dumps(list(numbers)))
+    return {
+        memory: (helpful - unhelpful) / (helpful + unhelpful + _DOUBT)
+        for memory, helpful, unhelpful in rows
+    }
+
+
+def _put(
+    connection: Connection,
+    tenant: Tenant,
+    memory: int,
+    feedback: Feedback,
+    *,
+    actor: str,
+    now: int,
+) -> None:
+    (number,) = tenant.execute(
+        connection,
+        _SQL["put_feedback"],
+        memory=memory,
+        helpful=feedback.helpful,
+        event_id=feedback.event_id,
+        failure_class=feedback.failure_class,
+        actor=actor,
+        now=now,
+    ).fetchone()
+    upto = number - limits.FEEDBACK_KEPT
+    tenant.execute(connection, _SQL["drop_feedback"], memory=memory, upto=upto)

@@ -1,0 +1,58 @@
+"""Read what a search wants to know of the memories it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from engram.model.ids import ConversationKey
+from engram.model.memory import Memory
+from engram.storage.tables.database import Connection
+from engram.storage.tables.feedback import usefulness
+from engram.storage.tables.memory_rows import read_memories
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("memory_search.sql")
+
+
+class Worth(NamedTuple):
+    """What counts beside the relevance of a memory."""
+
+    importance: int
+    usefulness: float
+
+
+def read_worths(connection: Connection, tenant: Tenant, records: Iterable[int]) -> dict[int, Worth]:
+    """Return the worth of the memories with these records."""
+    facts = _facts(connection, tenant, records)
+    useful = usefulness(connection, tenant, [number for _, number, _ in facts])
+    return {
+        record: Worth(importance, useful.get(number, 0.0)) for record, number, importance in facts
+    }
+
+
+def read_found_memories(
+    connection: Connection, tenant: Tenant, records: Iterable[int]
+) -> dict[ConversationKey, Memory]:
+    """Return the memories with these records, by record.
+
+    Raises:
+        StoreCorruptError: the text of one cannot be read.
+    """
+    facts = _facts(connection, tenant, records)
+    memories = read_memories(connection, tenant, [number for _, number, _ in facts])
+    return {ConversationKey(record): memories[number] for record, number, _ in facts}
+
+
+def count_moments_passed(connection: Connection, tenant: Tenant, *, now: int) -> int:
+    """Return how many beginnings and ends of memories' times have come."""
+    return tenant.execute(connection, _SQL["moments_passed"], now=now).fetchone()[0]
+
+
+def _facts(
+    connection: Connection, tenant: Tenant, records: Iterable[int]
+) -> list[tuple[int, int, int]]:
+    wanted = json.dumps(list(records))
+    return tenant.execute(connection, _SQL["record_facts"], records=wanted).fetchall()

@@ -1,0 +1,72 @@
+"""List conversations under filters, in a stable order, with the true total."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from engram.model.conversation import ConversationPage, ConversationQuery
+from engram.storage.tables.counting import read_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rows import read_conversations
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("conversations.sql")
+
+_CONDITIONS = MappingProxyType(
+    {
+        "agent_id": "AND agent_id = :agent_id",
+        "project": "AND project = :project",
+        "tags": (
+            "AND number IN (SELECT conversation FROM conversation_tag"
+            " WHERE organization_id = :organization_id"
+            " AND tag IN (SELECT value FROM json_each(:tags))"
+            " GROUP BY conversation HAVING count(*) = json_array_length(:tags))"
+        ),
+    }
+)
+
+_ORDERS = MappingProxyType(
+    {
+        (sort, order): f"{sort} {order.upper()}, number {order.upper()}"
+        for sort in ("created_at", "updated_at", "message_count")
+        for order in ("asc", "desc")
+    }
+)
+
+
+def list_conversations(
+    connection: Connection, tenant: Tenant, query: ConversationQuery
+) -> ConversationPage:
+    """Return one page of the conversations that meet every filter."""
+    asked = {
+        "agent_id": query.agent_id,
+        "project": query.project,
+        "tags": json.dumps(query.tags) if query.tags else None,
+    }
+    values = {name: value for name, value in asked.items() if value is not None}
+    page, count = statements(values, sort=query.sort, order=query.order)
+    rows = tenant.execute(connection, page, limit=query.limit, offset=query.offset, **values)
+    found = read_conversations(connection, tenant, [row[0] for row in rows])
+    if values:
+        total = tenant.execute(connection, count, **values).fetchone()[0]
+    else:
+        total = read_counters(connection, tenant).conversations
+    seen = query.offset + len(found)
+    return ConversationPage(
+        conversations=tuple(found.values()),
+        total=total,
+        next_offset=seen if found and seen < total else None,
+    )
+
+
+def statements(filters: Iterable[str], *, sort: str, order: str) -> tuple[str, str]:
+    """Return what reads a page and what counts the whole, put together from fixed pieces."""
+    conditions = " ".join(_CONDITIONS[name] for name in filters)
+    page, count = (
+        _SQL[name].replace("/*conditions*/", conditions)
+        for name in ("list_conversations", "count_conversations")
+    )
+    return page.replace("/*order*/", _ORDERS[sort, order]), count

@@ -1,0 +1,260 @@
+"""The `MemoryStore` of one organisation's SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from engram.model.access import Quota
+from engram.model.ids import EpisodeId, MemoryId
+from engram.model.memory import (
+    Change,
+    Episode,
+    Feedback,
+    Memory,
+    MemoryChange,
+    MemoryDraft,
+    MemoryPage,
+    MemoryQuery,
+    MemoryStatus,
+    MemoryVersion,
+    ProjectSize,
+    Relation,
+    RelationDraft,
+    RelationType,
+    StoredMemory,
+    Tombstone,
+)
+from engram.model.transfer import MemoryProof, MemoryRecord, RecordsStored
+from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.storage.tables import (
+    episodes,
+    memory_changing,
+    memory_correcting,
+    memory_forgetting,
+    memory_history,
+    memory_listing,
+    memory_removal,
+    memory_status,
+    memory_storing,
+    relations,
+    transfer_in,
+    transfer_out,
+)
+from engram.storage.tables.feedback import record_feedback
+from engram.storage.tables.tenant import Tenant
+
+
+class TableMemoryStore:
+    """The memories of one organisation, in its own file."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._database = tenant.database
+
+    async def store(
+        self,
+        drafts: Sequence[MemoryDraft],
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
+        once: bool = False,
+    ) -> tuple[StoredMemory, ...]:
+        return await memory_storing.store(
+            self._tenant, drafts, actor=actor, quota=quota, indexing=indexing, once=once
+        )
+
+    async def get(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Memory]:
+        return await self._database.read(
+            lambda connection: memory_listing.get(connection, self._tenant, memory_ids)
+        )
+
+    async def list(self, query: MemoryQuery, *, now: datetime) -> MemoryPage:
+        return await self._database.read(
+            lambda connection: memory_listing.list_memories(
+                connection, self._tenant, query, now=now
+            )
+        )
+
+    async def scan(
+        self, project: str | None, *, after: MemoryId | None, limit: int
+    ) -> tuple[Memory, ...]:
+        return await self._database.read(
+            lambda connection: memory_listing.scan(
+                connection, self._tenant, project, after=after, limit=limit
+            )
+        )
+
+    async def correct(
+        self,
+        memory_id: MemoryId,
+        change: MemoryChange,
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> Memory:
+        return await memory_correcting.correct(
+            self._tenant, memory_id, change, actor=actor, quota=quota, indexing=indexing
+        )
+
+    async def forget(
+        self,
+        memory_id: MemoryId,
+        *,
+        reason: str | None,
+        change: Change = "invalidate",
+        actor: str,
+        now: datetime,
+    ) -> Memory:
+        return await memory_forgetting.forget(
+            self._tenant, memory_id, reason=reason, change=change, actor=actor, now=now
+        )
+
+    async def restore(
+        self, memory_id: MemoryId, *, actor: str, indexing: Indexing = WORDS_ALONE
+    ) -> Memory:
+        return await memory_forgetting.restore(
+            self._tenant, memory_id, actor=actor, indexing=indexing
+        )
+
+    async def set_summary(self, memory_id: MemoryId, summary: str, *, actor: str) -> None:
+        await memory_changing.set_summary(self._tenant, memory_id, summary, actor=actor)
+
+    async def purge(self, memory_id: MemoryId, *, actor: str, force: bool = False) -> Tombstone:
+        return await memory_removal.purge(self._tenant, memory_id, actor=actor, force=force)
+
+    async def delete_project(self, project: str, *, actor: str) -> int:
+        return await memory_removal.delete_project(self._tenant, project, actor=actor)
+
+    async def history(self, memory_id: MemoryId) -> tuple[MemoryVersion, ...]:
+        return await self._database.read(
+            lambda connection: memory_history.read_history(connection, self._tenant, memory_id)
+        )
+
+    async def timeline(
+        self, as_of: datetime, *, projects: Sequence[str] | None, limit: int
+    ) -> tuple[Memory, ...]:
+        return await self._database.read(
+            lambda connection: memory_history.read_timeline(
+                connection, self._tenant, as_of, projects=projects, limit=limit
+            )
+        )
+
+    async def connect(self, draft: RelationDraft, *, actor: str) -> Relation:
+        return await self._database.write(
+            lambda connection: relations.connect(connection, self._tenant, draft, actor=actor)
+        )
+
+    async def disconnect(
+        self, source_id: MemoryId, target_id: MemoryId, relation_type: RelationType, *, actor: str
+    ) -> bool:
+        return await self._database.write(
+            lambda connection: relations.disconnect(
+                connection, self._tenant, source_id, target_id, relation_type, actor=actor
+            )
+        )
+
+    async def relations(
+        self, memory_ids: Sequence[MemoryId], *, hops: int = 1
+    ) -> tuple[Relation, ...]:
+        return await self._database.read(
+            lambda connection: relations.walk(connection, self._tenant, memory_ids, hops=hops)
+        )
+
+    async def record_feedback(self, feedback: Feedback, *, actor: str) -> int:
+        return await self._database.write(
+            lambda connection: record_feedback(connection, self._tenant, feedback, actor=actor)
+        )
+
+    async def start_episode(self, project: str, description: str, *, actor: str) -> EpisodeId:
+        return await self._database.write(
+            lambda connection: episodes.start_episode(
+                connection, self._tenant, project, description, actor=actor
+            )
+        )
+
+    async def end_episode(
+        self, episode_id: EpisodeId, *, summary: str | None, actor: str
+    ) -> Episode:
+        return await self._database.write(
+            lambda connection: episodes.end_episode(
+                connection, self._tenant, episode_id, summary=summary, actor=actor
+            )
+        )
+
+    async def list_episodes(self, project: str, *, limit: int) -> tuple[Episode, ...]:
+        return await self._database.read(
+            lambda connection: episodes.list_episodes(
+                connection, self._tenant, project, limit=limit
+            )
+        )
+
+    async def get_episode(self, episode_id: EpisodeId) -> Episode:
+        return await self._database.read(
+            lambda connection: episodes.get_episode(connection, self._tenant, episode_id)
+        )
+
+    async def projects(self) -> tuple[ProjectSize, ...]:
+        return await self._database.read(
+            lambda connection: memory_status.list_projects(connection, self._tenant)
+        )
+
+    async def status(self, project: str | None) -> MemoryStatus:
+        return await self._database.read(
+            lambda connection: memory_status.read_status(connection, self._tenant, project)
+        )
+
+    async def read_records(
+        self, project: str | None, *, after: MemoryId | None, limit: int
+    ) -> tuple[MemoryRecord, ...]:
+        return await self._database.read(
+            lambda connection: transfer_out.read_records(
+                connection, self._tenant, project, after=after, limit=limit
+            )
+        )
+
+    async def read_episodes(
+        self, project: str | None, *, after: EpisodeId | None, limit: int
+    ) -> tuple[Episode, ...]:
+        return await self._database.read(
+            lambda connection: transfer_out.read_episodes(
+                connection, self._tenant, project, after=after, limit=limit
+            )
+        )
+
+    async def store_records(
+        self,
+        records: Sequence[MemoryRecord],
+        *,
+        actor: str,
+        quota: Quota,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> RecordsStored:
+        return await transfer_in.store_records(
+            self._tenant, records, actor=actor, quota=quota, indexing=indexing
+        )
+
+    async def store_episode(self, episode: Episode, *, actor: str) -> bool:
+        return await self._database.write(
+            lambda connection: transfer_in.store_episode(
+                connection, self._tenant, episode, actor=actor
+            )
+        )
+
+    async def store_relations(self, relations: Sequence[Relation], *, actor: str) -> int:
+        return await self._database.write(
+            lambda connection: transfer_in.store_relations(
+                connection, self._tenant, relations, actor=actor
+            )
+        )
+
+    async def verify(
+        self, project: str | None, *, after: MemoryId | None, limit: int
+    ) -> MemoryProof:
+        return await self._database.read(
+            lambda connection: transfer_out.verify(
+                connection, self._tenant, project, after=after, limit=limit
+            )
+        )

@@ -1,0 +1,232 @@
+"""Forget memories and restore them: out of the search, and in again as they were."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from engram.clock import to_microseconds
+from engram.errors import StoreCorruptError
+from engram.model.conversation import MessageDraft
+from engram.model.ids import MemoryId
+from engram.model.memory import Change, Memory
+from engram.model.vectors import Indexing
+from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.dictionaries import learn_awaited
+from engram.storage.tables.document_records import add_record, record_size, rest, wait_again
+from engram.storage.tables.document_rows import find_owned
+from engram.storage.tables.document_shrinking import shrink_document
+from engram.storage.tables.memory_changing import (
+    Seen,
+    change_memory,
+    check_unmoved,
+    keep_version,
+    refuse_immutable,
+    remove_searched,
+)
+from engram.storage.tables.memory_rows import read_memories
+from engram.storage.tables.numbering import take_numbers
+from engram.storage.tables.preparation import PreparedMessage, prepare_messages
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import clear_state
+from engram.storage.tables.record_rows import NewRecord, add_records
+from engram.storage.tables.state import State
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("memories.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Forgetting:
+    tenant: Tenant
+    reason: str | None
+    change: Change
+    actor: str
+    now: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Restoring:
+    tenant: Tenant
+    actor: str
+    indexing: Indexing
+
+
+async def forget(
+    tenant: Tenant,
+    memory_id: MemoryId,
+    *,
+    reason: str | None,
+    change: Change,
+    actor: str,
+    now: datetime,
+) -> Memory:
+    """End a memory's validity and take it out of the search; its text stays in the history."""
+    forgetting = _Forgetting(
+        tenant=tenant, reason=reason, change=change, actor=actor, now=to_microseconds(now)
+    )
+    for document_id in await tenant.database.read(
+        lambda connection: find_owned(connection, tenant, [memory_id], immutable=False)
+    ):
+        await shrink_document(tenant, document_id)
+    return await change_memory(
+        tenant, memory_id, partial(_forget, forgetting=forgetting), with_words=True
+    )
+
+
+async def restore(tenant: Tenant, memory_id: MemoryId, *, actor: str, indexing: Indexing) -> Memory:
+    """Bring a forgotten memory back as it was before."""
+    await learn_awaited(tenant)
+    restoring = _Restoring(tenant=tenant, actor=actor, indexing=indexing)
+    return await change_memory(
+        tenant, memory_id, partial(_restore, restoring=restoring), with_words=False
+    )
+
+
+async def _forget(seen: Seen, *, forgetting: _Forgetting) -> Memory:
+    if not seen.memory.is_searched:
+        return seen.memory
+    refuse_immutable(seen.row)
+    work = partial(_transact_forget, seen=seen, forgetting=forgetting)
+    return await forgetting.tenant.database.write(work)
+
+
+def _transact_forget(connection: Connection, *, seen: Seen, forgetting: _Forgetting) -> Memory:
+    tenant, row, now = forgetting.tenant, seen.row, forgetting.now
+    clear_state(connection, tenant, now=tenant.now())
+    check_unmoved(connection, tenant, seen)
+    keep_version(
+        connection,
+        tenant,
+        row,
+        change=forgetting.change,
+        actor=forgetting.actor,
+        now=now,
+        with_text=row.document_id is None,
+    )
+    tenant.execute(
+        connection,
+        _SQL["forget_memory"],
+        number=row.number,
+        valid_to=now if row.valid_to is None else min(row.valid_to, now),
+        reason=forgetting.reason,
+        now=now,
+    )
+    if row.document_id is not None and row.record is not None:
+        _, stored_bytes = record_size(connection, tenant, row.record)
+        grow_counters(connection, tenant, content_bytes=-stored_bytes)
+        rest(connection, tenant, row.document_id)
+    # The version has the bytes of another memory now.
+    remove_searched(connection, tenant, row, known=seen.known, skip_damaged=False)
+    return _finish(connection, tenant, row.number, actor=forgetting.actor, action="memory_forget")
+
+
+async def _restore(seen: Seen, *, restoring: _Restoring) -> Memory:
+    if seen.memory.is_searched:
+        return seen.memory
+    message = None
+    if seen.row.document_id is None:
+        draft = MessageDraft(
+            role="document", content=seen.memory.content, occurred_at=seen.memory.valid_from
+        )
+        (message,) = (await prepare_messages([draft], restoring.tenant.codec)).messages
+    work = partial(_transact_restore, seen=seen, restoring=restoring, message=message)
+    return await restoring.tenant.database.write(work)
+
+
+def _transact_restore(
+    connection: Connection,
+    *,
+    seen: Seen,
+    restoring: _Restoring,
+    message: PreparedMessage | None,
+) -> Memory:
+    """Store a memory's text as a new record, or let its document wait for its index."""
+    tenant, row = restoring.tenant, seen.row
+    now = tenant.now()
+    state = clear_state(connection, tenant, now=now)
+    check_unmoved(connection, tenant, seen)
+    before = _fields_before(connection, tenant, seen)
+    keep_version(
+        connection,
+        tenant,
+        row,
+        change="update",
+        actor=restoring.actor,
+        now=now,
+        with_text=False,
+    )
+    if message is None:
+        number = add_record(
+            connection, tenant, row.id, project=row.project, tags=seen.memory.tags, now=now
+        )
+        wait_again(connection, tenant, row.document_id)
+    else:
+        number = _add_text(
+            connection, seen, restoring, message, state=state, now=before["stored_at"]
+        )
+    tenant.execute(
+        connection,
+        _SQL["restore_memory"],
+        number=row.number,
+        record=number,
+        valid_to=before["valid_to"],
+        reason=before["reason"],
+        now=now,
+    )
+    return _finish(connection, tenant, row.number, actor=restoring.actor, action="memory_restore")
+
+
+def _add_text(
+    connection: Connection,
+    seen: Seen,
+    restoring: _Restoring,
+    message: PreparedMessage,
+    *,
+    state: State,
+    now: int,
+) -> int:
+    """Take the text from the version that has it, and search it again; return the record."""
+    tenant, row = restoring.tenant, seen.row
+    tenant.execute(connection, _SQL["release_text"], number=row.number, version=row.version - 1)
+    number = take_numbers(connection, tenant, "memory", 1).start
+    record = NewRecord(
+        number=number, id=row.id, project=row.project, tags=seen.memory.tags, message=message
+    )
+    add_records(connection, tenant, [record], indexing=restoring.indexing, state=state, now=now)
+    grow_counters(connection, tenant, messages=1, chunks=1, memories=1)
+    return number
+
+
+def _fields_before(connection: Connection, tenant: Tenant, seen: Seen) -> dict[str, Any]:
+    """Return what the version before a memory was forgotten has kept."""
+    row = tenant.execute(
+        connection,
+        _SQL["get_version_fields"],
+        number=seen.row.number,
+        version=seen.row.version - 1,
+    ).fetchone()
+    if row is None:
+        raise StoreCorruptError(f"memory {seen.row.id} has lost the version it would go back to")
+    return json.loads(row[0])
+
+
+def _finish(
+    connection: Connection, tenant: Tenant, number: int, *, actor: str, action: str
+) -> Memory:
+    memory = read_memories(connection, tenant, [number])[number]
+    audit.record(
+        connection,
+        tenant,
+        now=tenant.now(),
+        actor=actor,
+        action=action,
+        subject=memory.id,
+        details={"version": memory.version},
+    )
+    return memory

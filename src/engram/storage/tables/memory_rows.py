@@ -1,0 +1,265 @@
+"""Turn rows of memories and of their versions into the values of `engram.model.memory`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from engram.clock import from_microseconds, to_microseconds
+from engram.errors import NotFoundError, StoreCorruptError
+from engram.model.ids import MemoryId
+from engram.model.memory import Change, Memory, MemoryVersion
+from engram.storage.content import ContentError
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_content import document_content
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rows import decode_text
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("memories.sql")
+_MOMENTS = ("valid_from", "valid_to", "expires_at")
+
+
+class MemoryRow(NamedTuple):
+    """The columns of `load_memories`."""
+
+    number: int
+    id: MemoryId
+    record: int | None
+    version: int
+    created_at: int
+    updated_at: int
+    sha256: bytes
+    project: str
+    memory_type: str
+    category: str
+    source: str
+    importance: int
+    tags: str
+    immutable: int
+    episode_id: str | None
+    pattern_confidence: float | None
+    valid_from: int | None
+    valid_to: int | None
+    expires_at: int | None
+    storage_mode: str
+    document_id: str | None
+    reason: str | None
+    summary: str | None
+    stored_at: int | None
+    """When its record was stored; None without one."""
+    content_encoding: str | None
+    content: bytes | None
+
+
+class VersionRow(NamedTuple):
+    """The columns of `load_versions`."""
+
+    version: int
+    change: Change
+    actor: str
+    recorded_at: int
+    ended_at: int
+    fields: str
+    sha256: bytes
+    content_encoding: str | None
+    content: bytes | None
+
+
+FIELD_NAMES = MemoryRow._fields[
+    MemoryRow._fields.index("project") : MemoryRow._fields.index("stored_at") + 1
+]
+"""What a version keeps of its memory, beside the text."""
+
+
+def find_memory(connection: Connection, tenant: Tenant, memory_id: MemoryId) -> int:
+    """Return a memory's number.
+
+    Raises:
+        NotFoundError: there is no such memory here.
+    """
+    row = tenant.execute(connection, _SQL["find_memory"], id=memory_id).fetchone()
+    if row is None:
+        raise NotFoundError("memory", memory_id)
+    return row[0]
+
+
+def read_row(connection: Connection, tenant: Tenant, memory_id: MemoryId) -> MemoryRow:
+    """Return the row of a memory.
+
+    Raises:
+        NotFoundError: there is no such memory here.
+    """
+    (row,) = read_rows(connection, tenant, [find_memory(connection, tenant, memory_id)])
+    return row
+
+
+def read_rows(connection: Connection, tenant: Tenant, numbers: Sequence[int]) -> list[MemoryRow]:
+    """Return the rows of the memories that exist among `numbers`, in any order."""
+    rows = tenant.execute(connection, _SQL["load_memories"], numbers=json.dumps(numbers))
+    return [MemoryRow._make(row) for row in rows.fetchall()]
+
+
+def read_memories(
+    connection: Connection, tenant: Tenant, numbers: Sequence[int]
+) -> dict[int, Memory]:
+    """Return the memories that exist among `numbers`, in the order asked for.
+
+    Raises:
+        StoreCorruptError: the text of one cannot be read.
+    """
+    rows = read_rows(connection, tenant, numbers)
+    found = {row.number: memory_of(connection, tenant, row) for row in rows}
+    return {number: found[number] for number in numbers if number in found}
+
+
+def read_versions(connection: Connection, tenant: Tenant, number: int) -> tuple[MemoryVersion, ...]:
+    """Return the versions that a memory had before the present one, oldest first.
+
+    Raises:
+        StoreCorruptError: the text of one cannot be read.
+    """
+    memory = read_memories(connection, tenant, [number])[number]
+    cursor = tenant.execute(connection, _SQL["load_versions"], number=number)
+    rows = [VersionRow._make(row) for row in cursor.fetchall()]
+    versions: list[MemoryVersion] = []
+    text, sha256 = memory.content, bytes.fromhex(memory.content_hash)
+    for row in reversed(rows):
+        # A version without a text has that of the next.
+        if row.content is not None:
+            text, sha256 = _text_of(connection, tenant, memory.id, row), row.sha256
+        if sha256 != row.sha256:
+            raise _unreadable(memory.id, row.version, "its text is missing")
+        versions.append(_version(memory.id, memory.created_at, row, text))
+    return tuple(reversed(versions))
+
+
+def read_version(
+    connection: Connection, tenant: Tenant, number: int, version: int
+) -> MemoryVersion:
+    """Return one of the versions that a memory had before the present one.
+
+    Raises:
+        StoreCorruptError: its text cannot be read.
+    """
+    memory_id, created_at, *columns = tenant.execute(
+        connection, _SQL["load_version"], number=number, version=version
+    ).fetchone()
+    row = VersionRow._make(columns)
+    text = _text_of(connection, tenant, memory_id, row)
+    return _version(memory_id, from_microseconds(created_at), row, text)
+
+
+def fields_of(row: MemoryRow) -> dict[str, Any]:
+    """Return what a version keeps of a memory, ready for JSON."""
+    kept = {name: getattr(row, name) for name in FIELD_NAMES}
+    return {
+        **kept,
+        "tags": json.loads(row.tags),
+        "immutable": bool(row.immutable),
+        "is_searched": row.record is not None,
+    }
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    """Return a moment as it is stored."""
+    return None if moment is None else to_microseconds(moment)
+
+
+def memory_of(connection: Connection, tenant: Tenant, row: MemoryRow) -> Memory:
+    """Return the memory of a row.
+
+    Raises:
+        StoreCorruptError: its text cannot be read.
+    """
+    return _memory(
+        fields_of(row),
+        id=row.id,
+        content=_text_of(connection, tenant, row.id, row),
+        sha256=row.sha256,
+        version=row.version,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _version(
+    memory_id: MemoryId, created_at: datetime, row: VersionRow, content: str
+) -> MemoryVersion:
+    return MemoryVersion(
+        memory=_memory(
+            json.loads(row.fields),
+            id=memory_id,
+            content=content,
+            sha256=row.sha256,
+            version=row.version,
+            created_at=to_microseconds(created_at),
+            updated_at=row.recorded_at,
+        ),
+        change=row.change,
+        ended_at=from_microseconds(row.ended_at),
+        actor=row.actor,
+    )
+
+
+def _memory(
+    fields: Mapping[str, Any],
+    *,
+    id: MemoryId,  # noqa: A002 named as the field
+    content: str,
+    sha256: bytes,
+    version: int,
+    created_at: int,
+    updated_at: int,
+) -> Memory:
+    moments = {
+        name: None if fields[name] is None else from_microseconds(fields[name]) for name in _MOMENTS
+    }
+    shown: dict[str, Any] = {**fields, **moments, "tags": tuple(fields["tags"])}
+    del shown["stored_at"]
+    return Memory(
+        **shown,
+        id=id,
+        content=content,
+        content_hash=sha256.hex(),
+        version=version,
+        created_at=from_microseconds(created_at),
+        updated_at=from_microseconds(updated_at),
+    )
+
+
+def _text_of(
+    connection: Connection,
+    tenant: Tenant,
+    memory_id: MemoryId,
+    row: MemoryRow | VersionRow,
+) -> str:
+    """Return the proved text of a row."""
+    document_id = _document_of(row)
+    if row.content is None and document_id is None:
+        raise _unreadable(memory_id, row.version, "its text is missing")
+    try:
+        if document_id is not None:
+            return document_content(connection, tenant, document_id, sha256=row.sha256)
+        return decode_text(
+            connection,
+            tenant,
+            row.content or b"",
+            encoding=row.content_encoding,
+            sha256=row.sha256,
+        )
+    except ContentError as exc:
+        raise _unreadable(memory_id, row.version, str(exc)) from exc
+
+
+def _document_of(row: MemoryRow | VersionRow) -> str | None:
+    """Return the document whose content is that of a row."""
+    if isinstance(row, MemoryRow):
+        return row.document_id
+    return json.loads(row.fields)["document_id"]
+
+
+def _unreadable(memory_id: MemoryId, version: int, reason: str) -> StoreCorruptError:
+    return StoreCorruptError(f"version {version} of memory {memory_id} cannot be read: {reason}")

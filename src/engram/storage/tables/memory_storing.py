@@ -1,0 +1,232 @@
+"""Store memories, with all that is derived from them, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+from engram.errors import NotFoundError
+from engram.model.access import Quota
+from engram.model.ids import EpisodeId, MemoryId
+from engram.model.memory import MemoryDraft, StoredMemory
+from engram.model.vectors import Indexing
+from engram.storage.tables import audit, training
+from engram.storage.tables.counting import grow_counters
+from engram.storage.tables.database import Connection
+from engram.storage.tables.dictionaries import learn_awaited
+from engram.storage.tables.memory_rows import microseconds
+from engram.storage.tables.numbering import take_numbers
+from engram.storage.tables.preparation import PreparedMessage, prepare_messages
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import clear_state
+from engram.storage.tables.record_rows import NewRecord, add_records
+from engram.storage.tables.state import State
+from engram.storage.tables.tenant import Tenant
+
+_SQL = load_queries("memories.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing:
+    """One call, ready for its transaction."""
+
+    tenant: Tenant
+    drafts: Sequence[MemoryDraft]
+    messages: Sequence[PreparedMessage]
+    actor: str
+    quota: Quota
+    indexing: Indexing
+    once: bool
+
+
+class _New(NamedTuple):
+    """A draft that is stored, and where it stands in its call."""
+
+    place: int
+    draft: MemoryDraft
+    message: PreparedMessage
+    id: MemoryId
+
+
+class _Outcome(NamedTuple):
+    stored: tuple[StoredMemory, ...]
+    dictionary: int | None
+
+
+async def store(
+    tenant: Tenant,
+    drafts: Sequence[MemoryDraft],
+    *,
+    actor: str,
+    quota: Quota,
+    indexing: Indexing,
+    once: bool,
+) -> tuple[StoredMemory, ...]:
+    """Store the memories and all that is derived from them, or nothing."""
+    if not drafts:
+        return ()
+    await learn_awaited(tenant)
+    prepared = await prepare_messages([draft.as_message() for draft in drafts], tenant.codec)
+    storing = Storing(
+        tenant=tenant,
+        drafts=drafts,
+        messages=prepared.messages,
+        actor=actor,
+        quota=quota,
+        indexing=indexing,
+        once=once,
+    )
+    outcome = await tenant.database.write(partial(_transact, storing=storing))
+    if outcome.dictionary is not None:
+        tenant.codec.announce_dictionary(outcome.dictionary)
+    return outcome.stored
+
+
+def _transact(connection: Connection, *, storing: Storing) -> _Outcome:
+    tenant = storing.tenant
+    now = tenant.now()
+    state = clear_state(connection, tenant, now=now)
+    check_episodes(connection, tenant, [draft.episode_id for draft in storing.drafts])
+    new, stored = _tell_apart(connection, storing, now)
+    if new:
+        _add(connection, storing, new, state=state, now=now)
+    return _Outcome(stored, state.dictionary)
+
+
+def check_episodes(
+    connection: Connection, tenant: Tenant, episode_ids: Iterable[EpisodeId | None]
+) -> None:
+    """Refuse episodes that are not here; None is none.
+
+    Raises:
+        NotFoundError: one of them is not here.
+    """
+    named = [episode_id for episode_id in episode_ids if episode_id is not None]
+    missing = tenant.execute(connection, _SQL["missing_episodes"], ids=json.dumps(named)).fetchone()
+    if missing is not None:
+        raise NotFoundError("episode", missing[0])
+
+
+def _tell_apart(
+    connection: Connection, storing: Storing, now: int
+) -> tuple[list[_New], tuple[StoredMemory, ...]]:
+    """Return the drafts that are to be stored, and where each draft of the call goes."""
+    known: dict[tuple[bytes, str, str], MemoryId] = {}
+    new: list[_New] = []
+    stored: list[StoredMemory] = []
+    for place, (draft, message) in enumerate(zip(storing.drafts, storing.messages, strict=True)):
+        same = (message.values["sha256"], draft.project, draft.category)
+        found = None
+        if storing.once:
+            found = known.get(same) or _find_duplicate(connection, storing.tenant, *same, now=now)
+        memory_id = found or MemoryId(storing.tenant.ids.new("mem_"))
+        known[same] = memory_id
+        stored.append(StoredMemory(id=memory_id, is_duplicate=found is not None))
+        if found is None:
+            new.append(_New(place, draft, message, memory_id))
+    return new, tuple(stored)
+
+
+def _find_duplicate(
+    connection: Connection,
+    tenant: Tenant,
+    sha256: bytes,
+    project: str,
+    category: str,
+    *,
+    now: int,
+) -> MemoryId | None:
+    row = tenant.execute(
+        connection,
+        _SQL["find_duplicate"],
+        sha256=sha256,
+        project=project,
+        category=category,
+        now=now,
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def _add(
+    connection: Connection,
+    storing: Storing,
+    new: Sequence[_New],
+    *,
+    state: State,
+    now: int,
+) -> None:
+    tenant = storing.tenant
+    size = {
+        "messages": len(new),
+        "content_bytes": sum(each.message.content_bytes for each in new),
+    }
+    state.check_quota(storing.quota, **size)
+    numbers = take_numbers(connection, tenant, "memory", len(new))
+    records = [
+        NewRecord(
+            number=number,
+            id=each.id,
+            project=each.draft.project,
+            tags=each.draft.tags,
+            message=each.message,
+        )
+        for number, each in zip(numbers, new, strict=True)
+    ]
+    indexing = indexing_of(storing.indexing, [each.place for each in new])
+    add_records(connection, tenant, records, indexing=indexing, state=state, now=now)
+    tenant.execute_many(
+        connection,
+        _SQL["add_memory"],
+        [_values(each, record, now) for each, record in zip(new, numbers, strict=True)],
+    )
+    grow_counters(connection, tenant, chunks=len(new), memories=len(new), **size)
+    training.enqueue_when_due(connection, tenant, state, **size, now=now)
+    _record(connection, storing, [each.id for each in new], now)
+
+
+def indexing_of(indexing: Indexing, places: Sequence[int]) -> Indexing:
+    """Return what is said of the drafts at `places`."""
+    vectors = indexing.vectors
+    if vectors is None or len(places) == len(vectors.messages):
+        return indexing
+    kept = tuple(vectors.messages[place] for place in places)
+    return replace(indexing, vectors=replace(vectors, messages=kept))
+
+
+def _values(new: _New, record: int, now: int) -> dict[str, object]:
+    draft = new.draft
+    return {
+        "id": new.id,
+        "record": record,
+        "project": draft.project,
+        "memory_type": draft.memory_type,
+        "category": draft.category,
+        "source": draft.source,
+        "importance": draft.importance,
+        "tags": json.dumps(draft.tags, ensure_ascii=False),
+        "immutable": draft.immutable,
+        "episode_id": draft.episode_id,
+        "pattern_confidence": draft.pattern_confidence,
+        "valid_from": microseconds(draft.valid_from),
+        "valid_to": microseconds(draft.valid_to),
+        "expires_at": microseconds(draft.expires_at),
+        "sha256": new.message.values["sha256"],
+        "now": now,
+    }
+
+
+def _record(connection: Connection, storing: Storing, ids: Sequence[MemoryId], now: int) -> None:
+    """Write the audit row; one memory is its subject, several are listed."""
+    is_one = len(ids) == 1
+    audit.record(
+        connection,
+        storing.tenant,
+        now=now,
+        actor=storing.actor,
+        action="memory_store",
+        subject=ids[0] if is_one else None,
+        details=None if is_one else {"memories": ids},
+    )

@@ -1,0 +1,79 @@
+"""Do for new messages what needs no write lock: analyse, hash and compress them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engram import limits
+from engram.clock import to_microseconds
+from engram.model.conversation import MessageDraft
+from engram.storage.content import ContentCodec
+from engram.storage.tables.rows import to_json
+from engram.text.analyse import message_words, window_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedMessage:
+    """A message ready to be stored, but for its place."""
+
+    values: Mapping[str, Any]
+    words: str
+    part: str
+    """Its words in windows."""
+    content_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedMessages:
+    """The messages of one append."""
+
+    messages: Sequence[PreparedMessage]
+    content_bytes: int
+
+
+async def prepare_messages(
+    drafts: Sequence[MessageDraft], codec: ContentCodec, *, title: str | None = None
+) -> PreparedMessages:
+    """Return the messages ready to be stored; large ones do not hold up the event loop.
+
+    `title` is that of the conversation they are for, if a document is among them.
+    """
+    characters = sum(len(draft.content) for draft in drafts)
+    if characters > limits.INLINE_CHARACTERS_MAX:
+        return await asyncio.to_thread(_prepare_all, drafts, codec, title)
+    return _prepare_all(drafts, codec, title)
+
+
+def _prepare_all(
+    drafts: Sequence[MessageDraft], codec: ContentCodec, title: str | None
+) -> PreparedMessages:
+    prepared = [_prepare(draft, codec, title) for draft in drafts]
+    return PreparedMessages(
+        messages=prepared, content_bytes=sum(message.content_bytes for message in prepared)
+    )
+
+
+def _prepare(draft: MessageDraft, codec: ContentCodec, title: str | None) -> PreparedMessage:
+    stored = codec.encode(draft.content)
+    words = message_words(draft, title=title)
+    values = {
+        "role": draft.role,
+        "characters": len(draft.content),
+        "occurred_at": None if draft.occurred_at is None else to_microseconds(draft.occurred_at),
+        "name": draft.name,
+        "tool_call_id": draft.tool_call_id,
+        "tool_name": draft.tool_name,
+        "content_encoding": stored.encoding,
+        "sha256": stored.sha256,
+        "metadata": None if draft.metadata is None else to_json(draft.metadata),
+        "content": stored.content,
+    }
+    return PreparedMessage(
+        values=values,
+        words=words,
+        part=window_words((words,)),
+        content_bytes=stored.content_bytes,
+    )

@@ -1,0 +1,27 @@
+"""Load SQL statements by name from the `.sql` files beside the backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+_NAME = re.compile(r"^-- (\w+) --$", re.MULTILINE)
+
+
+@cache
+def load_queries(filename: str, *, package: str = "engram.storage.tables") -> Mapping[str, str]:
+    """Return the statements of a file of a package, each under its `-- name --` line.
+
+    Comments are kept: SQLite skips them, and they name the statement in traces.
+    """
+    text = files(package).joinpath(filename).read_text(encoding="utf-8")
+    _, *parts = _NAME.split(text)
+    names, statements = parts[::2], parts[1::2]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{filename} names a statement twice")
+    return MappingProxyType(
+        {name: sql.strip() for name, sql in zip(names, statements, strict=True)}
+    )

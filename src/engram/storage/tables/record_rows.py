@@ -1,0 +1,175 @@
+"""Add and remove records whole: they are stored as conversations are, and never change in between."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from engram.errors import StoreCorruptError
+from engram.model.vectors import Indexing
+from engram.storage.tables.creation import add_tags
+from engram.storage.tables.database import Connection
+from engram.storage.tables.keys import message_key, window_key
+from engram.storage.tables.preparation import PreparedMessage
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import BATCH_CHARACTERS, rebuild_words
+from engram.storage.tables.state import State, read_state
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_rows import index_appended, remove_conversation
+from engram.storage.tables.word_rows import (
+    MessageWords,
+    Stretch,
+    WordRows,
+    add_rows,
+    batches_of_rows,
+    known_words,
+    remove_rows,
+    words_of,
+)
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A text to be stored as a record of one message."""
+
+    number: int
+    id: str
+    project: str
+    tags: Sequence[str]
+    message: PreparedMessage
+
+
+def add_records(
+    connection: Connection,
+    tenant: Tenant,
+    records: Sequence[NewRecord],
+    *,
+    indexing: Indexing | None,
+    state: State,
+    now: int,
+) -> None:
+    """Store records of one message each with all that is derived from them, but for the counters.
+
+    None for `indexing` leaves their vectors, too, to the caller.
+    """
+    _add_owners(connection, tenant, records, now=now)
+    keys = [message_key(record.number, 1) for record in records]
+    tenant.execute_many(
+        connection,
+        _MESSAGES["add_message"],
+        [
+            {"key": key, "created_at": now, **record.message.values}
+            for key, record in zip(keys, records, strict=True)
+        ],
+    )
+    # Their only window holds the message and nothing else.
+    rows = WordRows(
+        messages=[(key, record.message.words) for key, record in zip(keys, records, strict=True)],
+        windows=[(window_key(record.number, 0), record.message.part) for record in records],
+    )
+    # New numbers are above those of their kind: a rebuild holds all of them or none.
+    add_rows(connection, rows, also_next=state.is_in_next(records[0].number))
+    tenant.execute_many(
+        connection,
+        _MESSAGES["put_chunk"],
+        [{"key": key, "start": 1, "end": 1} for key, _ in rows.windows],
+    )
+    if indexing is not None:
+        index_appended(connection, tenant, keys, indexing)
+
+
+def remove_record(
+    connection: Connection,
+    tenant: Tenant,
+    stretch: Stretch,
+    *,
+    known: Sequence[MessageWords],
+    skip_damaged: bool,
+) -> int:
+    """Remove a conversation or record from every table and index; return how many vectors it had.
+
+    The counters of conversations, messages and bytes are left to the caller.
+    """
+    is_in_next = read_state(connection, tenant).is_in_next(stretch.conversation)
+    for rows in batches_of_rows(
+        connection, tenant, stretch, known=known, skip_damaged=skip_damaged
+    ):
+        remove_rows(connection, rows, also_next=is_in_next)
+    _delete_rows(connection, tenant, stretch.conversation)
+    return remove_conversation(
+        connection, tenant, stretch.conversation, last_sequence=stretch.last_sequence
+    )
+
+
+def read_words(
+    connection: Connection, tenant: Tenant, stretch: Stretch, *, skip_damaged: bool
+) -> list[MessageWords]:
+    """Return the words to remove a conversation or record by, as many as memory may hold at once.
+
+    Most of the work of a removal is to analyse the messages again, so this is done before the
+    write lock is held.
+    """
+    words = words_of(connection, tenant, stretch, skip_damaged=skip_damaged)
+    return known_words(words, characters_max=BATCH_CHARACTERS)
+
+
+def replace_tags(connection: Connection, tenant: Tenant, number: int, tags: Sequence[str]) -> None:
+    """Give a record other tags."""
+    tenant.execute(connection, _CONVERSATIONS["delete_tags"], conversation=number)
+    add_tags(connection, tenant, number, tags)
+
+
+async def despite_damage(tenant: Tenant, remove: Callable[..., Awaitable[T]]) -> T:
+    """Return what `remove(skip_damaged=…)` returns, also where a message cannot be read.
+
+    The words of a damaged message cannot be made again; new indexes hold none of it.
+    """
+    try:
+        return await remove(skip_damaged=False)
+    except StoreCorruptError:
+        await rebuild_words(tenant)
+        return await remove(skip_damaged=True)
+
+
+def _add_owners(
+    connection: Connection, tenant: Tenant, records: Sequence[NewRecord], *, now: int
+) -> None:
+    """Add the rows that the messages of records belong to, with their tags."""
+    tenant.execute_many(
+        connection,
+        _CONVERSATIONS["add_record"],
+        [
+            {
+                "number": record.number,
+                "id": record.id,
+                "project": record.project,
+                "content_bytes": record.message.content_bytes,
+                "now": now,
+            }
+            for record in records
+        ],
+    )
+    for record in records:
+        add_tags(connection, tenant, record.number, record.tags)
+
+
+def _delete_rows(connection: Connection, tenant: Tenant, number: int) -> None:
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_messages"],
+        first=message_key(number, 0),
+        last=message_key(number + 1, 0) - 1,
+    )
+    tenant.execute(
+        connection,
+        _MESSAGES["delete_chunks"],
+        first=window_key(number, 0),
+        last=window_key(number + 1, 0) - 1,
+    )
+    tenant.execute(connection, _CONVERSATIONS["delete_conversation"], conversation=number)

@@ -1,0 +1,232 @@
+"""Turn rows into the values of `engram.model`, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from engram.clock import from_microseconds
+from engram.errors import StoreCorruptError
+from engram.model.conversation import (
+    Conversation,
+    Message,
+    Role,
+    called,
+    is_called_by_title,
+)
+from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
+from engram.storage.content import ContentError
+from engram.storage.tables.database import Connection
+from engram.storage.tables.dictionaries import learn_dictionary
+from engram.storage.tables.document_pieces import PIECE, resolve
+from engram.storage.tables.keys import SEQUENCE_BITS, conversation_of, position_of
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_MESSAGES = load_queries("messages.sql")
+
+
+class MessageRow(NamedTuple):
+    """The columns of `load_range` and `load_messages`."""
+
+    key: int
+    role: Role
+    occurred_at: int | None
+    created_at: int
+    name: str | None
+    tool_call_id: str | None
+    tool_name: str | None
+    metadata: str | None
+    content_encoding: str | None
+    sha256: bytes
+    content: bytes
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Return metadata as it is stored."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def decode_row(connection: Connection, tenant: Tenant, row: MessageRow) -> str:
+    """Return the proved text of a message.
+
+    Raises:
+        ContentError: it cannot be read back.
+    """
+    return decode_text(
+        connection, tenant, row.content, encoding=row.content_encoding, sha256=row.sha256
+    )
+
+
+def decode_text(
+    connection: Connection,
+    tenant: Tenant,
+    content: bytes,
+    *,
+    encoding: str | None,
+    sha256: bytes,
+) -> str:
+    """Return the proved text of its stored form, or of the document it refers to.
+
+    Raises:
+        ContentError: it cannot be read back.
+    """
+    if encoding == PIECE:
+        data = resolve(connection, tenant, content)
+        return tenant.codec.decode(data, encoding=None, sha256=sha256)
+    missing = tenant.codec.missing_dictionary(encoding)
+    if missing is not None:
+        learn_dictionary(connection, tenant, missing)
+    return tenant.codec.decode(content, encoding=encoding, sha256=sha256)
+
+
+def read_message(
+    connection: Connection,
+    tenant: Tenant,
+    row: MessageRow,
+    *,
+    conversation_id: ConversationId,
+) -> Message:
+    """Return the message of a row.
+
+    Raises:
+        StoreCorruptError: its bytes do not match its hash.
+    """
+    sequence = position_of(row.key)
+    try:
+        content = decode_row(connection, tenant, row)
+    except ContentError as exc:
+        raise StoreCorruptError(
+            f"message {sequence} of conversation {conversation_id} cannot be read: {exc}"
+        ) from exc
+    return Message(
+        id=message_id(conversation_id, sequence),
+        sequence=sequence,
+        role=row.role,
+        content=content,
+        name=row.name,
+        tool_call_id=row.tool_call_id,
+        tool_name=row.tool_name,
+        occurred_at=None if row.occurred_at is None else from_microseconds(row.occurred_at),
+        metadata=None if row.metadata is None else json.loads(row.metadata),
+        created_at=from_microseconds(row.created_at),
+    )
+
+
+def message_rows(
+    connection: Connection, tenant: Tenant, *, first: int, last: int
+) -> Iterable[MessageRow]:
+    """Yield the rows of the messages with keys `first` to `last`, in order."""
+    cursor = tenant.execute(connection, _MESSAGES["load_range"], first=first, last=last)
+    return map(MessageRow._make, cursor)
+
+
+def read_messages(
+    connection: Connection,
+    tenant: Tenant,
+    keys: Sequence[MessageKey],
+    *,
+    known: Mapping[ConversationKey, Conversation] = MappingProxyType({}),
+) -> dict[MessageKey, Message]:
+    """Return the messages that exist among `keys`; `known` are conversations read before.
+
+    Raises:
+        StoreCorruptError: one of them cannot be read.
+    """
+    cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
+    rows = list(map(MessageRow._make, cursor))
+    ids = _ids_of(connection, tenant, {row.key >> SEQUENCE_BITS for row in rows}, known)
+    return {
+        MessageKey(row.key): read_message(
+            connection, tenant, row, conversation_id=ids[row.key >> SEQUENCE_BITS]
+        )
+        for row in rows
+    }
+
+
+def read_readable(
+    connection: Connection, tenant: Tenant, keys: Iterable[MessageKey]
+) -> tuple[dict[MessageKey, Message], dict[MessageKey, str]]:
+    """Return the messages that exist and can be read, and why others cannot."""
+    found: dict[MessageKey, Message] = {}
+    damaged: dict[MessageKey, str] = {}
+    for key in keys:
+        try:
+            found |= read_messages(connection, tenant, [key])
+        except StoreCorruptError as exc:
+            damaged[key] = exc.message
+    return found, damaged
+
+
+def read_conversation_ids(
+    connection: Connection, tenant: Tenant, numbers: Sequence[int]
+) -> dict[int, ConversationId]:
+    """Return the public ids of the conversations that exist among `numbers`."""
+    cursor = tenant.execute(connection, _MESSAGES["conversation_ids"], numbers=json.dumps(numbers))
+    return dict(cursor.fetchall())
+
+
+def _ids_of(
+    connection: Connection,
+    tenant: Tenant,
+    numbers: set[int],
+    known: Mapping[ConversationKey, Conversation],
+) -> dict[int, ConversationId]:
+    ids: dict[int, ConversationId] = {number: one.id for number, one in known.items()}
+    unknown = sorted(numbers - ids.keys())
+    if unknown:
+        ids |= read_conversation_ids(connection, tenant, unknown)
+    if numbers - ids.keys():
+        raise StoreCorruptError("messages belong to a conversation that is missing")
+    return ids
+
+
+def read_title(connection: Connection, tenant: Tenant, number: int) -> str | None:
+    """Return the title of a conversation."""
+    row = tenant.execute(connection, _CONVERSATIONS["get_title"], number=number).fetchone()
+    return None if row is None else row[0]
+
+
+def read_names(
+    connection: Connection, tenant: Tenant, messages: Mapping[MessageKey, Message]
+) -> dict[MessageKey, str | None]:
+    """Return what each message is called in searches."""
+    titles = {
+        number: read_title(connection, tenant, number)
+        for number in {
+            conversation_of(key) for key, each in messages.items() if is_called_by_title(each)
+        }
+    }
+    return {
+        key: called(each, title=titles.get(conversation_of(key))) for key, each in messages.items()
+    }
+
+
+def read_conversations(
+    connection: Connection, tenant: Tenant, numbers: Iterable[int]
+) -> dict[ConversationKey, Conversation]:
+    """Return the conversations that exist among `numbers`, in the order asked for."""
+    wanted = list(numbers)
+    cursor = tenant.execute(
+        connection, _CONVERSATIONS["load_conversations"], numbers=json.dumps(wanted)
+    )
+    found = {row[0]: _conversation(row) for row in cursor}
+    return {ConversationKey(number): found[number] for number in wanted if number in found}
+
+
+def _conversation(row: Sequence[Any]) -> Conversation:
+    _, public_id, title, agent_id, project, metadata, message_count, created, updated, tags = row
+    return Conversation(
+        id=ConversationId(public_id),
+        title=title,
+        agent_id=agent_id,
+        project=project,
+        tags=tuple(json.loads(tags)),
+        metadata=json.loads(metadata),
+        message_count=message_count,
+        created_at=from_microseconds(created),
+        updated_at=from_microseconds(updated),
+    )

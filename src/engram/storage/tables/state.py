@@ -1,0 +1,59 @@
+"""What a transaction has to know of the whole organisation before it changes words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engram.errors import QuotaExceededError, StorageError, StoreCorruptError, StoreNewerError
+from engram.model.access import Quota
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+from engram.text.analyse import ANALYSER_VERSION
+
+_SQL = load_queries("messages.sql")
+
+
+class State(NamedTuple):
+    """The columns of `get_state`."""
+
+    messages: int
+    content_bytes: int
+    analyser_version: int
+    dictionary_due_bytes: int
+    rebuild_version: int | None
+    rebuild_upto: int | None
+    rebuild_until: int | None
+    dictionary: int | None
+
+    def is_in_next(self, conversation: int) -> bool:
+        """Say whether the word indexes that are being built hold this conversation already."""
+        return self.rebuild_upto is not None and conversation <= self.rebuild_upto
+
+    def check_quota(self, quota: Quota, *, messages: int, content_bytes: int) -> None:
+        """Refuse what does not fit the quota any more.
+
+        Raises:
+            QuotaExceededError: so many messages or bytes more would be too many.
+        """
+        if quota.messages_max is not None and self.messages + messages > quota.messages_max:
+            raise QuotaExceededError(resource="messages", limit=quota.messages_max)
+        if quota.bytes_max is not None and self.content_bytes + content_bytes > quota.bytes_max:
+            raise QuotaExceededError(resource="bytes", limit=quota.bytes_max)
+
+
+def read_state(connection: Connection, tenant: Tenant) -> State:
+    """Return the state, if this program's words are those of the word indexes.
+
+    Raises:
+        StoreNewerError: a newer program analyses words differently.
+    """
+    row = tenant.execute(connection, _SQL["get_state"]).fetchone()
+    if row is None:
+        raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
+    state = State._make(row)
+    if max(state.analyser_version, state.rebuild_version or 0) > ANALYSER_VERSION:
+        raise StoreNewerError
+    if state.analyser_version < ANALYSER_VERSION:
+        raise StorageError("the word indexes are of an older version: run `engram reindex`")
+    return state

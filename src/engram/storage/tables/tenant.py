@@ -1,0 +1,50 @@
+"""What the functions of one organisation's store share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engram.clock import Clock, IdSource, to_microseconds
+from engram.model.ids import OrganizationId
+from engram.storage.content import ContentCodec
+from engram.storage.tables.database import Connection, Cursor, Database
+from engram.storage.tables.known_rows import KnownRows
+from engram.storage.tables.piece_cache import PieceCache
+from engram.storage.tables.tails import TailCache
+from engram.vectors.budgeted import BudgetedMatrices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """An organisation, its database, and what this process remembers of it."""
+
+    number: int
+    id: OrganizationId
+    database: Database
+    clock: Clock
+    ids: IdSource
+    matrices: BudgetedMatrices
+    codec: ContentCodec = field(default_factory=ContentCodec)
+    tails: TailCache = field(default_factory=TailCache)
+    known_rows: KnownRows = field(default_factory=KnownRows)
+    pieces: PieceCache = field(default_factory=PieceCache)
+
+    def now(self) -> int:
+        """Return the present moment in microseconds."""
+        return to_microseconds(self.clock.now())
+
+    def execute(self, connection: Connection, statement: str, **values: Any) -> Cursor:
+        """Run a statement on this organisation's rows."""
+        return connection.execute(statement, self.scoped(values))
+
+    def execute_many(
+        self, connection: Connection, statement: str, rows: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Run a statement once for each row, on this organisation's rows."""
+        connection.executemany(statement, map(self.scoped, rows))
+
+    def scoped(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `values` with the organisation among them."""
+        return {"organization_id": self.number, **values}

@@ -1,0 +1,184 @@
+"""Messages that wait for deep vectors: leased to one process at a time, the newest first."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+
+from engram.clock import to_microseconds
+from engram.model.ids import MessageKey
+from engram.model.vectors import Embedded, StoredIdentities, Unembedded
+from engram.storage.tables.database import Connection
+from engram.storage.tables.embedders import read_embedders, register
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rows import read_names, read_readable
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_rows import enqueue_missing, replace_instant
+
+logger = logging.getLogger(__name__)
+
+DAMAGED_DELAY = timedelta(days=1)
+"""A message that cannot be read is not tried again before somebody may have restored it."""
+
+_SQL = load_queries("unembedded.sql")
+
+
+async def identities(tenant: Tenant) -> StoredIdentities:
+    """Return whose vectors the organisation holds."""
+    return await tenant.database.read(
+        lambda connection: read_embedders(connection, tenant).identities()
+    )
+
+
+async def adopt_embedder(tenant: Tenant, identity: str) -> bool:
+    """Make an embedder the deep one if there is none; say whether it is now."""
+    stored = await identities(tenant)
+    if stored.deep is not None:
+        return stored.deep == identity
+    return await tenant.database.write(partial(_adopt, tenant=tenant, identity=identity))
+
+
+async def claim_unembedded(
+    tenant: Tenant, *, owner: str, lease: timedelta, limit: int, characters_max: int
+) -> tuple[Unembedded, ...]:
+    """Lease waiting messages, the newest first; look before writing."""
+    find = partial(_claimable, tenant=tenant, limit=limit, characters_max=characters_max)
+    until = to_microseconds(tenant.clock.now() + lease)
+    while await tenant.database.read(find):
+        attempts = await tenant.database.write(
+            lambda connection: _lease(
+                connection, tenant, find(connection), owner=owner, until=until
+            )
+        )
+        claimed, damaged = await tenant.database.read(
+            partial(_read, tenant=tenant, attempts=attempts)
+        )
+        if damaged:
+            await postpone_unembedded(tenant, damaged, owner=owner, delay=DAMAGED_DELAY)
+        if claimed:
+            return claimed
+    return ()
+
+
+async def has_leased(tenant: Tenant) -> bool:
+    """Say whether any process holds waiting messages."""
+    return await tenant.database.read(
+        lambda connection: (
+            tenant.execute(connection, _SQL["has_leased"], now=tenant.now()).fetchone() is not None
+        )
+    )
+
+
+async def store_vectors(
+    tenant: Tenant, identity: str, embedded: Sequence[Embedded], *, owner: str
+) -> int:
+    """Store deep vectors of messages still leased to `owner`; return how many messages that were."""
+    return await tenant.database.write(
+        partial(_store, tenant=tenant, identity=identity, embedded=embedded, owner=owner)
+    )
+
+
+async def renew_unembedded(
+    tenant: Tenant, keys: Sequence[MessageKey], *, owner: str, lease: timedelta
+) -> None:
+    """Hold messages for longer that are still leased to `owner`."""
+    until = to_microseconds(tenant.clock.now() + lease)
+    await _change(tenant, "renew_unembedded", keys, owner=owner, until=until)
+
+
+async def postpone_unembedded(
+    tenant: Tenant, keys: Sequence[MessageKey], *, owner: str, delay: timedelta
+) -> None:
+    """Give messages back that are still leased to `owner`, to be claimed after `delay`."""
+    available_at = to_microseconds(tenant.clock.now() + delay)
+    await _change(tenant, "postpone_unembedded", keys, owner=owner, available_at=available_at)
+
+
+def _adopt(connection: Connection, *, tenant: Tenant, identity: str) -> bool:
+    if register(connection, tenant, role="deep", identity=identity) is None:
+        return False
+    enqueue_missing(connection, tenant)
+    return True
+
+
+async def _change(
+    tenant: Tenant, statement: str, keys: Sequence[MessageKey], *, owner: str, **values: int
+) -> None:
+    await tenant.database.write(
+        lambda connection: (
+            tenant.execute(
+                connection, _SQL[statement], keys=json.dumps(keys), owner=owner, **values
+            ).rowcount
+        )
+    )
+
+
+def _claimable(
+    connection: Connection, *, tenant: Tenant, limit: int, characters_max: int
+) -> list[int]:
+    """Return the numbers of the next messages, at least one and not much more text than asked."""
+    rows = tenant.execute(connection, _SQL["find_unembedded"], now=tenant.now(), limit=limit)
+    numbers: list[int] = []
+    characters = 0
+    for number, _, length in rows.fetchall():
+        characters += length
+        if numbers and characters > characters_max:
+            break
+        numbers.append(number)
+    return numbers
+
+
+def _lease(
+    connection: Connection,
+    tenant: Tenant,
+    numbers: Sequence[int],
+    *,
+    owner: str,
+    until: int,
+) -> dict[MessageKey, int]:
+    """Return the keys of the messages leased, the newest first, and how often each was."""
+    rows = tenant.execute(
+        connection, _SQL["lease_unembedded"], owner=owner, until=until, numbers=json.dumps(numbers)
+    )
+    newest_first = sorted(rows.fetchall(), reverse=True)
+    return {key: attempts for _, key, attempts in newest_first}
+
+
+def _read(
+    connection: Connection, *, tenant: Tenant, attempts: dict[MessageKey, int]
+) -> tuple[tuple[Unembedded, ...], list[MessageKey]]:
+    """Return the messages that can be read, and the keys of those that cannot."""
+    messages, damaged = read_readable(connection, tenant, attempts)
+    for reason in damaged.values():
+        logger.warning("a message gets no vector: %s", reason)
+    names = read_names(connection, tenant, messages)
+    found = (
+        Unembedded(key=key, name=names[key], content=message.content, attempts=attempts[key])
+        for key, message in messages.items()
+    )
+    return tuple(found), list(damaged)
+
+
+def _store(
+    connection: Connection,
+    *,
+    tenant: Tenant,
+    identity: str,
+    embedded: Sequence[Embedded],
+    owner: str,
+) -> int:
+    embedder = read_embedders(connection, tenant).matching("deep", identity)
+    if embedder is None:
+        return 0  # Another embedder has taken over; the messages wait on for that one.
+    held = [
+        message
+        for message in embedded
+        if tenant.execute(
+            connection, _SQL["finish_unembedded"], key=message.key, owner=owner
+        ).rowcount
+    ]
+    replace_instant(connection, tenant, embedder, held)
+    return len(held)

@@ -1,0 +1,33 @@
+"""Remove vectors that are wrong, and let their messages wait for new ones."""
+
+from __future__ import annotations
+
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_check import newest_seq
+
+_CHECK = load_queries("vector_check.sql")
+_SQL = load_queries("vector_repair.sql")
+
+_STEPS = (
+    ("delete_bad_vectors", "bad_vectors"),
+    ("delete_bad_instant_vectors", "bad_vectors"),
+    # A message that has lost a vector does not keep the others.
+    ("delete_broken_passages", "broken_passages"),
+    ("delete_instants", "broken_instant_passages"),
+    ("delete_instants", "outdated_instants"),
+    ("delete_waiting", "needless_waiting"),
+    ("add_waiting", "lost_messages"),
+)
+_SEQS_SKIPPED = 1 << 32
+"""More than a damaged state can have fallen behind what other processes have read."""
+
+
+def mend_vectors(connection: Connection, *, tenant: Tenant) -> None:
+    """Remove what is wrong, enqueue what lacks vectors, and have every process read all anew."""
+    for change, found in _STEPS:
+        statement = _SQL[change].replace("/*found*/", _CHECK[found].removesuffix(";"))
+        tenant.execute(connection, statement)
+    seq = newest_seq(connection, tenant) + _SEQS_SKIPPED
+    tenant.execute(connection, _SQL["put_vector_state"], seq=seq)

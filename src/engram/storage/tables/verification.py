@@ -1,0 +1,196 @@
+"""Prove that an organisation's store is whole: each check sees one snapshot and says what it found."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from itertools import islice, zip_longest
+from types import MappingProxyType
+
+from engram.errors import StoreCorruptError
+from engram.model.status import CheckName, Finding
+from engram.storage.tables.counting import COUNTER_NAMES
+from engram.storage.tables.database import Connection
+from engram.storage.tables.document_check import (
+    LostOfDocument,
+    check_documents,
+    describe_document_fault,
+)
+from engram.storage.tables.keys import position_of, window_key
+from engram.storage.tables.memory_check import (
+    Lost,
+    WrongTextBytes,
+    check_memories,
+    describe_memory_fault,
+)
+from engram.storage.tables.message_check import DamagedMessage, check_messages, describe
+from engram.storage.tables.numbering import find_numbers_behind
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.rebuild import is_abandoned, read_versions
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_check import check_vectors
+from engram.storage.tables.word_check import check_words
+from engram.text.windows import windows_of
+
+FINDINGS_MAX = 100
+"""Of one check: a store with more faults than this is not mended by reading on."""
+
+_SQL = load_queries("verification.sql")
+_CONVERSATIONS = load_queries("conversations.sql")
+
+Check = Callable[[Connection, Tenant], Iterator[Finding]]
+
+
+async def verify(tenant: Tenant) -> AsyncIterator[Finding]:
+    """Yield everything that is wrong with the organisation's store."""
+    for name, check in _CHECKS.items():
+        try:
+            findings = await tenant.database.read(
+                partial(_run, tenant=tenant, name=name, check=check)
+            )
+        except StoreCorruptError as exc:
+            # SQLite itself stumbled: over an index that can be built anew, or over the file.
+            yield _finding(tenant, name, exc.message, repairable=name == "words")
+        else:
+            for finding in findings:
+                yield finding
+
+
+def _run(connection: Connection, *, tenant: Tenant, name: CheckName, check: Check) -> list[Finding]:
+    found = list(islice(check(connection, tenant), FINDINGS_MAX + 1))
+    if len(found) <= FINDINGS_MAX:
+        return found
+    told = found[: FINDINGS_MAX - 1]
+    message = f"there is more of this kind; the first {len(told)} are told"
+    return [*told, _finding(tenant, name, message, repairable=found[-1].repairable)]
+
+
+def _finding(tenant: Tenant, check: CheckName, message: str, *, repairable: bool) -> Finding:
+    return Finding(organization_id=tenant.id, check=check, message=message, repairable=repairable)
+
+
+def _check_file(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    for (line,) in connection.execute(_SQL["integrity"]):
+        if line != "ok":
+            is_derived = " index " in line or line.endswith((" in job", " in unembedded"))
+            yield _finding(tenant, "file", line, repairable=is_derived)
+    for table, *_ in connection.execute(_SQL["foreign_keys"]):
+        message = f"a row of {table} refers to one that is missing"
+        is_derived = table in ("vector", "instant_vector")
+        yield _finding(tenant, "file", message, repairable=is_derived)
+    foreign = tenant.execute(connection, _SQL["foreign_rows"]).fetchone()[0]
+    if foreign:
+        message = f"{foreign} rows belong to another organisation"
+        yield _finding(tenant, "file", message, repairable=False)
+
+
+def _check_hashes(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    for fault in check_messages(connection, tenant):
+        is_damage = isinstance(fault, DamagedMessage)
+        name: CheckName = "hashes" if is_damage else "counters"
+        yield _finding(tenant, name, describe(fault), repairable=not is_damage)
+
+
+def _check_counters(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    row = tenant.execute(connection, _CONVERSATIONS["get_counters"]).fetchone()
+    if row is None:
+        yield _finding(tenant, "counters", "the counters are missing", repairable=True)
+        return
+    true_row = count_all(connection, tenant)
+    for name, said, true in zip(COUNTER_NAMES, row, true_row, strict=True):
+        if said != true:
+            message = f"the counter of {name} says {said}, and there are {true}"
+            yield _finding(tenant, "counters", message, repairable=True)
+
+
+def count_all(connection: Connection, tenant: Tenant) -> tuple[int, ...]:
+    """Return what the counters should say."""
+    return tenant.execute(connection, _SQL["count_all"]).fetchone()
+
+
+def _check_sequences(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    rows = tenant.execute(connection, _SQL["sequences"])
+    for _, conversation_id, message_count, present, first, last in rows:
+        if present and (position_of(first), position_of(last)) != (1, present):
+            message = f"{conversation_id} has gaps: {present} messages up to {position_of(last)}"
+            yield _finding(tenant, "sequences", message, repairable=False)
+        elif present != message_count:
+            message = f"{conversation_id} says {message_count} messages and has {present}"
+            yield _finding(tenant, "sequences", message, repairable=True)
+    for number, messages in tenant.execute(connection, _SQL["stray_messages"]):
+        message = f"{messages} messages belong to a conversation (number {number}) that is missing"
+        yield _finding(tenant, "sequences", message, repairable=False)
+
+
+def _check_memories(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    for fault in check_memories(connection, tenant):
+        name: CheckName = "counters" if isinstance(fault, WrongTextBytes) else "memories"
+        is_mended = not isinstance(fault, Lost)
+        yield _finding(tenant, name, describe_memory_fault(fault), repairable=is_mended)
+
+
+def _check_documents(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    for fault in check_documents(connection, tenant):
+        is_mended = not isinstance(fault, LostOfDocument)
+        message = describe_document_fault(fault)
+        yield _finding(tenant, "documents", message, repairable=is_mended)
+
+
+def _check_chunks(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    lengths = tenant.execute(connection, _SQL["conversation_lengths"])
+    for number, conversation_id, message_count in lengths:
+        expected = (
+            (window_key(number, window.number), window.start, window.end)
+            for window in windows_of(message_count)
+        )
+        stored = tenant.execute(
+            connection,
+            _SQL["chunks_of"],
+            first=window_key(number, 0),
+            last=window_key(number + 1, 0) - 1,
+        )
+        if any(one != other for one, other in zip_longest(expected, stored)):
+            message = f"the windows of {conversation_id} are not those of its messages"
+            yield _finding(tenant, "chunks", message, repairable=True)
+    strays = tenant.execute(connection, _SQL["count_stray_chunks"]).fetchone()[0]
+    if strays:
+        message = f"{strays} windows are of conversations that are missing"
+        yield _finding(tenant, "chunks", message, repairable=True)
+
+
+def _check_words(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    for message in check_words(connection, tenant):
+        yield _finding(tenant, "words", message, repairable=True)
+
+
+def _check_vectors(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    for message in check_vectors(connection, tenant):
+        yield _finding(tenant, "vectors", message, repairable=True)
+
+
+def _check_jobs(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
+    for (job_id,) in tenant.execute(connection, _SQL["odd_jobs"]):
+        yield _finding(tenant, "jobs", f"{job_id} is in an impossible state", repairable=True)
+    if read_versions(connection, tenant=tenant) is None:
+        yield _finding(tenant, "jobs", "the state of upkeep is missing", repairable=True)
+    for kind, place in find_numbers_behind(connection, tenant).items():
+        message = f"the next {kind} would get a number up to {place} that was given before"
+        yield _finding(tenant, "jobs", message, repairable=True)
+    if is_abandoned(connection, tenant=tenant):
+        yield _finding(tenant, "jobs", "a reindex was begun and not finished", repairable=True)
+
+
+_CHECKS: MappingProxyType[CheckName, Check] = MappingProxyType(
+    {
+        "file": _check_file,
+        "hashes": _check_hashes,
+        "sequences": _check_sequences,
+        "memories": _check_memories,
+        "documents": _check_documents,
+        "chunks": _check_chunks,
+        "counters": _check_counters,
+        "words": _check_words,
+        "vectors": _check_vectors,
+        "jobs": _check_jobs,
+    }
+)

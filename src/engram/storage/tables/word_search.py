@@ -1,0 +1,192 @@
+"""Find the messages that hold words of a query, each with its shares of both lexical legs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.storage.tables.database import Connection
+from engram.storage.tables.keys import SEQUENCE_BITS
+from engram.storage.tables.known_rows import KnownRows
+from engram.storage.tables.word_filters import Conditions
+from engram.storage.tables.word_leg import WordLeg
+from engram.storage.tables.word_scan import (
+    Shares,
+    WordScan,
+    are_among,
+    windows_holding,
+)
+from engram.vectors.runs import distinct, run_starts
+from engram.vectors.snapshot import Allowed, KeyRanges
+
+_SCANNED_MAX = 1_000_000
+"""Where so many pairs of a row and a word are possible, rows are first chosen by FTS5's own ranking."""
+
+_CHOSEN_PER_CANDIDATE = 3
+"""How many rows are chosen for each that is wanted: the two rankings differ in common words only."""
+
+_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+
+Keys = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Asking:
+    """What a word search has to respect."""
+
+    organization_id: int
+    conditions: Conditions
+    allowed: Allowed | None
+    """The keys that meet the conditions, in ascending order; None is all of them."""
+    known: KnownRows
+    limit: int
+    """How many messages each leg proposes."""
+    also: Keys
+    """Messages that others have proposed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordMatches:
+    """The best messages of both lexical legs and others asked about, ordered by key."""
+
+    keys: Keys
+    characters: Keys
+    said_at: Keys
+    are_documents: NDArray[np.bool_]
+    messages: Values
+    """The share of each message itself."""
+    windows: Values
+    """The share of its best window."""
+
+
+def search_words(connection: Connection, terms: Sequence[str], asked: Asking) -> WordMatches:
+    """Return the best messages of each lexical leg and those of `asked.also`, united.
+
+    Each comes with the shares of both legs, whichever of them proposed it. None is found that
+    does not exist or meet the conditions.
+    """
+    repeats = Counter(terms)
+    scan = WordScan(connection)
+    if scan.texts * len(repeats) <= _SCANNED_MAX:
+        return _Scanning(connection, repeats, asked).matches(scan)
+    return _Choosing(connection, repeats, asked).matches()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What is known of messages before they are read, by ascending keys."""
+
+    keys: Keys
+    facts: Keys
+    """Of each message a row: its characters, its moment, and whether it is a document."""
+
+    def only(self, keys: Keys) -> _Rows:
+        """Return the rows of those of `keys` that are here."""
+        wanted = are_among(self.keys, np.sort(keys))
+        return _Rows(self.keys[wanted], self.facts[wanted])
+
+
+class _WordSearch:
+    """One query, asked of both legs under the same conditions."""
+
+    def __init__(self, connection: Connection, repeats: Mapping[str, int], asked: Asking) -> None:
+        self._connection = connection
+        self._repeats = repeats
+        self._asked = asked
+
+    def _matches(self, messages: Shares, windows: Shares) -> WordMatches:
+        """Return the best messages of both legs, and those that were asked about."""
+        limit = self._asked.limit
+        best = np.concatenate((messages.best(limit), self._asked.also))
+        tried = math.ceil(limit / WINDOW_STRIDE)
+        while True:
+            around = self._allowed(_messages_of(windows.best(tried)))
+            rows = self._rows(np.concatenate((best, around)))
+            around = around[are_among(around, rows.keys)]
+            if len(around) >= limit or tried >= len(windows.keys):
+                break
+            tried *= 2
+        found = rows.only(np.concatenate((best, around[:limit])))
+        return WordMatches(
+            keys=found.keys,
+            characters=found.facts[:, 0],
+            said_at=found.facts[:, 1],
+            are_documents=found.facts[:, 2] == 1,
+            messages=messages.among(found.keys),
+            windows=np.maximum(*(windows.among(keys) for keys in windows_holding(found.keys))),
+        )
+
+    def _rows(self, keys: Keys) -> _Rows:
+        """Return those of the messages that exist."""
+        asked = distinct(keys)
+        facts = self._asked.known.messages(
+            self._connection, asked, organization_id=self._asked.organization_id
+        )
+        there = facts[:, 0] >= 0
+        return _Rows(asked[there], facts[there])
+
+    def _allowed(self, keys: Keys) -> Keys:
+        """Return those of the keys that may be found."""
+        if self._asked.allowed is None:
+            return keys
+        return keys[are_allowed(keys, self._asked.allowed)]
+
+
+class _Scanning(_WordSearch):
+    """Scores every row that holds a word of the query."""
+
+    def matches(self, scan: WordScan) -> WordMatches:
+        """Return the best of all messages."""
+        own, windows = scan.shares(
+            self._repeats, self._asked.known, organization_id=self._asked.organization_id
+        )
+        if self._asked.allowed is not None:
+            own = own.only(are_allowed(own.keys, self._asked.allowed))
+        return self._matches(own, windows)
+
+
+class _Choosing(_WordSearch):
+    """Scores what FTS5 ranks first in either leg, and the same messages in the other leg."""
+
+    def matches(self) -> WordMatches:
+        """Return the best of the chosen messages."""
+        asked = self._asked
+        own = WordLeg(self._connection, "message_words", self._repeats, asked.conditions)
+        windows = WordLeg(self._connection, "window_words", self._repeats, asked.conditions)
+        count, also = asked.limit * _CHOSEN_PER_CANDIDATE, asked.also.tolist()
+        chosen = own.best(count, wanted=asked.limit)
+        around = np.array(windows.best(count, wanted=asked.limit), dtype=np.int64)
+        holding = windows_holding(np.array([*chosen, *also], dtype=np.int64))
+        in_windows = Shares.of(windows.shares_among({*np.concatenate((around, *holding)).tolist()}))
+        nearby = self._allowed(_messages_of(in_windows.best(len(in_windows.keys))))[:count]
+        own_shares = Shares.of(own.shares_among({*chosen, *nearby.tolist(), *also}))
+        return self._matches(own_shares, in_windows)
+
+
+def are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:
+    """Say of each key whether it is among those allowed."""
+    if not isinstance(allowed, KeyRanges):
+        return are_among(keys, allowed)
+    if not len(allowed.firsts):
+        return np.zeros(len(keys), dtype=np.bool_)
+    places = np.searchsorted(allowed.firsts, keys, side="right") - 1
+    return (places >= 0) & (keys <= allowed.lasts[places])
+
+
+def _messages_of(windows: Keys) -> Keys:
+    """Return the messages of windows, each once, in the order of their first window.
+
+    Some lie past the end of a conversation: its last window may be short.
+    """
+    firsts = (windows & ~_SEQUENCE_MASK) + (windows & _SEQUENCE_MASK) * WINDOW_STRIDE + 1
+    messages = (firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)).reshape(-1)
+    order = np.argsort(messages, kind="stable")
+    places = order.take(run_starts(messages.take(order)))
+    return messages.take(np.sort(places))
