@@ -22,7 +22,7 @@ from engram.model.access import Principal
 from engram.model.search import SearchAnswer, SearchRequest
 from engram.service import Service
 from engram.settings import Settings
-from engram.storage.sqlite.keys import message_key
+from engram.storage.tables.keys import message_key
 from engram.text.analyse import query_terms
 from engram.wiring import open_service
 
