@@ -220,6 +220,35 @@ def test_vectors_that_cancel_out_have_no_neighbourhood():
     assert np.isnan(messages.neighbourhood(one[0], as_keys([1]))).all()
 
 
+@SMALL
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.lists(message_keys(2, 7), max_size=3), st.lists(message_keys(2, 7), max_size=6)
+        ),
+        max_size=12,
+    ),
+    seed=SEEDS,
+)
+def test_what_was_asked_before_changes_no_neighbourhood(
+    steps: list[tuple[list[int], list[int]]], seed: int
+):
+    vectors = unit_vectors(seed, sum(len(added) for _, added in steps) + 1)
+    query, rest = vectors[0], vectors[1:]
+    everyone = np.array([c << SEQUENCE_BITS | s for c in (0, 1) for s in range(9)])
+    asked, silent = VectorMatrix(DIMENSIONS), VectorMatrix(DIMENSIONS)
+
+    for removed, added in steps:
+        rows, rest = quantise(rest[: len(added)], dimensions=DIMENSIONS), rest[len(added) :]
+        asked.change(removed=removed, keys=added, rows=rows)
+        silent.change(removed=removed, keys=added, rows=rows)
+        asked.neighbourhood(query, everyone)
+
+    np.testing.assert_array_equal(
+        asked.neighbourhood(query, everyone), silent.neighbourhood(query, everyone)
+    )
+
+
 @BOTH_PATHS
 def test_ties_are_broken_by_key():
     keys = np.arange(200)[::-1] * 3

@@ -12,6 +12,7 @@ from engram.errors import InvalidVectorError
 from engram.vectors.arrays import Cosines, Flags, Keys, Query
 from engram.vectors.blocks import Blocks
 from engram.vectors.kernels import Kernels, best_kernels
+from engram.vectors.neighbours import KnownLengths
 from engram.vectors.owners import Owners
 from engram.vectors.quantise import QuantisedRows
 from engram.vectors.runs import distinct
@@ -97,7 +98,7 @@ def _without(snapshot: VectorSnapshot, keys: Keys) -> VectorSnapshot:
         return snapshot
     dead = _flags(snapshot).copy()
     dead[rows] = True
-    return replace(snapshot, dead=dead)
+    return replace(snapshot, dead=dead, lengths=KnownLengths())
 
 
 def _with(snapshot: VectorSnapshot, keys: Keys, rows: QuantisedRows) -> VectorSnapshot:
@@ -108,7 +109,9 @@ def _with(snapshot: VectorSnapshot, keys: Keys, rows: QuantisedRows) -> VectorSn
     if dead is not None:
         dead = np.concatenate((dead, np.zeros(len(keys), dtype=np.bool_)))
     owners = snapshot.owners.with_rows(keys, first=snapshot.blocks.count)
-    return replace(snapshot, blocks=blocks, owners=owners, dead=dead)
+    has_known, _ = snapshot.rows_of(distinct(keys))
+    lengths = KnownLengths() if len(has_known) else snapshot.lengths.after_adding()
+    return replace(snapshot, blocks=blocks, owners=owners, dead=dead, lengths=lengths)
 
 
 def _compacted(snapshot: VectorSnapshot) -> VectorSnapshot:

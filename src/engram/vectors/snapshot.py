@@ -9,18 +9,16 @@ import numpy as np
 
 from engram.vectors.arrays import (
     Bits,
-    Codes,
     Cosines,
     Distances,
     Flags,
     Keys,
     Query,
     Rows,
-    Scales,
 )
 from engram.vectors.blocks import Blocks
 from engram.vectors.kernels import Kernels
-from engram.vectors.neighbours import neighbourhood_cosines
+from engram.vectors.neighbours import KnownLengths, neighbourhood_cosines
 from engram.vectors.owners import Owners
 from engram.vectors.quantise import QuantisedRows, quantise, sign_bits
 from engram.vectors.ranking import best_keys, nearest
@@ -61,10 +59,12 @@ Allowed: TypeAlias = KeyRanges | Keys
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query as it is compared; to ask several questions with it, prepare it once."""
+    """A query as one snapshot compares it; to ask that several questions, prepare it once."""
 
     rows: QuantisedRows
     bits: Bits
+    every: list[Cosines] = field(default_factory=list[Cosines], compare=False)
+    """What it has in common with every row, once all have been compared with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ class VectorSnapshot:
     owners: Owners = field(default_factory=Owners)
     dead: Flags | None = None
     """A flag for each row once one has been removed."""
+    lengths: KnownLengths = field(default_factory=KnownLengths)
+    """Of the neighbourhoods that were asked about."""
 
     @property
     def rows_live(self) -> int:
@@ -113,7 +115,7 @@ class VectorSnapshot:
             return self._search_bits(asked, k, rows)
         if rows is None:
             return best_keys(*self._all_cosines(asked), k)
-        return best_keys(self._keys(rows), self._cosines(asked, rows), k)
+        return best_keys(self._keys(rows), self.compare(asked, rows), k)
 
     def cosines(self, query: Query | Asked, keys: Keys) -> Cosines:
         """Return the best cosine of each key, or NaN where it has no vector.
@@ -123,7 +125,7 @@ class VectorSnapshot:
         """
         rows, owners = self.rows_of(keys)
         out = np.full(len(keys), np.nan)
-        np.fmax.at(out, owners, self._cosines(self.prepare(query), rows))
+        np.fmax.at(out, owners, self.compare(self.prepare(query), rows))
         return out
 
     def neighbourhood(self, query: Query | Asked, keys: Keys) -> Cosines:
@@ -135,7 +137,8 @@ class VectorSnapshot:
         Raises:
             InvalidVectorError: the query is not finite, is zero, or has other dimensions.
         """
-        return neighbourhood_cosines(self, self.prepare(query).rows, keys)
+        comparison = _Comparison(self, self.prepare(query))
+        return neighbourhood_cosines(self, comparison, keys, self.lengths)
 
     def rows_of(self, keys: Keys) -> tuple[Rows, Rows]:
         """Return the rows of keys that can be found, and the place in `keys` of each."""
@@ -162,7 +165,7 @@ class VectorSnapshot:
         while True:
             places = nearest(distances, wanted, furthest=furthest)
             chosen = places if rows is None else rows[places]
-            found, cosines = best_keys(self._keys(chosen), self._cosines(asked, chosen), k)
+            found, cosines = best_keys(self._keys(chosen), self.compare(asked, chosen), k)
             if len(found) == k or len(chosen) < wanted:
                 return found, cosines
             wanted *= 4  # Few keys with very many rows were in front of all others.
@@ -183,12 +186,13 @@ class VectorSnapshot:
             out[places] = self.kernels.distances(asked.bits, block.bits.take(local, axis=0))
         return out
 
-    def _cosines(self, asked: Asked, rows: Rows) -> Cosines:
+    def compare(self, asked: Asked, rows: Rows) -> Cosines:
+        """Return the cosines of some rows."""
+        if asked.every:
+            return asked.every[0].take(rows)
         out = np.empty(len(rows), dtype=np.float64)
         for places, block, local in self.blocks.pieces(rows):
-            out[places] = self._compared(
-                asked, block.codes.take(local, axis=0), block.scales.take(local)
-            )
+            out[places] = self.compare_vectors(asked, block.rows(local)[1])
         return out
 
     def _all_cosines(self, asked: Asked) -> tuple[Keys, Cosines]:
@@ -196,12 +200,15 @@ class VectorSnapshot:
         out = np.empty(self.blocks.count, dtype=np.float64)
         for places, block, used in self.blocks.filled():
             keys[places] = block.keys[used]
-            out[places] = self._compared(asked, block.codes[used], block.scales[used])
+            chosen = QuantisedRows(codes=block.codes[used], scales=block.scales[used])
+            out[places] = self.compare_vectors(asked, chosen)
+        asked.every.append(out)
         return (keys, out) if self.dead is None else (keys[~self.dead], out[~self.dead])
 
-    def _compared(self, asked: Asked, codes: Codes, scales: Scales) -> Cosines:
-        products = self.kernels.products(asked.rows.codes[0], codes)
-        products *= scales
+    def compare_vectors(self, asked: Asked, vectors: QuantisedRows) -> Cosines:
+        """Return the cosine of each vector."""
+        products = self.kernels.products(asked.rows.codes[0], vectors.codes)
+        products *= vectors.scales
         products *= np.float64(asked.rows.scales[0])
         # Scales are rounded, so that a vector may come out a little nearer to itself than 1.
         return np.clip(products, -1, 1, out=products)
@@ -227,3 +234,17 @@ class VectorSnapshot:
             return query
         rows = quantise(np.asarray(query)[np.newaxis], dimensions=self.blocks.dimensions)
         return Asked(rows=rows, bits=sign_bits(rows.codes)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A query, compared with vectors of one moment."""
+
+    snapshot: VectorSnapshot
+    asked: Asked
+
+    def of_rows(self, rows: Rows) -> Cosines:
+        return self.snapshot.compare(self.asked, rows)
+
+    def of_vectors(self, vectors: QuantisedRows) -> Cosines:
+        return self.snapshot.compare_vectors(self.asked, vectors)
