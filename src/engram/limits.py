@@ -122,6 +122,9 @@ INLINE_CHARACTERS_MAX = 20_000
 TAIL_CHARACTERS_KEPT = 1_000_000
 """Words of last messages remembered for each open organisation; more are analysed again."""
 
+MESSAGE_CHARACTERS_KEPT = 2_000_000
+"""Messages remembered for each open organisation that searches found last."""
+
 VECTOR_DIMENSIONS_MAX = 8_192
 """Wider than any embedder in use; a wider answer of a service is a mistake."""
 

@@ -138,13 +138,22 @@ def read_messages(
     """
     cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
     rows = list(map(MessageRow._make, cursor))
-    ids = _ids_of(connection, tenant, {row.key >> SEQUENCE_BITS for row in rows}, known)
-    return {
-        MessageKey(row.key): read_message(
+    found: dict[MessageKey, Message] = {}
+    new: list[MessageRow] = []
+    for row in rows:
+        remembered = tenant.messages.get(row.key, sha256=row.sha256)
+        if remembered is None:
+            new.append(row)
+        else:
+            found[MessageKey(row.key)] = remembered
+    ids = _ids_of(connection, tenant, {row.key >> SEQUENCE_BITS for row in new}, known)
+    for row in new:
+        message = read_message(
             connection, tenant, row, conversation_id=ids[row.key >> SEQUENCE_BITS]
         )
-        for row in rows
-    }
+        tenant.messages.put(row.key, message, sha256=row.sha256)
+        found[MessageKey(row.key)] = message
+    return found
 
 
 def read_readable(

@@ -11,6 +11,7 @@ from engram.model.ids import OrganizationId
 from engram.storage.content import ContentCodec
 from engram.storage.tables.database import Connection, Cursor, Database
 from engram.storage.tables.known_rows import KnownRows
+from engram.storage.tables.message_cache import MessageCache
 from engram.storage.tables.piece_cache import PieceCache
 from engram.storage.tables.tails import TailCache
 from engram.vectors.budgeted import BudgetedMatrices
@@ -30,6 +31,7 @@ class Tenant:
     tails: TailCache = field(default_factory=TailCache)
     known_rows: KnownRows = field(default_factory=KnownRows)
     pieces: PieceCache = field(default_factory=PieceCache)
+    messages: MessageCache = field(default_factory=MessageCache)
 
     def now(self) -> int:
         """Return the present moment in microseconds."""

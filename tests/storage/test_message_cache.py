@@ -1,0 +1,46 @@
+"""What is remembered of messages is theirs, and bounded."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from engram.model.conversation import Message
+from engram.model.ids import MessageId
+from engram.storage.tables import message_cache
+from engram.storage.tables.message_cache import MessageCache
+
+PROOF = b"1" * 32
+
+
+def a_message(content: str) -> Message:
+    return Message(
+        id=MessageId("msg_1"),
+        sequence=1,
+        role="user",
+        content=content,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def test_a_message_is_remembered_for_the_proof_it_had():
+    cache = MessageCache()
+    cache.put(7, a_message("here"), sha256=PROOF)
+
+    assert cache.get(7, sha256=PROOF) == a_message("here")
+    assert cache.get(7, sha256=b"2" * 32) is None
+    assert cache.get(8, sha256=PROOF) is None
+
+
+def test_what_is_asked_for_stays_and_the_rest_goes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(message_cache, "MESSAGE_CHARACTERS_KEPT", 100)
+    cache = MessageCache()
+    cache.put(0, a_message("wanted"), sha256=PROOF)
+
+    for key in range(1, 50):
+        cache.put(key, a_message("x" * 10), sha256=PROOF)
+        assert cache.get(0, sha256=PROOF) is not None
+
+    kept = [key for key in range(1, 50) if cache.get(key, sha256=PROOF) is not None]
+    assert len(kept) <= 10
