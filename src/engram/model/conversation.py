@@ -29,6 +29,9 @@ ROLES: tuple[str, ...] = get_args(Role)
 DEFAULT_PROJECT = "default"
 DEFAULT_CONVERSATION_TITLE = "Memory"
 
+_TITLE_ROOM = 4
+"""Where a text repeats its title it may take so many times the characters: lines, blanks, marks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationDraft:
@@ -150,8 +153,22 @@ def is_called_by_title(message: MessageDraft | Message) -> bool:
 
 
 def called(message: MessageDraft | Message, *, title: str | None) -> str | None:
-    """Return what a message is called in searches: its speaker, or a document's title."""
-    return title if is_called_by_title(message) else message.name
+    """Return what a message is called in searches: its speaker, or a document's title.
+
+    A title with which the document itself begins says nothing more, and would count twice.
+    """
+    if not is_called_by_title(message):
+        return message.name
+    return None if title is None or _begins_with(message.content, title) else title
+
+
+def _begins_with(content: str, title: str) -> bool:
+    """Say whether a text begins with its title, as prose or as a heading."""
+    sought = " ".join(title.split()).rstrip(" .").casefold()
+    beginning = content[: _TITLE_ROOM * (len(title) + 1)].lstrip("\ufeff# \t\r\n")
+    text = " ".join(beginning.split()).casefold()
+    after = text[len(sought) : len(sought) + 1]
+    return not sought or (text.startswith(sought) and not after.isalnum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
