@@ -124,15 +124,15 @@ async def _search_seconds(service: Service, principal: Principal) -> float:
 
 
 def ask_fts5(connection: sqlite3.Connection, found: list[list[int]]) -> float:
-    """Return the processor seconds of asking both word tables and reading `found`."""
+    """Return the processor seconds of asking the word table and reading `found`."""
     started = time.process_time()
     for query, keys in zip(queries(), found, strict=True):
         match = " OR ".join(f'"{term}"' for term in query_terms(query))
-        for table in ("message_words", "window_words"):
-            connection.execute(
-                f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY bm25({table}) LIMIT ?",  # noqa: S608 two fixed names
-                (match, LEG_CANDIDATES),
-            ).fetchall()
+        connection.execute(
+            "SELECT rowid FROM message_words WHERE message_words MATCH ?"
+            " ORDER BY bm25(message_words) LIMIT ?",
+            (match, LEG_CANDIDATES),
+        ).fetchall()
         marks = ",".join("?" * len(keys))
         connection.execute(f"SELECT * FROM message WHERE key IN ({marks})", keys).fetchall()  # noqa: S608 marks only
     return (time.process_time() - started) / QUERIES

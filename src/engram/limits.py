@@ -101,6 +101,9 @@ WRITES_PER_COMMIT_MAX = 256
 READER_THREADS_MAX = 8
 """Reads that run at once in one process."""
 
+WRITER_THREADS_MAX = 8
+"""Organisations that one process writes in at once, where they share a database."""
+
 IDLE_READERS_MAX = 4
 """Read connections kept open for each file; each may cost its page cache."""
 
@@ -118,9 +121,6 @@ PAGE_CHARACTERS_MAX = 32_000_000
 
 INLINE_CHARACTERS_MAX = 20_000
 """Text analysed on the event loop or under a write lock, about 2 ms; more goes elsewhere."""
-
-TAIL_CHARACTERS_KEPT = 1_000_000
-"""Words of last messages remembered for each open organisation; more are analysed again."""
 
 MESSAGE_CHARACTERS_KEPT = 2_000_000
 """Messages remembered for each open organisation that searches found last."""
@@ -208,6 +208,13 @@ INDEX_DRAIN_S = 1.0
 
 PASSAGE_TOKENS_MAX = 480
 """Below the window of common models, which also holds a prefix and special tokens."""
+
+SENTENCE_CHARACTERS_MIN = 32
+"""Of a sentence of a document with a vector of its own; a shorter one goes with the next. With fewer,
+a chunk could have more sentences than instant vectors."""
+
+SENTENCE_TOKENS_MAX = 100
+"""Of such a sentence, counted roughly; a longer one is cut where it can be."""
 
 ROW_FACTS_KEPT = 1_000_000
 """Messages and windows of an open organisation whose lengths are remembered, about 16 MB each."""

@@ -74,8 +74,6 @@ async def test_a_reindexed_store_is_covered_and_finds_the_same(
         IsPartialDict(
             messages=3,
             messages_indexed=3,
-            windows=1,
-            windows_indexed=1,
             messages_deep=0,
             messages_instant=0,
             messages_without_vector=3,

@@ -95,7 +95,7 @@ async def test_a_long_document_is_purged_with_its_vectors(
     counters = await organization.counters()
     assert not any(getattr(counters, name) for name in counters.__slots__)
     with opened(tmp_path, organization) as connection:
-        for table in ("message", "chunk", "unembedded", "instant_vector", "document_piece"):
+        for table in ("message", "unembedded", "instant_vector", "document_piece"):
             (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 ours
             assert count == 0
     assert await findings(organization) == []

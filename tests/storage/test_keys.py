@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 
 import pytest
@@ -10,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
+from engram.storage.sqlite.word_index import Fts5WordIndex
+from engram.storage.sqlite.word_keys import key_of_word_row, word_row
 from engram.storage.tables.keys import (
     KINDS,
     RecordKind,
     conversation_of,
-    key_of_word_row,
     kind_of,
     message_key,
     position_of,
     record_number,
-    word_row,
 )
-from engram.storage.tables.queries import load_queries
+from engram.storage.tables.word_index import MessageWords, WordLengths
+from tests.storage.word_store import open_file
 
 conversations = st.integers(1, 2**34 - 1)
 positions = st.integers(0, CONVERSATION_MESSAGES_MAX)
@@ -58,21 +58,17 @@ def test_no_kind_has_numbers_of_another(place: int) -> None:
         record_number("memory", place)
 
 
-@pytest.mark.parametrize("table", ["message_words", "window_words"])
 @given(conversation=conversations, position=positions)
-def test_the_statements_use_the_same_rows(table: str, conversation: int, position: int) -> None:
-    sql = load_queries("words.sql")
-    key = message_key(conversation, position)
-    values = {"match": "word", "limit": 1, "keys": f"[{key}]"}
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(words, content = '')")
-        kind = table.removesuffix("_words")
+def test_the_statements_use_the_same_rows(conversation: int, position: int) -> None:
+    index, key = Fts5WordIndex(), message_key(conversation, position)
+    row = MessageWords(key, "word other", "the")
+    with closing(open_file(":memory:")) as connection:
+        index.add(connection, [row], organization_id=1)
 
-        connection.execute(sql[f"index_{kind}"], (key, "word"))
-
-        assert connection.execute(f"SELECT rowid FROM {table}").fetchone() == (word_row(key),)  # noqa: S608 - two fixed names
-        for name in ("all_matches", "best_matches", "matches_among"):
-            statement = sql[name].replace("message_words", table)
-            assert connection.execute(statement, values).fetchone()[0] == key
-        connection.execute(sql[f"unindex_{kind}"], (key, "word"))
-        assert connection.execute(f"SELECT rowid FROM {table}").fetchall() == []  # noqa: S608 - two fixed names
+        rows = connection.execute("SELECT rowid FROM message_words").fetchall()
+        assert rows == [(word_row(key),)]
+        assert index.postings(connection, ["word"], organization_id=1).keys.tolist() == [key]
+        lengths = index.lengths(connection, [key], organization_id=1)
+        assert list(lengths) == [WordLengths(key, 2, 1)]
+        index.remove(connection, [row], organization_id=1)
+        assert index.count(connection, organization_id=1) == 0

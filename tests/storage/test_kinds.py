@@ -28,7 +28,6 @@ from engram.model.memory import (
 from engram.model.search import KINDS, Kind, SearchFilters
 from engram.model.vectors import QueryVector
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables import word_search
 from engram.text.analyse import query_terms
 from tests.fakes import SOME_DAY, FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin
@@ -155,14 +154,9 @@ class Filled:
     items: list[Item]
 
 
-@pytest.fixture(params=[0, 10**9], ids=["chosen", "scanned"])
-async def filled(
-    request: pytest.FixtureRequest,
-    organization: OrganizationStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Filled:
-    """Return a store of every sort of thing, searched in one way of finding words."""
-    monkeypatch.setattr(word_search, "_SCANNED_MAX", request.param)
+@pytest.fixture
+async def filled(organization: OrganizationStore) -> Filled:
+    """Return a store of every sort of thing."""
     return Filled(organization, await fill(organization))
 
 
@@ -207,15 +201,11 @@ async def test_a_memory_is_no_conversation_to_filter_by(organization: Organizati
         await owners(organization, filters=SearchFilters(conversation_id=ConversationId(memory_id)))
 
 
-@pytest.mark.parametrize("scanned_max", [0, 10**9])
 @pytest.mark.parametrize("kinds", [KINDS, ("note",), ("note", "document")])
 async def test_memories_out_of_their_time_are_not_found(
     organization: OrganizationStore,
     kinds: tuple[Kind, ...],
-    scanned_max: int,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(word_search, "_SCANNED_MAX", scanned_max)
     at = SOME_DAY + 10 * HOUR
     (always,) = await remember(organization, f"{WORD} always")
     (expiring,) = await remember(organization, f"{WORD} expiring", expires_at=at)

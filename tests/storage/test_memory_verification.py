@@ -73,7 +73,8 @@ MENDED = {
         "memories",
         "UPDATE conversation_tag SET position = 9 WHERE position = 0",
     ),
-    "a window of a record": ("chunks", "DELETE FROM chunk WHERE key >> 56 = 1"),
+    "the windows of records": ("counters", "UPDATE counters SET chunks = chunks - 1"),
+    "the words of windows": ("words", "UPDATE upkeep SET window_words = window_words - 1"),
     "no words": ("words", "INSERT INTO message_words (message_words) VALUES ('delete-all')"),
     "conversations that would be numbered again": (
         "jobs",

@@ -51,18 +51,13 @@ async def test_reindexing_keeps_the_settings_of_the_indexes(
     await organization.reindex()
 
     assert settings_of(tmp_path, organization) == before
-    assert ("message_words", "automerge", 2) in before
+    assert ("automerge", 2) in before
 
 
-def settings_of(
-    directory: Path, organization: OrganizationStore
-) -> list[tuple[str, str, int | str]]:
-    """Return what each word index has been told."""
+def settings_of(directory: Path, organization: OrganizationStore) -> list[tuple[str, int | str]]:
+    """Return what the word index has been told."""
     with opened(directory, organization) as connection:
-        return connection.execute(
-            "SELECT 'message_words', k, v FROM message_words_config"
-            " UNION ALL SELECT 'window_words', k, v FROM window_words_config ORDER BY 1, 2"
-        ).fetchall()
+        return connection.execute("SELECT k, v FROM message_words_config ORDER BY k").fetchall()
 
 
 async def test_an_empty_store_can_be_reindexed(organization: OrganizationStore) -> None:
@@ -118,8 +113,9 @@ async def test_what_a_dead_reindex_left_is_cleared_away(
 ) -> None:
     conversation_id = await begin(organization, *["apple"] * 10)
     with opened(tmp_path, organization) as connection:
-        for table in ("message_words_next", "window_words_next"):
-            connection.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(words, content = '')")
+        connection.execute(
+            "CREATE VIRTUAL TABLE message_words_next USING fts5(words, content = '')"
+        )
         connection.execute(
             "UPDATE upkeep SET rebuild_id = 'job_dead', rebuild_version = ?, rebuild_upto = 0,"
             " rebuild_until = 1",

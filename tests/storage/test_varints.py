@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engram.storage.tables.varints import read_varints
+from engram.storage.sqlite.varints import read_varints
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,24 @@
-"""However messages arrive, the stored windows and word indexes are the same."""
+"""However messages arrive, the stored words are the same, and so are the windows that follow from them."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram import limits
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables.keys import (
-    BLOCK_BITS,
-    conversation_of,
-    key_of_word_row,
-    position_of,
-)
-from engram.text.analyse import message_words, window_words
-from engram.text.windows import windows_of
+from engram.storage.sqlite.word_keys import BLOCK_BITS, key_of_word_row
+from engram.storage.tables.keys import conversation_of, position_of
+from engram.text.analyse import message_words, part_words
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings, opened
+from tests.storage.word_store import texts_of_windows
 
 WORDS = ("apple", "the", "Straße", "naïve", "don't", "snake_case", "日本語", "☃", "x1.2", "\x00")
 
@@ -40,11 +33,13 @@ drafts = st.builds(
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What the file holds of a conversation's windows and words."""
+    """What the file holds of words."""
 
-    chunks: list[tuple[int, int, int]]
-    message_words: dict[int, list[str]]
-    window_words: dict[int, list[str]]
+    words: dict[int, list[list[str]]]
+    """Of each message of a conversation, without and with stop words alone."""
+    windows: int
+    window_words: int
+    """Of all windows of all conversations together."""
 
 
 def read_indexed(
@@ -54,42 +49,31 @@ def read_indexed(
         (number,) = connection.execute(
             "SELECT number FROM conversation WHERE id = ?", (conversation_id,)
         ).fetchone()
-        chunks = [
-            (position_of(key), start, end)
-            for key, start, end in connection.execute(
-                "SELECT key, start_sequence, end_sequence FROM chunk ORDER BY key"
-            )
-            if conversation_of(key) == number
-        ]
-        words: list[dict[int, list[str]]] = []
-        for table in ("message", "window"):
-            found: dict[int, list[str]] = {
-                position_of(key): []
-                for (row,) in connection.execute(f"SELECT id FROM {table}_words_docsize")  # noqa: S608 - fixed names
-                if conversation_of(key := key_of_word_row(row)) == number
-            }
-            places = connection.execute(
-                f"SELECT doc, term FROM {table}_word_places ORDER BY doc, offset"  # noqa: S608 - fixed names
-            )
-            for row, term in places:
-                if conversation_of(key := key_of_word_row(row)) == number:
-                    found[position_of(key)].append(term)
-            words.append(found)
-    return Indexed(chunks, *words)
+        words: dict[int, list[list[str]]] = {
+            position_of(key): [list[str](), list[str]()]
+            for (row,) in connection.execute("SELECT id FROM message_words_docsize")
+            if conversation_of(key := key_of_word_row(row)) == number
+        }
+        places = connection.execute(
+            "SELECT doc, col = 'stops', term FROM message_word_places ORDER BY doc, offset"
+        )
+        for row, is_stop, term in places:
+            if conversation_of(key := key_of_word_row(row)) == number:
+                words[position_of(key)][int(is_stop)].append(term)
+    return Indexed(words, *read_window_words(folder, organization))
+
+
+def read_window_words(folder: Path, organization: OrganizationStore) -> tuple[int, int]:
+    with opened(folder, organization) as connection:
+        return connection.execute("SELECT chunks, window_words FROM counters, upkeep").fetchone()
 
 
 def expected(messages: list[MessageDraft]) -> Indexed:
     """Return what the messages should give, by the definitions alone."""
     words = [message_words(message) for message in messages]
-    windows = windows_of(len(messages))
-    return Indexed(
-        [(window.number, window.start, window.end) for window in windows],
-        {sequence: text.split() for sequence, text in enumerate(words, 1)},
-        {
-            window.number: window_words(words[window.start - 1 : window.end]).split()
-            for window in windows
-        },
-    )
+    windows = texts_of_windows(words)
+    parted = ([part.split() for part in part_words(text)] for text in words)
+    return Indexed(dict(enumerate(parted, 1)), len(windows), sum(map(len, windows)))
 
 
 async def append_drafts(
@@ -121,42 +105,8 @@ async def test_any_batching_gives_the_same_windows_and_words(
         await append_drafts(appender, conversation_id, messages[start:end])
 
     assert read_indexed(tmp_path, organization, conversation_id) == expected(messages)
-
-
-async def test_a_tail_too_long_to_analyse_under_the_lock_is_read_before(
-    organization: OrganizationStore,
-    elsewhere: OrganizationStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limits, "INLINE_CHARACTERS_MAX", 50)
-    long = "word " * 20
-    conversation_id = await begin(organization, long, "short")
-
-    await append(elsewhere, "from another process", to=conversation_id)
-    await append(organization, "and back", to=conversation_id)
-
-    assert await findings(organization) == []
-
-
-async def test_processes_that_append_long_messages_at_once_agree(
-    organization: OrganizationStore,
-    elsewhere: OrganizationStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limits, "INLINE_CHARACTERS_MAX", 50)
-    conversation_id = await begin(organization)
-    long = "word " * 20
-
-    await asyncio.gather(
-        *[
-            append(appender, f"{number} {long}", to=conversation_id)
-            for number in range(5)
-            for appender in (organization, elsewhere)
-        ]
-    )
-
-    assert (await organization.counters()).messages == 10
-    assert await findings(organization) == []
+    await organization.delete_conversation(conversation_id, actor=ACTOR)
+    assert read_window_words(tmp_path, organization) == (0, 0)
 
 
 async def test_a_conversation_longer_than_a_block_of_rows_is_found_whole(

@@ -18,15 +18,16 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.sqlite.migrate import load_migrations, migrate
+from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tables.candidates import allowed_keys
 from engram.storage.tables.keys import message_key, window_key
 from engram.storage.tables.known_rows import KnownRows
 from engram.storage.tables.word_filters import conditions_of
+from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_search import Asking, WordMatches, search_words
-from engram.storage.tables.words import index_messages, index_windows
 from engram.text import bm25
-from engram.text.analyse import message_words, query_terms, window_words
-from engram.text.windows import windows_of
+from engram.text.analyse import message_words, part_words, query_terms
+from engram.text.windows import window, window_count
 
 ORGANIZATION = 7
 MORNING = datetime(2026, 5, 8, 9, 0, tzinfo=UTC)
@@ -49,6 +50,10 @@ def open_file(path: Path | str) -> sqlite3.Connection:
     """Return a connection to a new organisation file."""
     connection = sqlite3.connect(path, isolation_level=None)
     migrate(connection, load_migrations("organization"))
+    connection.execute("INSERT INTO counters (organization_id) VALUES (?)", (ORGANIZATION,))
+    connection.execute(
+        "INSERT INTO upkeep VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)", (ORGANIZATION,)
+    )
     return connection
 
 
@@ -59,7 +64,9 @@ class WordStore:
     connection: sqlite3.Connection
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     windows: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    rows: list[MessageWords] = field(default_factory=list[MessageWords])
     known: KnownRows = field(default_factory=KnownRows)
+    index: Fts5WordIndex = field(default_factory=Fts5WordIndex)
 
     def add(self, messages: Sequence[MessageDraft], **fields: Any) -> int:
         self.connection.execute("BEGIN")
@@ -67,17 +74,16 @@ class WordStore:
         parts = [message_words(message) for message in messages]
         for sequence, message in enumerate(messages, start=1):
             self._add_message(message_key(number, sequence), message)
-        rows = [(message_key(number, at), part) for at, part in enumerate(parts, start=1)]
-        index_messages(self.connection, rows)
-        spans = windows_of(len(messages))
-        in_windows = [
-            (window_key(number, span.number), window_words(parts[span.start - 1 : span.end]))
-            for span in spans
-        ]
-        index_windows(self.connection, in_windows)
+        keys = [message_key(number, at) for at in range(1, len(parts) + 1)]
+        rows = [MessageWords(key, *part_words(part)) for key, part in zip(keys, parts, strict=True)]
+        self.index.add(self.connection, rows, organization_id=ORGANIZATION)
+        self.rows += rows
+        self.texts |= {key: part.split() for key, part in zip(keys, parts, strict=True)}
+        self.windows |= {
+            window_key(number, at): text for at, text in enumerate(texts_of_windows(parts))
+        }
+        self._count_windows()
         self.connection.execute("COMMIT")
-        self.texts |= {key: part.split() for key, part in rows}
-        self.windows |= {key: part.split() for key, part in in_windows}
         return number
 
     def search(
@@ -86,9 +92,9 @@ class WordStore:
         conditions = conditions_of(self.connection, filters, organization_id=ORGANIZATION)
         asked = Asking(
             organization_id=ORGANIZATION,
-            conditions=conditions,
-            allowed=allowed_keys(self.connection, conditions),
+            index=self.index,
             known=self.known,
+            allowed=allowed_keys(self.connection, conditions),
             limit=limit,
             also=np.empty(0, dtype=np.int64),
         )
@@ -114,6 +120,11 @@ class WordStore:
         )
         return row[0]
 
+    def _count_windows(self) -> None:
+        words = sum(map(len, self.windows.values()))
+        self.connection.execute("UPDATE counters SET chunks = ?", (len(self.windows),))
+        self.connection.execute("UPDATE upkeep SET window_words = ?", (words,))
+
     def _add_message(self, key: int, message: MessageDraft) -> None:
         said = message.occurred_at and to_microseconds(message.occurred_at)
         self.connection.execute(
@@ -133,6 +144,13 @@ class WordStore:
     def conversation_id(self, number: int) -> ConversationId:
         row = self.connection.execute("SELECT id FROM conversation WHERE number = ?", (number,))
         return ConversationId(row.fetchone()[0])
+
+
+def texts_of_windows(parts: Sequence[str]) -> list[list[str]]:
+    """Return the words of each window of messages that have these words."""
+    spans = [window(at, last_sequence=len(parts)) for at in range(window_count(len(parts)))]
+    telling = [part_words(part)[0] for part in parts]
+    return [" ".join(telling[span.start - 1 : span.end]).split() for span in spans]
 
 
 def said(content: str, **fields: Any) -> MessageDraft:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model.conversation import MessageDraft
-from engram.text.analyse import is_prefix, message_words, query_terms, window_words
+from engram.text.analyse import is_prefix, message_words, part_words, query_terms
 from engram.text.english import STOP_WORDS
 
 TOKEN = re.compile(r"[0-9a-z_+#\x80-\U0010ffff]+")
@@ -109,13 +109,18 @@ def test_a_word_in_a_terminals_colours_is_found() -> None:
     assert words_of("build \x1b[1;31mfailed\x1b[0m: exit\x1b[K 1") == ["build", "fail", "exit", "1"]
 
 
-def test_windows_hold_the_words_of_their_messages_without_stop_words() -> None:
-    parts = [
-        message_words(MessageDraft(role="user", content=content))
-        for content in ("Where is the key?", "It is under the mat.")
-    ]
-
-    assert window_words(parts) == "key mat"
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("The key is under the green mat.", ("key green mat", "the is under the")),
+        ("Where is it?", ("", "where is it")),
+        ("", ("", "")),
+    ],
+)
+def test_stop_words_are_parted_from_what_tells_something(
+    content: str, parts: tuple[str, str]
+) -> None:
+    assert part_words(message_words(MessageDraft(role="user", content=content))) == parts
 
 
 def test_a_long_token_is_bounded_and_still_its_own() -> None:

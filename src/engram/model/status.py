@@ -55,8 +55,6 @@ class Coverage:
     organization_id: OrganizationId
     messages: int
     messages_indexed: int
-    windows: int
-    windows_indexed: int
     messages_deep: int
     """Messages with deep vectors."""
     messages_instant: int
@@ -85,7 +83,6 @@ CheckName = Literal[
     "sequences",
     "memories",
     "documents",
-    "chunks",
     "words",
     "vectors",
     "jobs",

@@ -7,7 +7,7 @@ holds, each of its words is found again by searching for that word alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,8 +17,8 @@ from engram.model.conversation import Message, MessageDraft, called
 from engram.text.english import STOP_WORDS, stem, without_ending
 from engram.text.folding import SPACED, UNSPACED, fold
 
-ANALYSER_VERSION = 2
-"""Raised whenever the same text would give other words: the word indexes are then rebuilt."""
+ANALYSER_VERSION = 3
+"""Raised when the same text gives other words, or they are kept otherwise: the index is then rebuilt."""
 
 TOKEN_CHARACTERS_MAX = 64
 """A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
@@ -52,12 +52,14 @@ def message_words(message: Message | MessageDraft, *, title: str | None = None) 
     return " ".join(words)
 
 
-def window_words(parts: Sequence[str]) -> str:
-    """Return the words a window is found by, from the `message_words` of its messages.
+def part_words(words: str) -> tuple[str, str]:
+    """Return the `message_words` that tell something, and those that are stop words.
 
-    Stop words stay out: the messages' own index finds them, and windows would keep each twice more.
+    A window is found by what tells something in its messages; a message by all its words.
     """
-    return " ".join(word for part in parts for word in part.split(" ") if word not in STOP_WORDS)
+    every = words.split(" ")
+    telling = " ".join(word for word in every if word not in STOP_WORDS)
+    return telling, " ".join(word for word in every if word in STOP_WORDS)
 
 
 def query_terms(query: str) -> list[str]:

@@ -48,14 +48,26 @@ def window_numbers_holding(sequence: int, *, last_sequence: int) -> range:
     return range(first, last + 1)
 
 
-def first_open_window(last_sequence: int) -> int:
-    """Return the number of the first window that an append after `last_sequence` may change or add."""
-    count = window_count(last_sequence)
-    if count and window(count - 1, last_sequence=last_sequence).end < (
-        (count - 1) * WINDOW_STRIDE + WINDOW_MESSAGES
-    ):
-        return count - 1
-    return count
+def window_gains(before: int, after: int) -> dict[int, int]:
+    """Return how many windows more hold each message once the last is `after` and not `before`.
+
+    Only those whose number changes are named: the messages that came or went, and those before
+    them that share a window with them which is there only now, or no more.
+    """
+    first = max(1, min(before, after) - WINDOW_MESSAGES + 1)
+    gains = {
+        sequence: windows_holding(sequence, last_sequence=after)
+        - windows_holding(sequence, last_sequence=before)
+        for sequence in range(first, max(before, after) + 1)
+    }
+    return {sequence: gain for sequence, gain in gains.items() if gain}
+
+
+def windows_holding(sequence: int, *, last_sequence: int) -> int:
+    """Return how many windows hold the message at `sequence`: none after the last message."""
+    if sequence > last_sequence:
+        return 0
+    return len(window_numbers_holding(sequence, last_sequence=last_sequence))
 
 
 def window_text(messages: Iterable[Message]) -> str:

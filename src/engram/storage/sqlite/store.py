@@ -21,6 +21,7 @@ from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.revision import Revision
+from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tables.tenant import Tenant
@@ -128,6 +129,7 @@ class SqliteStore:
             number=owner.number,
             id=owner.id,
             database=file,
+            words=Fts5WordIndex(),
             clock=self._clock,
             ids=self._ids,
             matrices=self._matrices,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from engram import limits
-from engram.errors import LimitExceededError, NotFoundError, StoreCorruptError
+from engram.errors import LimitExceededError, NotFoundError
 from engram.model.access import Quota
 from engram.model.conversation import (
     DEFAULT_CONVERSATION_TITLE,
@@ -28,23 +28,14 @@ from engram.storage.tables.idempotency import receipt_of
 from engram.storage.tables.keys import message_key
 from engram.storage.tables.preparation import PreparedMessages, prepare_messages
 from engram.storage.tables.queries import load_queries
-from engram.storage.tables.rebuild import clear_state, rebuild_words
-from engram.storage.tables.reforming import (
-    TailUnknownError,
-    extend_windows,
-    find_tail,
-    read_tail,
-)
+from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.state import State
-from engram.storage.tables.tails import Tail, tail_after
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import index_appended
-from engram.storage.tables.word_rows import Stretch
+from engram.storage.tables.word_rows import Stretch, append_rows
 
 _CONVERSATIONS = load_queries("conversations.sql")
 _MESSAGES = load_queries("messages.sql")
-
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +54,6 @@ class Outcome(NamedTuple):
     """What to answer, and what to remember once it is durable."""
 
     receipt: AppendReceipt
-    tail: Tail | None = None
     dictionary: int | None = None
 
 
@@ -84,9 +74,7 @@ async def append_messages(
         quota=quota,
         indexing=indexing,
     )
-    outcome = await _write(append)
-    if outcome.tail is not None:
-        tenant.tails.put(outcome.tail)
+    outcome = await tenant.database.write(partial(_transact, append=append))
     if outcome.dictionary is not None:
         tenant.codec.announce_dictionary(outcome.dictionary)
     return outcome.receipt
@@ -106,37 +94,7 @@ async def find_title(tenant: Tenant, conversation_id: ConversationId | None) -> 
     return await tenant.database.read(read)
 
 
-async def _write(append: Append) -> Outcome:
-    """Run the transaction, again whenever the conversation's tail had to be read first."""
-    tail: Tail | None = None
-    attempts = 0
-    while True:
-        # Whoever keeps coming late, because others append long messages, analyses under the lock.
-        is_patient = attempts >= _ATTEMPTS
-        work = partial(_transact, append=append, tail=tail, is_patient=is_patient)
-        try:
-            return await append.tenant.database.write(work)
-        except TailUnknownError as unknown:
-            tail = await _read_tail(append.tenant, unknown.stretch)
-            attempts += 1
-
-
-async def _read_tail(tenant: Tenant, stretch: Stretch) -> Tail:
-    """Return the words of a tail; where a message is damaged, those that new indexes give it."""
-    try:
-        return await tenant.database.read(
-            partial(read_tail, tenant=tenant, stretch=stretch, skip_damaged=False)
-        )
-    except StoreCorruptError:
-        await rebuild_words(tenant)
-        return await tenant.database.read(
-            partial(read_tail, tenant=tenant, stretch=stretch, skip_damaged=True)
-        )
-
-
-def _transact(
-    connection: Connection, *, append: Append, tail: Tail | None, is_patient: bool
-) -> Outcome:
+def _transact(connection: Connection, *, append: Append) -> Outcome:
     tenant, request, prepared = append.tenant, append.request, append.prepared
     now = tenant.now()
     key = request.idempotency_key
@@ -145,17 +103,12 @@ def _transact(
     state = clear_state(connection, tenant, now=now)
     stretch = _find_stretch(connection, append)
     _check_room(append, state, stretch)
-    if tail is None or (tail.conversation, tail.last_sequence) != (
-        stretch.conversation,
-        stretch.last_sequence,
-    ):
-        tail = find_tail(connection, tenant, stretch, is_patient=is_patient)
     _add_messages(connection, append, stretch, now)
-    chunks = extend_windows(
+    chunks = append_rows(
         connection,
         tenant,
-        tail,
-        prepared.messages,
+        stretch,
+        [message.words for message in prepared.messages],
         also_next=state.is_in_next(stretch.conversation),
     )
     _count(connection, append, stretch, chunks=chunks, now=now)
@@ -174,8 +127,7 @@ def _transact(
         content_bytes=prepared.content_bytes,
         now=now,
     )
-    tail = tail_after(tail, [message.part for message in prepared.messages])
-    return Outcome(receipt, tail, state.dictionary)
+    return Outcome(receipt, state.dictionary)
 
 
 def _find_stretch(connection: Connection, append: Append) -> Stretch:

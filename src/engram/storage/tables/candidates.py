@@ -81,9 +81,9 @@ def find_candidates(
     near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
     asked = Asking(
         organization_id=tenant.number,
-        conditions=conditions,
-        allowed=allowed,
+        index=tenant.words,
         known=tenant.known_rows,
+        allowed=allowed,
         limit=limit,
         also=near,
     )

@@ -60,15 +60,13 @@ def counters_of(row: Sequence[int]) -> Counters:
 
 
 def count_coverage(connection: Connection, tenant: Tenant) -> Coverage:
-    """Count the rows of the indexes and of what they index."""
+    """Count the messages, and those that each index holds."""
     row = tenant.execute(connection, _UPKEEP["count_indexed"]).fetchone()
-    messages, messages_indexed, windows, windows_indexed, deep, instant = row
+    messages, deep, instant = row
     return Coverage(
         organization_id=tenant.id,
         messages=messages,
-        messages_indexed=messages_indexed,
-        windows=windows,
-        windows_indexed=windows_indexed,
+        messages_indexed=tenant.words.count(connection, organization_id=tenant.number),
         messages_deep=deep,
         messages_instant=instant,
     )

@@ -14,7 +14,8 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
 from engram.storage.tables.tenant import Tenant
-from engram.storage.tables.word_rows import MessageWords, Stretch
+from engram.storage.tables.word_index import MessageWords
+from engram.storage.tables.word_rows import Stretch
 from engram.text.windows import window_count
 
 _CONVERSATIONS = load_queries("conversations.sql")

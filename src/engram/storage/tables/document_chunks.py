@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engram.clock import from_microseconds
-from engram.errors import StoreCorruptError
 from engram.model.conversation import Message
 from engram.model.ids import ConversationId, message_id
 from engram.model.vectors import Indexing
@@ -20,13 +19,11 @@ from engram.storage.tables.keys import message_key
 from engram.storage.tables.preparation import PreparedMessage
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.reforming import TailUnknownError, extend_windows, find_tail
 from engram.storage.tables.rows import to_json
-from engram.storage.tables.tails import Tail, tail_after
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import index_appended
-from engram.storage.tables.word_rows import Stretch
-from engram.text.analyse import message_words, window_words
+from engram.storage.tables.word_rows import Stretch, append_rows
+from engram.text.analyse import message_words, part_words
 from engram.text.documents import DocumentChunk, chunk_name
 
 _CONVERSATIONS = load_queries("conversations.sql")
@@ -66,7 +63,6 @@ def prepare_chunk(row: DocumentRow, chunk: DocumentChunk) -> PreparedMessage:
         "end_byte": chunk.end_byte,
         "headings": chunk.headings,
     }
-    words = message_words(message)
     values = {
         "role": message.role,
         "characters": len(chunk.text),
@@ -79,15 +75,12 @@ def prepare_chunk(row: DocumentRow, chunk: DocumentChunk) -> PreparedMessage:
         "metadata": to_json(metadata),
         "content": row.text_pieces.refer(chunk.start_byte, chunk.end_byte),
     }
-    return PreparedMessage(values=values, words=words, part=window_words((words,)), content_bytes=0)
+    words = part_words(message_words(message))
+    return PreparedMessage(values=values, words=words, content_bytes=0)
 
 
-def add_chunks(connection: Connection, tenant: Tenant, new: NewChunks) -> Tail:
-    """Add messages to a document's record; return what to remember of its end once it is durable.
-
-    Raises:
-        StoreCorruptError: the chunks before cannot be read.
-    """
+def add_chunks(connection: Connection, tenant: Tenant, new: NewChunks) -> None:
+    """Add messages to a document's record."""
     now = tenant.now()
     state = clear_state(connection, tenant, now=now)
     messages, _ = record_size(connection, tenant, new.record)
@@ -102,9 +95,12 @@ def add_chunks(connection: Connection, tenant: Tenant, new: NewChunks) -> Tail:
             for key, message in zip(keys, new.messages, strict=True)
         ],
     )
-    tail = _find_tail(connection, tenant, stretch)
-    chunks = extend_windows(
-        connection, tenant, tail, new.messages, also_next=state.is_in_next(new.record)
+    chunks = append_rows(
+        connection,
+        tenant,
+        stretch,
+        [message.words for message in new.messages],
+        also_next=state.is_in_next(new.record),
     )
     tenant.execute(
         connection,
@@ -116,12 +112,3 @@ def add_chunks(connection: Connection, tenant: Tenant, new: NewChunks) -> Tail:
     )
     grow_counters(connection, tenant, chunks=chunks, content_bytes=new.content_bytes)
     index_appended(connection, tenant, keys, new.indexing)
-    return tail_after(tail, [message.part for message in new.messages])
-
-
-def _find_tail(connection: Connection, tenant: Tenant, stretch: Stretch) -> Tail:
-    try:
-        return find_tail(connection, tenant, stretch, is_patient=True)
-    except TailUnknownError as exc:
-        message = f"the chunks of {stretch.conversation_id} cannot be read: run `engram doctor`"
-        raise StoreCorruptError(message) from exc

@@ -34,7 +34,6 @@ from engram.storage.tables.memory_rows import read_row
 from engram.storage.tables.preparation import PreparedMessage
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.tails import Tail
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.unembedded import DAMAGED_DELAY
 from engram.text.document_state import BEGINNING, ChunkerState
@@ -155,10 +154,7 @@ async def index_chunks(
         is_last=is_last,
         indexing=indexing,
     )
-    is_taken, tail = await tenant.database.write(partial(_transact, step=step))
-    if tail is not None:
-        tenant.tails.put(tail)
-    return is_taken
+    return await tenant.database.write(partial(_transact, step=step))
 
 
 async def _begin_anew(tenant: Tenant, document_id: DocumentId) -> bool:
@@ -222,16 +218,15 @@ def _claimable(
     return None if row is None else row[0]
 
 
-def _transact(connection: Connection, *, step: _Step) -> tuple[bool, Tail | None]:
-    """Return whether the chunks were taken, and what to remember of them."""
+def _transact(connection: Connection, *, step: _Step) -> bool:
+    """Return whether the chunks were taken."""
     tenant, chunks = step.tenant, step.chunks
     row = find_rows(connection, tenant, [step.row.id]).get(step.row.id)
     if row is None or row.record is None or not _is_held(row, step):
-        return False, None
-    tail = None
+        return False
     if chunks:
         new = NewChunks(row=row, record=row.record, messages=step.messages, indexing=step.indexing)
-        tail = add_chunks(connection, tenant, new)
+        add_chunks(connection, tenant, new)
         tenant.execute(
             connection,
             _SQL["advance_document"],
@@ -241,7 +236,7 @@ def _transact(connection: Connection, *, step: _Step) -> tuple[bool, Tail | None
         )
     if step.is_last:
         end_indexing(connection, tenant, row, state="indexed")
-    return True, tail
+    return True
 
 
 def end_indexing(connection: Connection, tenant: Tenant, row: DocumentRow, *, state: str) -> None:

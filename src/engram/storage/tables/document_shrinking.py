@@ -18,22 +18,14 @@ from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_records import record_size
 from engram.storage.tables.document_rows import DocumentRow, find_rows
-from engram.storage.tables.keys import message_key, position_of, window_key
+from engram.storage.tables.keys import message_key
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.reforming import put_chunks
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import remove_messages
-from engram.storage.tables.window_rows import WindowFormer, WindowRow
-from engram.storage.tables.word_rows import (
-    MessageWords,
-    Stretch,
-    WordRows,
-    add_rows,
-    remove_rows,
-    words_of,
-)
-from engram.text.windows import first_open_window, window, window_count
+from engram.storage.tables.word_index import MessageWords
+from engram.storage.tables.word_rows import Stretch, remove_rows, words_gained, words_of
+from engram.text.windows import window_count
 
 CHUNKS_LEFT = 256
 """That a removal takes away in one transaction, and chunks that go in each step before it."""
@@ -56,7 +48,7 @@ class _Cut:
     kept: int
     """How many chunks stay."""
     words: Sequence[MessageWords]
-    """Of the chunks that go, and of those they share windows with."""
+    """Of the chunks that go."""
 
 
 async def shrink_document(
@@ -89,10 +81,7 @@ def _read_cut(
         return None
     kept = max(CHUNKS_LEFT, chunks - CHUNKS_LEFT)
     stretch = Stretch(row.record, ConversationId(row.memory_id or ""), chunks)
-    before = window(first_open_window(kept), last_sequence=chunks).start - 1
-    words = words_of(
-        connection, tenant, stretch, after=min(before, kept), skip_damaged=skip_damaged
-    )
+    words = words_of(connection, tenant, stretch, after=kept, skip_damaged=skip_damaged)
     return _Cut(row, stretch, kept, list(words))
 
 
@@ -110,35 +99,8 @@ def _transact(connection: Connection, *, tenant: Tenant, cut: _Cut) -> None:
 
 
 def _remove_words(connection: Connection, tenant: Tenant, cut: _Cut, *, is_in_next: bool) -> None:
-    """Remove the words of the chunks that go, and re-form the window that is open then."""
-    number, stretch = cut.stretch.conversation, cut.stretch
-    gone = [(item.key, item.words) for item in cut.words if position_of(item.key) > cut.kept]
-    stale = _windows(cut, last_sequence=stretch.last_sequence)
-    remove_rows(connection, WordRows(gone, _rows(number, stale)), also_next=is_in_next)
-    formed = _windows(cut, last_sequence=cut.kept)
-    add_rows(connection, WordRows((), _rows(number, formed)), also_next=is_in_next)
-    tenant.execute(
-        connection,
-        _MESSAGES["delete_chunks"],
-        first=window_key(number, first_open_window(cut.kept)),
-        last=window_key(number + 1, 0) - 1,
-    )
-    put_chunks(connection, tenant, number, formed)
-
-
-def _windows(cut: _Cut, *, last_sequence: int) -> list[WindowRow]:
-    """Return the windows that are not the same with and without the chunks that go."""
-    former = WindowFormer(first=first_open_window(cut.kept), last_sequence=last_sequence)
-    return [
-        row
-        for item in cut.words
-        if position_of(item.key) <= last_sequence
-        for row in former.add(position_of(item.key), item.part)
-    ]
-
-
-def _rows(number: int, windows: Sequence[WindowRow]) -> list[tuple[int, str]]:
-    return [(window_key(number, row.window.number), row.words) for row in windows]
+    gained = words_gained(connection, tenant, cut.stretch, cut.words, last_sequence=cut.kept)
+    remove_rows(connection, tenant, cut.words, window_words=-gained, also_next=is_in_next)
 
 
 def _shorten(connection: Connection, tenant: Tenant, cut: _Cut) -> None:

@@ -1,27 +1,18 @@
 """Row ids that carry their meaning: a conversation's number above, a sequence or window number below.
 
-Messages of a conversation lie side by side in the table and in the word index, and a message's
-windows are found by arithmetic instead of a look-up. What is not a conversation but is stored as
+Messages of a conversation lie side by side in the table, and a message's windows are found by
+arithmetic instead of a look-up. What is not a conversation but is stored as
 one, the text of a memory or of a document, is known by the range its number lies in.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from engram.model.ids import ConversationKey, MessageKey
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 SEQUENCE_BITS = 24
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
-
-BLOCK_BITS = 12
-BLOCK_MASK = (1 << BLOCK_BITS) - 1
-_CONVERSATION_BITS = 34
-_CONVERSATION_MASK = (1 << _CONVERSATION_BITS) - 1
 
 RecordKind = Literal["conversation", "memory", "document"]
 """What holds messages."""
@@ -71,36 +62,3 @@ def conversation_of(key: int) -> ConversationKey:
 def position_of(key: int) -> int:
     """Return the sequence of a message's row id, or the number of a window's."""
     return key & _SEQUENCE_MASK
-
-
-def word_row(key: int) -> int:
-    """Return the row id in a word index of the message or window with that key.
-
-    FTS5 stores what lies between the row ids of a word, so the first 4,096 positions of all
-    conversations come side by side: measured 14 to 19 % less index for conversations of 100 and
-    of 20 messages, and the same for one of 10,000. `words.sql` says this as SQL.
-    """
-    block = position_of(key) >> BLOCK_BITS
-    row = block << _CONVERSATION_BITS | conversation_of(key)
-    return row << BLOCK_BITS | key & BLOCK_MASK
-
-
-def word_rows(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the row ids in a word index of the messages or windows with those keys."""
-    conversations = keys >> SEQUENCE_BITS
-    blocks = (keys & _SEQUENCE_MASK) >> BLOCK_BITS
-    return (blocks << _CONVERSATION_BITS | conversations) << BLOCK_BITS | keys & BLOCK_MASK
-
-
-def keys_of_word_rows(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the keys of the messages or windows in those rows of a word index."""
-    conversations = rows >> BLOCK_BITS & _CONVERSATION_MASK
-    blocks = rows >> (BLOCK_BITS + _CONVERSATION_BITS)
-    return conversations << SEQUENCE_BITS | blocks << BLOCK_BITS | rows & BLOCK_MASK
-
-
-def key_of_word_row(row: int) -> int:
-    """Return the key of the message or window in that row of a word index."""
-    conversation = row >> BLOCK_BITS & _CONVERSATION_MASK
-    block = row >> (BLOCK_BITS + _CONVERSATION_BITS)
-    return conversation << SEQUENCE_BITS | block << BLOCK_BITS | row & BLOCK_MASK

@@ -23,7 +23,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, clear_state
 from engram.storage.tables.record_rows import despite_damage, read_words
 from engram.storage.tables.tenant import Tenant
-from engram.storage.tables.word_rows import MessageWords
+from engram.storage.tables.word_index import MessageWords
 
 _SQL = load_queries("memories.sql")
 _BATCH_MEMORIES = 100
@@ -250,9 +250,7 @@ def _read_batch(
         known = _read_words(connection, tenant, row, skip_damaged=skip_damaged)
         batch.numbers.append(number)
         batch.known |= known
-        characters_left -= sum(
-            len(item.words) + len(item.part) for words in known.values() for item in words
-        )
+        characters_left -= sum(item.characters for words in known.values() for item in words)
     return batch
 
 

@@ -14,8 +14,9 @@ WHERE organization_id = :organization_id AND record IS NOT NULL
 -- moments_passed --
 -- Returns how many beginnings and ends of memories' times have come.
 SELECT coalesce(sum(
-    coalesce(valid_from <= :now, 0) + coalesce(valid_to <= :now, 0)
-        + coalesce(expires_at <= :now, 0)), 0)
+    CASE WHEN valid_from <= :now THEN 1 ELSE 0 END
+        + CASE WHEN valid_to <= :now THEN 1 ELSE 0 END
+        + CASE WHEN expires_at <= :now THEN 1 ELSE 0 END), 0)
 FROM memory
 WHERE organization_id = :organization_id AND record IS NOT NULL
     AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL);
@@ -24,15 +25,6 @@ WHERE organization_id = :organization_id AND record IS NOT NULL
 -- Returns record, number and importance of the memories whose records are in a JSON list.
 SELECT record, number, importance FROM memory
 WHERE +organization_id = :organization_id AND record IN (SELECT value FROM json_each(:records));
-
--- is_of_kinds --
-AND /*number*/ >> 32 IN (SELECT value FROM json_each(:kinds))
-
--- is_among_records --
-AND /*number*/ IN (SELECT value FROM json_each(:records))
-
--- is_not_excluded --
-AND /*number*/ NOT IN (SELECT value FROM json_each(:excluded))
 
 -- is_between --
 -- Messages of one kind lie side by side.

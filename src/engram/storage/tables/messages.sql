@@ -36,16 +36,6 @@ ORDER BY key;
 DELETE FROM message
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
 
--- put_chunk --
--- Adds a window, or moves the end of the open one.
-INSERT INTO chunk (key, organization_id, start_sequence, end_sequence)
-VALUES (:key, :organization_id, :start, :end)
-ON CONFLICT (key) DO UPDATE SET end_sequence = excluded.end_sequence;
-
--- delete_chunks --
-DELETE FROM chunk
-WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
-
 -- find_idempotency --
 -- Returns conversation id, first and last sequence of what a key stored after `since`.
 SELECT conversation.id, first_sequence, last_sequence

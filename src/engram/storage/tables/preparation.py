@@ -12,7 +12,7 @@ from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.storage.content import ContentCodec
 from engram.storage.tables.rows import to_json
-from engram.text.analyse import message_words, window_words
+from engram.text.analyse import message_words, part_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +20,8 @@ class PreparedMessage:
     """A message ready to be stored, but for its place."""
 
     values: Mapping[str, Any]
-    words: str
-    part: str
-    """Its words in windows."""
+    words: tuple[str, str]
+    """As `part_words` parts them."""
     content_bytes: int
 
 
@@ -58,7 +57,6 @@ def _prepare_all(
 
 def _prepare(draft: MessageDraft, codec: ContentCodec, title: str | None) -> PreparedMessage:
     stored = codec.encode(draft.content)
-    words = message_words(draft, title=title)
     values = {
         "role": draft.role,
         "characters": len(draft.content),
@@ -73,7 +71,6 @@ def _prepare(draft: MessageDraft, codec: ContentCodec, title: str | None) -> Pre
     }
     return PreparedMessage(
         values=values,
-        words=words,
-        part=window_words((words,)),
+        words=part_words(message_words(draft, title=title)),
         content_bytes=stored.content_bytes,
     )

@@ -1,8 +1,8 @@
-"""Build new windows and word indexes from the messages, beside live traffic.
+"""Build a new word index from the messages, beside live traffic.
 
-New indexes grow next to the old ones, some conversations to a transaction, and take their place in
-the transaction that finds nothing left to do. Until then searches use the old ones, and every
-writer changes both. So no reader ever sees half an index, and no writer waits for the whole.
+The new index grows next to the old one, some conversations to a transaction, and takes its place in
+the transaction that finds nothing left to do. Until then searches use the old one, and every writer
+changes both. So no reader ever sees half an index, and no writer waits for the whole.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from functools import partial
 from engram.clock import to_microseconds
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import window_key
 from engram.storage.tables.numbering import mend_numbers
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.state import State, read_state
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.training import FIRST_DUE_BYTES
+from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import (
-    MessageWords,
     Stretch,
     add_next_rows,
     batches_of_rows,
     known_words,
+    words_in_windows,
     words_of,
 )
 from engram.text.analyse import ANALYSER_VERSION
-from engram.text.windows import windows_of
 
 BATCH_MESSAGES = 1_000
 """Indexed in one transaction, if conversations are that short."""
@@ -45,7 +44,6 @@ PATIENCE = timedelta(minutes=30)
 _NUMBER_MAX = 2**63 - 1
 
 _SQL = load_queries("rebuild.sql")
-_MESSAGES = load_queries("messages.sql")
 
 
 @dataclass(slots=True)
@@ -57,28 +55,28 @@ class _Batch:
 
 
 async def prepare_upkeep(tenant: Tenant) -> None:
-    """Give a new file its rows of state, and an old one word indexes of this program's words.
+    """Give a new store its rows of state, and an old one a word index of this program's words.
 
     Raises:
-        StoreNewerError: a newer program has built the word indexes.
+        StoreNewerError: a newer program has built the word index.
     """
     versions = await tenant.database.read(partial(read_versions, tenant=tenant))
     if versions is None:
-        await tenant.database.write(partial(add_state, tenant=tenant))
-    elif max(versions) > ANALYSER_VERSION:
+        versions = await tenant.database.write(partial(add_state, tenant=tenant))
+    if max(versions) > ANALYSER_VERSION:
         raise StoreNewerError
-    elif versions[0] < ANALYSER_VERSION:
+    if versions[0] < ANALYSER_VERSION:
         await _bring_forward(tenant)
     elif await tenant.database.read(partial(is_abandoned, tenant=tenant)):
         await tenant.database.write(partial(drop_abandoned, tenant=tenant))
 
 
 async def rebuild_words(tenant: Tenant) -> int:
-    """Replace windows and word indexes by new ones; return the messages read.
+    """Replace the word index by a new one; return the messages read.
 
     Raises:
         ConflictError: another rebuild began in the meantime, and goes on.
-        StoreNewerError: a newer program has built the present ones.
+        StoreNewerError: a newer program has built the present one.
     """
     rebuild_id = tenant.ids.new("job_")
     await tenant.database.write(partial(_begin, tenant=tenant, rebuild_id=rebuild_id))
@@ -86,7 +84,7 @@ async def rebuild_words(tenant: Tenant) -> int:
 
 
 async def _bring_forward(tenant: Tenant) -> None:
-    """Build word indexes of this program's words, together with every process that opens the file.
+    """Build a word index of this program's words, together with every process that opens the store.
 
     So none of them is refused, and when one dies the others go on from where it was.
     """
@@ -99,7 +97,7 @@ async def _bring_forward(tenant: Tenant) -> None:
 
 
 async def _build(tenant: Tenant, rebuild_id: str) -> int:
-    """Index batch after batch until the new indexes take over; return the messages read."""
+    """Index batch after batch until the new index takes over; return the messages read."""
     total = 0
     while True:
         batch = await tenant.database.read(
@@ -114,19 +112,20 @@ async def _build(tenant: Tenant, rebuild_id: str) -> int:
 
 
 def read_versions(connection: Connection, *, tenant: Tenant) -> tuple[int, int] | None:
-    """Return the analysers of the word indexes and of those being built; None in a new file."""
+    """Return the analysers of the word index and of that being built; None in a new store."""
     row = tenant.execute(connection, _SQL["get_versions"]).fetchone()
     return None if row is None else (row[0], row[1] or 0)
 
 
-def add_state(connection: Connection, *, tenant: Tenant) -> None:
-    """Add the rows of state that are missing."""
+def add_state(connection: Connection, *, tenant: Tenant) -> tuple[int, int]:
+    """Add the rows of state that are missing; return the analysers as `read_versions` does."""
     tenant.execute(connection, _SQL["add_counters"])
     tenant.execute(connection, _SQL["add_vector_state"])
     tenant.execute(
         connection, _SQL["add_upkeep"], version=ANALYSER_VERSION, due_bytes=FIRST_DUE_BYTES
     )
     mend_numbers(connection, tenant)
+    return read_versions(connection, tenant=tenant) or (0, 0)
 
 
 def _join(connection: Connection, *, tenant: Tenant, rebuild_id: str) -> str | None:
@@ -144,15 +143,7 @@ def _begin(connection: Connection, *, tenant: Tenant, rebuild_id: str) -> None:
     versions = read_versions(connection, tenant=tenant)
     if versions is not None and max(versions) > ANALYSER_VERSION:
         raise StoreNewerError
-    for statement in (
-        "drop_next_message_words",
-        "drop_next_window_words",
-        "create_next_message_words",
-        "create_next_window_words",
-        "merge_next_message_words",
-        "merge_next_window_words",
-    ):
-        connection.execute(_SQL[statement])
+    tenant.words.begin_next(connection, organization_id=tenant.number)
     tenant.execute(
         connection,
         _SQL["begin_rebuild"],
@@ -184,14 +175,14 @@ def _read_batch(connection: Connection, *, tenant: Tenant, rebuild_id: str) -> _
         batch.known[stretch.conversation] = known
         batch.upto = stretch.conversation
         messages_left -= stretch.last_sequence
-        characters_left -= sum(len(item.words) + len(item.part) for item in known)
+        characters_left -= sum(item.characters for item in known)
     return batch
 
 
 def _index_batch(
     connection: Connection, *, tenant: Tenant, rebuild_id: str, batch: _Batch
 ) -> int | None:
-    """Index what is left of a batch's conversations; None when the new indexes took over."""
+    """Index what is left of a batch's conversations; None when the new index took over."""
     after = _read_upto(connection, tenant, rebuild_id)
     if not tenant.execute(connection, _SQL["has_more"], after=after).fetchone():
         _take_over(connection, tenant)
@@ -231,41 +222,12 @@ def _index_conversation(
         skip_damaged=True,
     )
     for rows in batches:
-        add_next_rows(connection, rows)
-    replace_chunks(connection, tenant, stretch)
-
-
-def replace_chunks(connection: Connection, tenant: Tenant, stretch: Stretch) -> None:
-    """Store the windows a conversation should have, and no others."""
-    tenant.execute(
-        connection,
-        _MESSAGES["delete_chunks"],
-        first=window_key(stretch.conversation, 0),
-        last=window_key(stretch.conversation + 1, 0) - 1,
-    )
-    tenant.execute_many(
-        connection,
-        _MESSAGES["put_chunk"],
-        (
-            {
-                "key": window_key(stretch.conversation, window.number),
-                "start": window.start,
-                "end": window.end,
-            }
-            for window in windows_of(stretch.last_sequence)
-        ),
-    )
+        words = words_in_windows(rows, last_sequence=stretch.last_sequence)
+        add_next_rows(connection, tenant, rows, window_words=words)
 
 
 def _take_over(connection: Connection, tenant: Tenant) -> None:
-    for statement in (
-        "drop_message_words",
-        "drop_window_words",
-        "rename_message_words",
-        "rename_window_words",
-    ):
-        connection.execute(_SQL[statement])
-    tenant.execute(connection, _SQL["delete_stray_chunks"])
+    tenant.words.take_over(connection, organization_id=tenant.number)
     tenant.execute(connection, _SQL["end_rebuild"], version=ANALYSER_VERSION)
 
 
@@ -278,8 +240,7 @@ def is_abandoned(connection: Connection, *, tenant: Tenant) -> bool:
 def drop_abandoned(connection: Connection, *, tenant: Tenant) -> None:
     """Drop what an abandoned rebuild has left, if it was not taken up meanwhile."""
     if is_abandoned(connection, tenant=tenant):
-        connection.execute(_SQL["drop_next_message_words"])
-        connection.execute(_SQL["drop_next_window_words"])
+        tenant.words.drop_next(connection, organization_id=tenant.number)
         tenant.execute(connection, _SQL["forget_rebuild"])
 
 

@@ -5,7 +5,6 @@ A kind is a range of numbers, so that a search of one kind reads nothing to know
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,27 +50,15 @@ class RecordFilter:
         return self.kinds is None and self.records is None and not len(self.excluded)
 
     @property
-    def values(self) -> dict[str, Any]:
-        """Return the values of the conditions as SQL."""
-        if self.is_empty:
+    def values(self) -> dict[str, int]:
+        """Return the values in `sql_of_message`."""
+        if self.kinds is None:
             return {}
         kinds = self.kinds or (0,)
         return {
-            "kinds": json.dumps(self.kinds),
-            "records": None if self.records is None else json.dumps(self.records.tolist()),
-            "excluded": json.dumps(self.excluded.tolist()),
             "first_key": kinds[0] << _KEY_BITS,
             "last_key": (kinds[-1] + 1 << _KEY_BITS) - 1,
         }
-
-    def sql(self, number: str) -> str:
-        """Return the conditions on a number that is given as SQL."""
-        names = [
-            *([] if self.kinds is None else ["is_of_kinds"]),
-            *([] if self.records is None else ["is_among_records"]),
-            *(["is_not_excluded"] if len(self.excluded) else []),
-        ]
-        return " ".join(_SQL[name].replace("/*number*/", number) for name in names)
 
     @property
     def sql_of_message(self) -> str:

@@ -10,21 +10,21 @@ from engram.errors import StoreCorruptError
 from engram.model.vectors import Indexing
 from engram.storage.tables.creation import add_tags
 from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import message_key, window_key
+from engram.storage.tables.keys import message_key
 from engram.storage.tables.preparation import PreparedMessage
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.tables.state import State, read_state
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import index_appended, remove_conversation
+from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import (
-    MessageWords,
     Stretch,
-    WordRows,
     add_rows,
     batches_of_rows,
     known_words,
     remove_rows,
+    words_in_windows,
     words_of,
 )
 
@@ -68,17 +68,17 @@ def add_records(
             for key, record in zip(keys, records, strict=True)
         ],
     )
-    # Their only window holds the message and nothing else.
-    rows = WordRows(
-        messages=[(key, record.message.words) for key, record in zip(keys, records, strict=True)],
-        windows=[(window_key(record.number, 0), record.message.part) for record in records],
-    )
-    # New numbers are above those of their kind: a rebuild holds all of them or none.
-    add_rows(connection, rows, also_next=state.is_in_next(records[0].number))
-    tenant.execute_many(
+    rows = [
+        MessageWords(key, *record.message.words) for key, record in zip(keys, records, strict=True)
+    ]
+    add_rows(
         connection,
-        _MESSAGES["put_chunk"],
-        [{"key": key, "start": 1, "end": 1} for key, _ in rows.windows],
+        tenant,
+        rows,
+        # Their only window holds the message and nothing else.
+        window_words=sum(row.telling_words for row in rows),
+        # New numbers are above those of their kind: a rebuild holds all of them or none.
+        also_next=state.is_in_next(records[0].number),
     )
     if indexing is not None:
         index_appended(connection, tenant, keys, indexing)
@@ -100,7 +100,8 @@ def remove_record(
     for rows in batches_of_rows(
         connection, tenant, stretch, known=known, skip_damaged=skip_damaged
     ):
-        remove_rows(connection, rows, also_next=is_in_next)
+        lost = words_in_windows(rows, last_sequence=stretch.last_sequence)
+        remove_rows(connection, tenant, rows, window_words=lost, also_next=is_in_next)
     _delete_rows(connection, tenant, stretch.conversation)
     return remove_conversation(
         connection, tenant, stretch.conversation, last_sequence=stretch.last_sequence
@@ -165,11 +166,5 @@ def _delete_rows(connection: Connection, tenant: Tenant, number: int) -> None:
         _MESSAGES["delete_messages"],
         first=message_key(number, 0),
         last=message_key(number + 1, 0) - 1,
-    )
-    tenant.execute(
-        connection,
-        _MESSAGES["delete_chunks"],
-        first=window_key(number, 0),
-        last=window_key(number + 1, 0) - 1,
     )
     tenant.execute(connection, _CONVERSATIONS["delete_conversation"], conversation=number)

@@ -40,8 +40,8 @@ async def repair(tenant: Tenant) -> int:
         await _mend_sizes(tenant)
     if found & {"counters", "memories"}:
         await _mend_memories(tenant)
-    # A conversation's length decides its windows, so these come after it.
-    if found & {"chunks", "words", "sequences", "documents"}:
+    # A conversation's length decides its windows, so their words come after it.
+    if found & {"words", "sequences", "documents"}:
         await rebuild_words(tenant)
     # Chunks are removed by the words they have.
     if "documents" in found:
@@ -49,7 +49,7 @@ async def repair(tenant: Tenant) -> int:
     # A message's length decides whether its vectors cover it.
     if "vectors" in found:
         await tenant.database.write(partial(mend_vectors, tenant=tenant))
-    if found & {"counters", "sequences", "chunks", "vectors", "documents"}:
+    if found & {"counters", "sequences", "vectors", "documents"}:
         await tenant.database.write(partial(_recount, tenant=tenant))
     return len(findings)
 

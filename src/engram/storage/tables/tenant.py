@@ -13,7 +13,7 @@ from engram.storage.tables.database import Connection, Cursor, Database
 from engram.storage.tables.known_rows import KnownRows
 from engram.storage.tables.message_cache import MessageCache
 from engram.storage.tables.piece_cache import PieceCache
-from engram.storage.tables.tails import TailCache
+from engram.storage.tables.word_index import WordIndex
 from engram.vectors.budgeted import BudgetedMatrices
 
 
@@ -24,11 +24,11 @@ class Tenant:
     number: int
     id: OrganizationId
     database: Database
+    words: WordIndex
     clock: Clock
     ids: IdSource
     matrices: BudgetedMatrices
     codec: ContentCodec = field(default_factory=ContentCodec)
-    tails: TailCache = field(default_factory=TailCache)
     known_rows: KnownRows = field(default_factory=KnownRows)
     pieces: PieceCache = field(default_factory=PieceCache)
     messages: MessageCache = field(default_factory=MessageCache)

@@ -1,11 +1,7 @@
 -- count_indexed --
--- Returns messages, message rows indexed, chunks, window rows indexed, and how many messages have
--- deep vectors, and how many instant ones.
+-- Returns how many messages there are, how many have deep vectors, and how many instant ones.
 SELECT
     (SELECT count(*) FROM message WHERE organization_id = :organization_id),
-    (SELECT count(*) FROM message_words_docsize),
-    (SELECT count(*) FROM chunk WHERE organization_id = :organization_id),
-    (SELECT count(*) FROM window_words_docsize),
     (SELECT count(DISTINCT key) FROM vector
      WHERE organization_id = :organization_id AND embedder =
          (SELECT number FROM embedder WHERE organization_id = :organization_id AND role = 'deep')),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import islice
 from types import MappingProxyType
 
 from engram.errors import StoreCorruptError
+from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.status import CheckName, Finding
 from engram.storage.tables.counting import COUNTER_NAMES
 from engram.storage.tables.database import Connection
@@ -16,7 +17,7 @@ from engram.storage.tables.document_check import (
     check_documents,
     describe_document_fault,
 )
-from engram.storage.tables.keys import position_of, window_key
+from engram.storage.tables.keys import position_of
 from engram.storage.tables.memory_check import (
     Lost,
     WrongTextBytes,
@@ -30,7 +31,6 @@ from engram.storage.tables.rebuild import is_abandoned, read_versions
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_check import check_vectors
 from engram.storage.tables.word_check import check_words
-from engram.text.windows import windows_of
 
 FINDINGS_MAX = 100
 """Of one check: a store with more faults than this is not mended by reading on."""
@@ -105,7 +105,9 @@ def _check_counters(connection: Connection, tenant: Tenant) -> Iterator[Finding]
 
 def count_all(connection: Connection, tenant: Tenant) -> tuple[int, ...]:
     """Return what the counters should say."""
-    return tenant.execute(connection, _SQL["count_all"]).fetchone()
+    return tenant.execute(
+        connection, _SQL["count_all"], length=WINDOW_MESSAGES, stride=WINDOW_STRIDE
+    ).fetchone()
 
 
 def _check_sequences(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
@@ -134,28 +136,6 @@ def _check_documents(connection: Connection, tenant: Tenant) -> Iterator[Finding
         is_mended = not isinstance(fault, LostOfDocument)
         message = describe_document_fault(fault)
         yield _finding(tenant, "documents", message, repairable=is_mended)
-
-
-def _check_chunks(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
-    lengths = tenant.execute(connection, _SQL["conversation_lengths"])
-    for number, conversation_id, message_count in lengths:
-        expected = (
-            (window_key(number, window.number), window.start, window.end)
-            for window in windows_of(message_count)
-        )
-        stored = tenant.execute(
-            connection,
-            _SQL["chunks_of"],
-            first=window_key(number, 0),
-            last=window_key(number + 1, 0) - 1,
-        )
-        if any(one != other for one, other in zip_longest(expected, stored)):
-            message = f"the windows of {conversation_id} are not those of its messages"
-            yield _finding(tenant, "chunks", message, repairable=True)
-    strays = tenant.execute(connection, _SQL["count_stray_chunks"]).fetchone()[0]
-    if strays:
-        message = f"{strays} windows are of conversations that are missing"
-        yield _finding(tenant, "chunks", message, repairable=True)
 
 
 def _check_words(connection: Connection, tenant: Tenant) -> Iterator[Finding]:
@@ -187,7 +167,6 @@ _CHECKS: MappingProxyType[CheckName, Check] = MappingProxyType(
         "sequences": _check_sequences,
         "memories": _check_memories,
         "documents": _check_documents,
-        "chunks": _check_chunks,
         "counters": _check_counters,
         "words": _check_words,
         "vectors": _check_vectors,

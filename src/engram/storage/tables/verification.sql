@@ -1,8 +1,9 @@
 -- integrity --
-PRAGMA integrity_check(20);
+/*sqlite:*/ PRAGMA integrity_check(20) /*postgres: SELECT 'ok' */;
 
 -- foreign_keys --
-PRAGMA foreign_key_check;
+-- Returns the tables that refer to missing rows; PostgreSQL lets none do that.
+/*sqlite:*/ PRAGMA foreign_key_check /*postgres: SELECT '' WHERE false */;
 
 -- messages_of --
 -- Returns key, characters, encoding, hash and the bytes of the content of keys `first` to `last`.
@@ -24,7 +25,7 @@ FROM conversation LEFT JOIN message
     ON +message.organization_id = :organization_id
     AND key BETWEEN number << 24 AND (number << 24) + 16777215
 WHERE conversation.organization_id = :organization_id
-GROUP BY number
+GROUP BY number, id, message_count
 ORDER BY number;
 
 -- stray_messages --
@@ -40,7 +41,6 @@ SELECT
     (SELECT count(*) FROM conversation WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM conversation_tag WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM message WHERE organization_id <> :organization_id)
-    + (SELECT count(*) FROM chunk WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM idempotency WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM audit WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM job WHERE organization_id <> :organization_id)
@@ -73,7 +73,10 @@ SELECT
        WHERE organization_id = :organization_id)
     + (SELECT coalesce(sum(size_bytes), 0) FROM document
        WHERE organization_id = :organization_id AND state <> 'uploading'),
-    (SELECT count(*) FROM chunk WHERE organization_id = :organization_id),
+    (SELECT coalesce(sum(
+        CASE WHEN message_count > :length THEN 1 + (message_count - :length + :stride - 1) / :stride
+        WHEN message_count > 0 THEN 1 ELSE 0 END), 0)
+     FROM conversation WHERE organization_id = :organization_id),
     (SELECT count(*) FROM vector WHERE organization_id = :organization_id)
     + (SELECT count(*) FROM instant_vector WHERE organization_id = :organization_id),
     (SELECT count(*) FROM unembedded WHERE organization_id = :organization_id),
@@ -82,50 +85,15 @@ SELECT
     (SELECT count(*) FROM conversation
      WHERE organization_id = :organization_id AND number >> 32 = 2);
 
--- chunks_of --
--- Returns key, start and end of the windows with keys `first` to `last`.
-SELECT key, start_sequence, end_sequence FROM chunk
-WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
-ORDER BY key;
-
--- count_stray_chunks --
-SELECT count(*) FROM chunk
-WHERE organization_id = :organization_id AND key >> 24 NOT IN
-    (SELECT number FROM conversation WHERE organization_id = :organization_id);
-
 -- conversation_lengths --
 -- Returns number, id, message_count of every conversation.
 SELECT number, id, message_count FROM conversation
 WHERE organization_id = :organization_id
 ORDER BY number;
 
--- message_size --
--- Returns the number of words, as a varint, of a row of the message index.
-SELECT sz FROM message_words_docsize WHERE id = ?;
-
--- window_size --
-SELECT sz FROM window_words_docsize WHERE id = ?;
-
--- message_rows --
--- Returns how many rows the message index has.
-SELECT count(*) FROM message_words_docsize;
-
--- window_rows --
-SELECT count(*) FROM window_words_docsize;
-
--- message_places --
--- Returns word, row and place of every word in the message index.
-SELECT term, doc, offset FROM message_word_places;
-
--- window_places --
-SELECT term, doc, offset FROM window_word_places;
-
--- message_totals --
--- Returns the record from which the message index knows its rows and words.
-SELECT block FROM message_words_data WHERE id = 1;
-
--- window_totals --
-SELECT block FROM window_words_data WHERE id = 1;
+-- words_of_windows --
+-- Returns how many words all windows are said to have.
+SELECT window_words FROM upkeep WHERE organization_id = :organization_id;
 
 -- odd_jobs --
 -- Returns the ids of jobs that no code of ours has left so.

@@ -1,22 +1,18 @@
-"""Turn the filters of a search into conditions on the rows of the word indexes."""
+"""Turn the filters of a search into conditions on conversations and messages."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from engram.clock import to_microseconds
 from engram.errors import NotFoundError
-from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.search import SearchFilters
 from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import BLOCK_MASK, message_key, word_row
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_filters import EVERY_RECORD, RecordFilter
-
-Table = Literal["message_words", "window_words"]
 
 _SQL = load_queries("words.sql")
 _OF_CONVERSATIONS = {"agent_id": "has_agent", "project": "has_project", "tags": "has_tags"}
@@ -25,12 +21,10 @@ _OF_MESSAGES = {"role": "has_role", "since": "is_said_since", "before": "is_said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a row must meet, as SQL for each table that is asked, and the values in it."""
+    """What a message must meet, as SQL for each table that is asked, and the values in it."""
 
     conversation: str
     message: str
-    message_words: str
-    window_words: str
     given: Mapping[str, Any]
     """Values in the SQL, but for those of `records`."""
     is_of_conversations: bool
@@ -40,17 +34,13 @@ class Conditions:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """Return the values in the SQL; there may be many records, so ask only when they are used."""
+        """Return the values in the SQL."""
         return {**self.given, **self.records.values}
 
     @property
     def is_of_records(self) -> bool:
         """Say whether `records` says everything."""
         return not self.conversation.strip() and self.is_of_conversations
-
-    def of_table(self, table: Table) -> str:
-        """Return the conditions on the rows of one word index."""
-        return self.message_words if table == "message_words" else self.window_words
 
 
 def conditions_of(
@@ -67,31 +57,20 @@ def conditions_of(
     """
     values = _values(filters)
     of_conversation = _joined(_OF_CONVERSATIONS, values)
-    place = ""
+    of_message = ""
     if of_conversation:
-        place = _SQL["is_in_conversations"].replace("/*conditions*/", of_conversation)
-    of_message = place.replace("/*number*/", _SQL["message_number"])
-    of_row = place.replace("/*number*/", _SQL["row_number"])
+        of_message = _SQL["is_in_conversations"].replace("/*conditions*/", of_conversation)
     if filters.conversation_id is not None:
-        values |= _bounds(connection, filters.conversation_id, organization_id)
+        values["number"] = _number_of(connection, filters.conversation_id, organization_id)
         of_message = f"{_SQL['is_in_conversation']} {of_message}"
-        of_row = f"{_SQL['is_row_in_conversation']} {of_row}"
         of_conversation = f"{_SQL['is_conversation']} {of_conversation}"
     such = _joined(_OF_MESSAGES, values)
-    of_row = f"{records.sql(_SQL['row_number'])} {of_row}"
     return Conditions(
         conversation=of_conversation,
         is_of_conversations=not such,
         records=records,
         message=f"{records.sql_of_message} {of_message} {such}",
-        message_words=f"{of_row} {_within('is_such_message', such)}",
-        window_words=f"{of_row} {_within('holds_such_message', such)}",
-        given={
-            **values,
-            "organization_id": organization_id,
-            "stride": WINDOW_STRIDE,
-            "length": WINDOW_MESSAGES,
-        },
+        given={**values, "organization_id": organization_id},
     )
 
 
@@ -111,20 +90,9 @@ def _joined(conditions: Mapping[str, str], values: Mapping[str, Any]) -> str:
     return " ".join(_SQL[name] for field, name in conditions.items() if field in values)
 
 
-def _within(name: str, such: str) -> str:
-    return _SQL[name].replace("/*conditions*/", such) if such else ""
-
-
-def _bounds(connection: Connection, conversation_id: str, organization_id: int) -> dict[str, int]:
-    """Return a conversation's number, and the rows between which its messages and windows are."""
+def _number_of(connection: Connection, conversation_id: str, organization_id: int) -> int:
     asked = {"organization_id": organization_id, "id": conversation_id}
     row = connection.execute(_SQL["find_conversation"], asked).fetchone()
     if row is None:
         raise NotFoundError("conversation", conversation_id)
-    number, message_count = row
-    return {
-        "number": number,
-        "first": word_row(message_key(number, 0)),
-        # Not the last message's own row: a block earlier the places go further.
-        "last": word_row(message_key(number, message_count | BLOCK_MASK)),
-    }
+    return row[0]

@@ -1,7 +1,8 @@
-"""Keep the word indexes in step with messages and windows, also while new ones are being built.
+"""Keep the word index in step with messages, also while a new one is being built.
 
-A row of a word index is removed by the very words it holds, so these are made again from the
-messages wherever they are not at hand.
+Messages are removed from it by the very words they were added with, so these are made again from the
+messages wherever they are not at hand. Besides, the words of all windows together are counted here:
+their average is part of every score.
 """
 
 from __future__ import annotations
@@ -13,40 +14,16 @@ from itertools import chain
 from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
 from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import message_key, position_of, window_key
+from engram.storage.tables.keys import message_key, position_of
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import message_rows, read_message, read_title
 from engram.storage.tables.tenant import Tenant
-from engram.storage.tables.window_rows import WindowFormer
-from engram.storage.tables.words import (
-    index_messages,
-    index_windows,
-    unindex_messages,
-    unindex_windows,
-)
-from engram.text.analyse import message_words, window_words
+from engram.storage.tables.word_index import MessageWords
+from engram.text.analyse import message_words, part_words
+from engram.text.windows import window_count, window_gains, windows_holding
 
-_SQL = load_queries("rebuild.sql")
+_SQL = load_queries("words.sql")
 _BATCH_MESSAGES = 500
-
-Row = tuple[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class MessageWords:
-    """The words of a stored message: those it is found by, and its part in windows."""
-
-    key: int
-    words: str
-    part: str
-
-
-@dataclass(frozen=True, slots=True)
-class WordRows:
-    """Rows of both word indexes, each a row id and its words."""
-
-    messages: Sequence[Row]
-    windows: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +35,95 @@ class Stretch:
     last_sequence: int
 
 
-def remove_rows(connection: Connection, rows: WordRows, *, also_next: bool) -> None:
-    """Remove rows from the word indexes, and from those being built if they hold them already."""
-    unindex_messages(connection, rows.messages)
-    unindex_windows(connection, rows.windows)
+def add_rows(
+    connection: Connection,
+    tenant: Tenant,
+    rows: Sequence[MessageWords],
+    *,
+    window_words: int,
+    also_next: bool,
+) -> None:
+    """Add messages to the word index, and to that being built if it has come so far.
+
+    `window_words` is what windows have gained by them.
+    """
+    tenant.words.add(connection, rows, organization_id=tenant.number)
     if also_next:
-        connection.executemany(_SQL["unindex_next_message"], rows.messages)
-        connection.executemany(_SQL["unindex_next_window"], rows.windows)
+        tenant.words.add(connection, rows, organization_id=tenant.number, is_next=True)
+    _grow_windows(connection, tenant, window_words, also_next=also_next)
 
 
-def add_rows(connection: Connection, rows: WordRows, *, also_next: bool) -> None:
-    """Add rows to the word indexes, and to those being built if they have come so far."""
-    index_messages(connection, rows.messages)
-    index_windows(connection, rows.windows)
+def remove_rows(
+    connection: Connection,
+    tenant: Tenant,
+    rows: Sequence[MessageWords],
+    *,
+    window_words: int,
+    also_next: bool,
+) -> None:
+    """Remove messages from the word index, and from that being built if it holds them already.
+
+    `window_words` is what windows have lost by it.
+    """
+    tenant.words.remove(connection, rows, organization_id=tenant.number)
     if also_next:
-        add_next_rows(connection, rows)
+        tenant.words.remove(connection, rows, organization_id=tenant.number, is_next=True)
+    _grow_windows(connection, tenant, -window_words, also_next=also_next)
 
 
-def add_next_rows(connection: Connection, rows: WordRows) -> None:
-    """Add rows to the word indexes that are being built."""
-    connection.executemany(_SQL["index_next_message"], rows.messages)
-    connection.executemany(_SQL["index_next_window"], rows.windows)
+def add_next_rows(
+    connection: Connection, tenant: Tenant, rows: Sequence[MessageWords], *, window_words: int
+) -> None:
+    """Add messages to the word index that is being built."""
+    tenant.words.add(connection, rows, organization_id=tenant.number, is_next=True)
+    tenant.execute(connection, _SQL["grow_windows"], words=0, next_words=window_words)
+
+
+def append_rows(
+    connection: Connection,
+    tenant: Tenant,
+    stretch: Stretch,
+    words: Sequence[tuple[str, str]],
+    *,
+    also_next: bool,
+) -> int:
+    """Index messages that follow a stretch, given their words; return how many windows came new."""
+    first = message_key(stretch.conversation, stretch.last_sequence + 1)
+    rows = [MessageWords(key, *parts) for key, parts in enumerate(words, first)]
+    last = stretch.last_sequence + len(rows)
+    gained = words_gained(connection, tenant, stretch, rows, last_sequence=last)
+    add_rows(connection, tenant, rows, window_words=gained, also_next=also_next)
+    return window_count(last) - window_count(stretch.last_sequence)
+
+
+def words_gained(
+    connection: Connection,
+    tenant: Tenant,
+    stretch: Stretch,
+    rows: Iterable[MessageWords],
+    *,
+    last_sequence: int,
+) -> int:
+    """Return how many words more all windows have once a stretch ends at `last_sequence`.
+
+    `rows` are the messages that come or go. A few before them may share windows with them: what these
+    have is asked of the index.
+    """
+    gains = window_gains(stretch.last_sequence, last_sequence)
+    lengths = {position_of(row.key): row.telling_words for row in rows}
+    earlier = [message_key(stretch.conversation, place) for place in gains if place not in lengths]
+    if earlier:
+        found = tenant.words.lengths(connection, earlier, organization_id=tenant.number)
+        lengths |= {position_of(each.key): each.telling for each in found}
+    return sum(gain * lengths.get(place, 0) for place, gain in gains.items())
+
+
+def words_in_windows(rows: Iterable[MessageWords], *, last_sequence: int) -> int:
+    """Return how many words messages contribute to the windows of their conversation."""
+    return sum(
+        row.telling_words * windows_holding(position_of(row.key), last_sequence=last_sequence)
+        for row in rows
+    )
 
 
 def words_of(
@@ -109,8 +154,7 @@ def words_of(
                 raise
             yield MessageWords(row.key, "", "")
         else:
-            words = message_words(message, title=title)
-            yield MessageWords(row.key, words, window_words((words,)))
+            yield MessageWords(row.key, *part_words(message_words(message, title=title)))
 
 
 def known_words(words: Iterable[MessageWords], *, characters_max: int) -> list[MessageWords]:
@@ -118,7 +162,7 @@ def known_words(words: Iterable[MessageWords], *, characters_max: int) -> list[M
     known: list[MessageWords] = []
     for item in words:
         known.append(item)
-        characters_max -= len(item.words) + len(item.part)
+        characters_max -= item.characters
         if characters_max < 0:
             break
     return known
@@ -131,24 +175,23 @@ def batches_of_rows(
     *,
     known: Sequence[MessageWords],
     skip_damaged: bool,
-) -> Iterator[WordRows]:
-    """Yield all rows of a conversation, from the words known already and then from its messages.
+) -> Iterator[list[MessageWords]]:
+    """Yield all messages of a conversation, from the words known already and then from the texts.
 
     It may have become shorter since its words were read.
     """
     known = [item for item in known if position_of(item.key) <= stretch.last_sequence]
     after = position_of(known[-1].key) if known else 0
     rest = words_of(connection, tenant, stretch, after=after, skip_damaged=skip_damaged)
-    former = WindowFormer(first=0, last_sequence=stretch.last_sequence)
-    messages: list[Row] = []
-    windows: list[Row] = []
+    batch: list[MessageWords] = []
     for item in chain(known, rest):
-        messages.append((item.key, item.words))
-        windows.extend(
-            (window_key(stretch.conversation, row.window.number), row.words)
-            for row in former.add(position_of(item.key), item.part)
-        )
-        if len(messages) >= _BATCH_MESSAGES:
-            yield WordRows(messages, windows)
-            messages, windows = [], []
-    yield WordRows(messages, windows)
+        batch.append(item)
+        if len(batch) >= _BATCH_MESSAGES:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _grow_windows(connection: Connection, tenant: Tenant, words: int, *, also_next: bool) -> None:
+    next_words = words if also_next else 0
+    tenant.execute(connection, _SQL["grow_windows"], words=words, next_words=next_words)

@@ -1,29 +1,29 @@
-"""The word search in a store that is not huge: BM25 of everything that holds a word.
+"""BM25 of everything that holds a word of a query.
 
-FTS5 gives the places of each word in messages, which takes a fraction of the time that its own
-scores take; the windows follow from them, and the scores are then made all at once.
+The index says how often messages hold each word. What windows hold follows from their messages, and the
+scores are then made all at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import SEQUENCE_BITS, keys_of_word_rows
+from engram.storage.tables.keys import SEQUENCE_BITS
 from engram.storage.tables.known_rows import KnownRows
 from engram.storage.tables.queries import load_queries
-from engram.storage.tables.varints import read_varints
+from engram.storage.tables.word_index import Postings, WordIndex, WordStatistics
 from engram.text import bm25
-from engram.text.analyse import is_prefix
 from engram.text.english import STOP_WORDS
 from engram.vectors.ranking import highest
-from engram.vectors.runs import distinct, distinct_places, run_starts
+from engram.vectors.runs import distinct_places, run_starts
 
 _SQL = load_queries("words.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
@@ -38,14 +38,6 @@ class Shares:
 
     keys: Keys
     shares: Values
-
-    @classmethod
-    def of(cls, shares: Mapping[int, float]) -> Shares:
-        """Return a mapping as columns."""
-        keys = np.fromiter(shares.keys(), dtype=np.int64, count=len(shares))
-        values = np.fromiter(shares.values(), dtype=np.float64, count=len(shares))
-        order = np.argsort(keys)
-        return cls(keys[order], values[order])
 
     def best(self, limit: int) -> Keys:
         """Return the first `limit` keys by their shares, ties by key."""
@@ -66,85 +58,82 @@ class Shares:
         return np.where(is_here, self.shares.take(places, mode="clip"), 0.0)
 
 
+class WordScan:
+    """Every message that holds a word of a query, and every window of these."""
+
+    def __init__(
+        self, connection: Connection, index: WordIndex, known: KnownRows, *, organization_id: int
+    ) -> None:
+        self._connection = connection
+        self._index = index
+        self._known = known
+        self._organization_id = organization_id
+        self._read_lengths = partial(index.lengths, connection, organization_id=organization_id)
+
+    def shares(self, repeats: Mapping[str, int]) -> tuple[Shares, Shares]:
+        """Return the shares of all messages, and of all windows, that hold a word of the query."""
+        terms, asked = [*repeats], [*repeats.values()]
+        found = self._index.postings(self._connection, terms, organization_id=self._organization_id)
+        if not len(found.keys):
+            return NO_SHARES, NO_SHARES
+        in_messages = _Held.of(found)
+        # A window is found by none of its stop words.
+        telling = [place for place, term in enumerate(terms) if term not in STOP_WORDS]
+        in_windows = _in_windows(in_messages, telling if len(telling) < len(terms) else None)
+        lengths = self._known.message_lengths(in_messages.keys, self._read_lengths)
+        window_lengths = self._known.window_lengths(in_windows.keys, self._read_lengths)
+        is_there = window_lengths >= 0
+        if not is_there.all():
+            # After the last messages of a conversation a window may be missing still.
+            in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
+        statistics = self._index.statistics(self._connection, organization_id=self._organization_id)
+        return (
+            _shares(in_messages, lengths, asked, statistics),
+            _shares(in_windows, window_lengths, asked, self._window_statistics()),
+        )
+
+    def _window_statistics(self) -> WordStatistics:
+        values = {"organization_id": self._organization_id}
+        row = self._connection.execute(_SQL["window_statistics"], values).fetchone()
+        if row is None:
+            raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
+        return WordStatistics(*row)
+
+
 @dataclass(frozen=True, slots=True)
-class _Counts:
-    """How often each text holds each term of a query."""
+class _Held:
+    """How often texts hold the terms of a query: an entry for each term and text."""
 
     keys: Keys
-    """Of the texts, in ascending order."""
+    """Of the texts, in ascending order, each once."""
+    terms: Keys
+    """Of each entry the term; these ascend."""
+    places: Keys
+    """The place of the text among `keys`."""
     counts: Keys
-    """A row for each term, a column for each text."""
 
-    def only(self, wanted: NDArray[np.bool_]) -> _Counts:
+    @classmethod
+    def of(cls, found: Postings) -> _Held:
+        keys, places = distinct_places(found.keys)
+        return cls(keys, found.terms, places, found.counts)
+
+    def only(self, wanted: NDArray[np.bool_]) -> _Held:
         """Return some of the texts."""
-        return _Counts(self.keys[wanted], self.counts[:, wanted])
-
-
-class _Statistics(NamedTuple):
-    texts: int
-    words: int
-    """Of all texts together."""
-
-
-class WordScan:
-    """Every place of a query's words in messages, and so in their windows."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._messages = self._statistics("message_statistics")
-        self._windows = self._statistics("window_statistics")
-
-    @property
-    def texts(self) -> int:
-        """Return how many messages and windows there are."""
-        return self._messages.texts + self._windows.texts
-
-    def shares(
-        self, repeats: Mapping[str, int], known: KnownRows, *, organization_id: int
-    ) -> tuple[Shares, Shares]:
-        """Return the shares of all messages, and of all windows, that hold a word of the query."""
-        terms = [*repeats]
-        messages = self._in_messages(terms)
-        # Windows are not asked: what their messages hold, they hold too.
-        windows = _in_windows(messages, [term not in STOP_WORDS for term in terms])
-        lengths = known.message_lengths(
-            self._connection, messages.keys, organization_id=organization_id
+        entries = wanted.take(self.places)
+        places = wanted.cumsum() - 1
+        return _Held(
+            self.keys[wanted],
+            self.terms[entries],
+            places.take(self.places[entries]),
+            self.counts[entries],
         )
-        window_lengths = known.window_lengths(
-            self._connection, windows.keys, organization_id=organization_id
-        )
-        # After the last messages of a conversation a window may be missing still.
-        is_there = window_lengths >= 0
-        asked = [*repeats.values()]
-        return (
-            _shares(messages, lengths, asked, self._messages),
-            _shares(windows.only(is_there), window_lengths[is_there], asked, self._windows),
-        )
-
-    def _statistics(self, name: str) -> _Statistics:
-        row = self._connection.execute(_SQL[name]).fetchone()
-        texts, words, *_ = [*(read_varints(row[0]) if row and row[0] else ()), 0, 0]
-        return _Statistics(texts, words)
-
-    def _in_messages(self, terms: Sequence[str]) -> _Counts:
-        rows = [self._rows_of(term) for term in terms]
-        keys, places = distinct_places(keys_of_word_rows(np.concatenate([_NO_KEYS, *rows])))
-        owners = np.repeat(np.arange(len(terms)), [len(held) for held in rows])
-        size = len(terms) * len(keys)
-        counts = np.bincount(owners * len(keys) + places, minlength=size)
-        return _Counts(keys, counts.reshape(len(terms), len(keys)))
-
-    def _rows_of(self, term: str) -> Keys:
-        name = "places_of_prefix" if is_prefix(term) else "places_of_word"
-        (rows,) = self._connection.execute(_SQL[name], {"term": term}).fetchone()
-        return np.fromstring(rows or "", dtype=np.int64, sep=",")
 
 
 def _shares(
-    held: _Counts, lengths: Keys, repeats: Sequence[int], statistics: _Statistics
+    held: _Held, lengths: Keys, repeats: Sequence[int], statistics: WordStatistics
 ) -> Shares:
     """Return the share of every text that holds a word."""
-    holding = np.count_nonzero(held.counts, axis=1).tolist()
+    holding = np.bincount(held.terms, minlength=len(repeats)).tolist()
     weights = [
         count * bm25.weight(texts=statistics.texts, holding=texts)
         for count, texts in zip(repeats, holding, strict=True)
@@ -152,34 +141,42 @@ def _shares(
     bound = bm25.bound((1, weight) for weight in weights)
     worths = bm25.worths(
         occurrences=held.counts,
-        lengths=lengths,
-        length_average=statistics.words / max(statistics.texts, 1),
+        lengths=lengths.take(held.places),
+        length_average=max(statistics.words, 1) / max(statistics.texts, 1),
     )
-    # Not a product of matrices: how that adds up depends on the machine.
-    shares = (np.array(weights).reshape(-1, 1) * worths).sum(axis=0)
+    weighted = np.array(weights).take(held.terms) * worths
+    # Added up in the order of the terms, so that the sum is the same on every machine.
+    shares = np.bincount(held.places, weighted, minlength=len(held.keys)).astype(np.float64)
     return Shares(held.keys, shares / bound if bound else shares)
 
 
-def _in_windows(messages: _Counts, are_found: Sequence[bool]) -> _Counts:
-    """Return how often windows hold the terms that they are found by, from what messages hold."""
+def _in_windows(messages: _Held, telling: Sequence[int] | None) -> _Held:
+    """Return what windows hold, from what their messages do; None for `telling` is all terms."""
+    if telling is not None:
+        wanted = np.isin(messages.terms, telling)
+        entries = messages.terms[wanted], messages.keys[messages.places[wanted]]
+        messages = _Held.of(Postings(*entries, messages.counts[wanted]))
     first, last = windows_holding(messages.keys)
     has_two = first < last
-    parts = [_summed(last, messages.counts), _summed(first[has_two], messages.counts[:, has_two])]
-    keys = distinct(np.concatenate([part.keys for part in parts]))
-    counts = np.zeros((len(are_found), len(keys)), dtype=np.int64)
-    for part in parts:
-        counts[:, np.searchsorted(keys, part.keys)] += part.counts
-    counts[~np.array(are_found, dtype=np.bool_)] = 0
-    # A window of stop words alone is found by none of its words.
-    return _Counts(keys, counts).only(counts.max(axis=0, initial=0) > 0)
-
-
-def _summed(owners: Keys, counts: Keys) -> _Counts:
-    """Return the sums of the columns of each owner; owners ascend."""
+    keys, places = distinct_places(np.concatenate((last, first[has_two])))
+    of_first = np.full(len(last), -1, dtype=np.int64)
+    of_first[has_two] = places[len(last) :]
+    in_first = of_first.take(messages.places)
+    is_second = in_first >= 0
+    base = messages.terms * len(keys)
+    owners = np.concatenate(
+        (base + places[: len(last)].take(messages.places), (base + in_first)[is_second])
+    )
+    counts = np.concatenate((messages.counts, messages.counts[is_second]))
+    order = np.argsort(owners, kind="stable")
+    owners = owners.take(order)
     starts = run_starts(owners)
     if not len(starts):
-        return _Counts(owners, counts)
-    return _Counts(owners[starts], np.add.reduceat(counts, starts, axis=1))
+        return messages
+    held = owners.take(starts)
+    return _Held(
+        keys, held // len(keys), held % len(keys), np.add.reduceat(counts.take(order), starts)
+    )
 
 
 def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
@@ -189,7 +186,7 @@ def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
     return conversations + first, conversations + (sequences - 1) // WINDOW_STRIDE
 
 
-_NO_KEYS: Keys = np.empty(0, dtype=np.int64)
+NO_SHARES = Shares(np.empty(0, dtype=np.int64), np.empty(0))
 
 
 def are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:

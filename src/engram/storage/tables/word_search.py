@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,7 @@ from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import SEQUENCE_BITS
 from engram.storage.tables.known_rows import KnownRows
-from engram.storage.tables.word_filters import Conditions
-from engram.storage.tables.word_leg import WordLeg
+from engram.storage.tables.word_index import WordIndex
 from engram.storage.tables.word_scan import (
     Shares,
     WordScan,
@@ -24,12 +23,6 @@ from engram.storage.tables.word_scan import (
 )
 from engram.vectors.runs import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
-
-_SCANNED_MAX = 1_000_000
-"""Where so many pairs of a row and a word are possible, rows are first chosen by FTS5's own ranking."""
-
-_CHOSEN_PER_CANDIDATE = 3
-"""How many rows are chosen for each that is wanted: the two rankings differ in common words only."""
 
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
@@ -42,10 +35,10 @@ class Asking:
     """What a word search has to respect."""
 
     organization_id: int
-    conditions: Conditions
-    allowed: Allowed | None
-    """The keys that meet the conditions, in ascending order; None is all of them."""
+    index: WordIndex
     known: KnownRows
+    allowed: Allowed | None
+    """The keys that may be found, in ascending order; None is all of them."""
     limit: int
     """How many messages each leg proposes."""
     also: Keys
@@ -70,13 +63,13 @@ def search_words(connection: Connection, terms: Sequence[str], asked: Asking) ->
     """Return the best messages of each lexical leg and those of `asked.also`, united.
 
     Each comes with the shares of both legs, whichever of them proposed it. None is found that
-    does not exist or meet the conditions.
+    does not exist or is not allowed.
     """
-    repeats = Counter(terms)
-    scan = WordScan(connection)
-    if scan.texts * len(repeats) <= _SCANNED_MAX:
-        return _Scanning(connection, repeats, asked).matches(scan)
-    return _Choosing(connection, repeats, asked).matches()
+    scan = WordScan(connection, asked.index, asked.known, organization_id=asked.organization_id)
+    messages, windows = scan.shares(Counter(terms))
+    if asked.allowed is not None:
+        messages = messages.only(are_allowed(messages.keys, asked.allowed))
+    return _Choice(connection, asked).matches(messages, windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +86,14 @@ class _Rows:
         return _Rows(self.keys[wanted], self.facts[wanted])
 
 
-class _WordSearch:
-    """One query, asked of both legs under the same conditions."""
+class _Choice:
+    """The choice of the best messages of both legs under the same conditions."""
 
-    def __init__(self, connection: Connection, repeats: Mapping[str, int], asked: Asking) -> None:
+    def __init__(self, connection: Connection, asked: Asking) -> None:
         self._connection = connection
-        self._repeats = repeats
         self._asked = asked
 
-    def _matches(self, messages: Shares, windows: Shares) -> WordMatches:
+    def matches(self, messages: Shares, windows: Shares) -> WordMatches:
         """Return the best messages of both legs, and those that were asked about."""
         limit = self._asked.limit
         best = np.concatenate((messages.best(limit), self._asked.also))
@@ -137,37 +129,6 @@ class _WordSearch:
         if self._asked.allowed is None:
             return keys
         return keys[are_allowed(keys, self._asked.allowed)]
-
-
-class _Scanning(_WordSearch):
-    """Scores every row that holds a word of the query."""
-
-    def matches(self, scan: WordScan) -> WordMatches:
-        """Return the best of all messages."""
-        own, windows = scan.shares(
-            self._repeats, self._asked.known, organization_id=self._asked.organization_id
-        )
-        if self._asked.allowed is not None:
-            own = own.only(are_allowed(own.keys, self._asked.allowed))
-        return self._matches(own, windows)
-
-
-class _Choosing(_WordSearch):
-    """Scores what FTS5 ranks first in either leg, and the same messages in the other leg."""
-
-    def matches(self) -> WordMatches:
-        """Return the best of the chosen messages."""
-        asked = self._asked
-        own = WordLeg(self._connection, "message_words", self._repeats, asked.conditions)
-        windows = WordLeg(self._connection, "window_words", self._repeats, asked.conditions)
-        count, also = asked.limit * _CHOSEN_PER_CANDIDATE, asked.also.tolist()
-        chosen = own.best(count, wanted=asked.limit)
-        around = np.array(windows.best(count, wanted=asked.limit), dtype=np.int64)
-        holding = windows_holding(np.array([*chosen, *also], dtype=np.int64))
-        in_windows = Shares.of(windows.shares_among({*np.concatenate((around, *holding)).tolist()}))
-        nearby = self._allowed(_messages_of(in_windows.best(len(in_windows.keys))))[:count]
-        own_shares = Shares.of(own.shares_among({*chosen, *nearby.tolist(), *also}))
-        return self._matches(own_shares, in_windows)
 
 
 def are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:

@@ -34,8 +34,6 @@ class CoverageView(TypedDict):
     organization_id: str
     messages: int
     messages_indexed: int
-    windows: int
-    windows_indexed: int
     messages_deep: int
     messages_instant: int
     messages_without_vector: int
@@ -89,8 +87,6 @@ def coverage_view(coverage: Coverage) -> CoverageView:
         "organization_id": coverage.organization_id,
         "messages": coverage.messages,
         "messages_indexed": coverage.messages_indexed,
-        "windows": coverage.windows,
-        "windows_indexed": coverage.windows_indexed,
         "messages_deep": coverage.messages_deep,
         "messages_instant": coverage.messages_instant,
         "messages_without_vector": coverage.messages_without_vector,

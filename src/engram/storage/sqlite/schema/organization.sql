@@ -72,35 +72,24 @@ CREATE TABLE "message" (
 CREATE INDEX message_legacy ON message (key)
     WHERE content_encoding IS NULL OR content_encoding = 'gzip+base64';
 
-CREATE TABLE chunk (
-    key             INTEGER PRIMARY KEY,                -- conversation number and window number
-    organization_id INTEGER NOT NULL,
-    start_sequence  INTEGER NOT NULL,
-    end_sequence    INTEGER NOT NULL
-) STRICT;
-
+-- The words of messages: those that tell something, and stop words. Windows are found by the former.
 CREATE VIRTUAL TABLE message_words USING fts5(
-    words, content = '', tokenize = "ascii tokenchars '_+#'"
-);
-CREATE VIRTUAL TABLE window_words USING fts5(
-    words, content = '', tokenize = "ascii tokenchars '_+#'"
+    words, stops, content = '', tokenize = "ascii tokenchars '_+#'"
 );
 
--- Two of their parts that hold the same words are merged: less room, and little more work, than with
+-- Two of its parts that hold the same words are merged: less room, and little more work, than with
 -- the four that FTS5 waits for.
 INSERT INTO message_words (message_words, rank) VALUES ('automerge', 2);
-INSERT INTO window_words (window_words, rank) VALUES ('automerge', 2);
 
--- What the word indexes hold, word by word, for `verify`.
+-- What the word index holds, word by word.
 CREATE VIRTUAL TABLE message_word_places USING fts5vocab(message_words, instance);
-CREATE VIRTUAL TABLE window_word_places USING fts5vocab(window_words, instance);
 
 CREATE TABLE counters (
     organization_id INTEGER PRIMARY KEY,
     conversations   INTEGER NOT NULL DEFAULT 0,
     messages        INTEGER NOT NULL DEFAULT 0,
     content_bytes   INTEGER NOT NULL DEFAULT 0,
-    chunks          INTEGER NOT NULL DEFAULT 0,
+    chunks          INTEGER NOT NULL DEFAULT 0,         -- windows of messages
     vectors         INTEGER NOT NULL DEFAULT 0,
     pending         INTEGER NOT NULL DEFAULT 0,
     memories        INTEGER NOT NULL DEFAULT 0,         -- those that are searched
@@ -110,15 +99,17 @@ CREATE TABLE counters (
 -- What upkeep has to know: one row.
 CREATE TABLE upkeep (
     organization_id      INTEGER PRIMARY KEY,
-    analyser_version     INTEGER NOT NULL,              -- of the words in the word indexes
+    analyser_version     INTEGER NOT NULL,              -- of the words in the word index
     dictionary_due_bytes INTEGER NOT NULL,              -- train when so much text is stored
-    rebuild_id           TEXT,                          -- while new word indexes are built
-    rebuild_version      INTEGER,                       -- the analyser of the new ones
-    rebuild_upto         INTEGER,                       -- the last conversation they hold
+    rebuild_id           TEXT,                          -- while a new word index is built
+    rebuild_version      INTEGER,                       -- the analyser of the new one
+    rebuild_upto         INTEGER,                       -- the last conversation it holds
     rebuild_until        INTEGER,                       -- abandoned if not continued by then
     last_conversation    INTEGER NOT NULL DEFAULT 0,    -- how many numbers were given to each kind
     last_memory          INTEGER NOT NULL DEFAULT 0,
-    last_document        INTEGER NOT NULL DEFAULT 0
+    last_document        INTEGER NOT NULL DEFAULT 0,
+    window_words         INTEGER NOT NULL DEFAULT 0,    -- of all windows together, without stop words
+    rebuild_window_words INTEGER                        -- the same, of what the new index holds
 ) STRICT;
 
 CREATE TABLE dictionary (

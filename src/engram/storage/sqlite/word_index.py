@@ -1,0 +1,98 @@
+"""The words of an organisation file's messages: an FTS5 table of analysed words.
+
+The table is contentless and holds what `engram.text.analyse` made of messages, so the tokenizer has only
+to keep our tokens as they are (every character above ASCII is part of a token there, and so are the three
+that the analyser uses). A contentless row is removed by the very words it was indexed with; any others
+would leave the index damaged. Its rows go by the keys of `engram.storage.sqlite.word_keys`.
+
+A file holds one organisation, whose number is therefore of no use here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from engram.storage.sqlite.varints import read_varints
+from engram.storage.sqlite.word_check import Fts5Check
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.word_index import MessageWords, Postings, WordLengths, WordStatistics
+
+_SQL = load_queries("words.sql", package="engram.storage.sqlite")
+
+
+class Fts5WordIndex:
+    """The `WordIndex` of an organisation file."""
+
+    def add(
+        self,
+        connection: Connection,
+        rows: Iterable[MessageWords],
+        *,
+        organization_id: int,
+        is_next: bool = False,
+    ) -> None:
+        del organization_id
+        connection.executemany(_statement("index_message", is_next=is_next), rows)
+
+    def remove(
+        self,
+        connection: Connection,
+        rows: Iterable[MessageWords],
+        *,
+        organization_id: int,
+        is_next: bool = False,
+    ) -> None:
+        del organization_id
+        connection.executemany(_statement("unindex_message", is_next=is_next), rows)
+
+    def begin_next(self, connection: Connection, *, organization_id: int) -> None:
+        self.drop_next(connection, organization_id=organization_id)
+        connection.execute(_SQL["create_next"])
+        connection.execute(_SQL["merge_next"])
+
+    def take_over(self, connection: Connection, *, organization_id: int) -> None:
+        del organization_id
+        connection.execute(_SQL["drop_present"])
+        connection.execute(_SQL["rename_next"])
+
+    def drop_next(self, connection: Connection, *, organization_id: int) -> None:
+        del organization_id
+        connection.execute(_SQL["drop_next"])
+
+    def statistics(self, connection: Connection, *, organization_id: int) -> WordStatistics:
+        del organization_id
+        row = connection.execute(_SQL["totals"]).fetchone()
+        texts, *words = read_varints(row[0]) if row and row[0] else (0,)
+        return WordStatistics(texts, sum(words))
+
+    def count(self, connection: Connection, *, organization_id: int) -> int:
+        del organization_id
+        return connection.execute(_SQL["count_rows"]).fetchone()[0]
+
+    def postings(
+        self, connection: Connection, terms: Sequence[str], *, organization_id: int
+    ) -> Postings:
+        from engram.storage.sqlite.word_postings import (  # noqa: PLC0415 a store that is not searched does without numpy
+            read_postings,
+        )
+
+        del organization_id
+        return read_postings(connection, terms)
+
+    def lengths(
+        self, connection: Connection, keys: Sequence[int], *, organization_id: int
+    ) -> Iterator[WordLengths]:
+        del organization_id
+        for key, size in connection.execute(_SQL["lengths"], {"keys": json.dumps(keys)}):
+            telling, stops, *_ = size if len(size) == 2 else (*read_varints(size), 0, 0)
+            yield WordLengths(key, telling, stops)
+
+    def check(self, connection: Connection, *, organization_id: int) -> Fts5Check:
+        del organization_id
+        return Fts5Check(connection)
+
+
+def _statement(name: str, *, is_next: bool) -> str:
+    return _SQL[name].replace("message_words", "message_words_next") if is_next else _SQL[name]
