@@ -1,0 +1,73 @@
+-- Statements on the control tables of either database.
+
+-- list_organizations --
+-- Returns number, organization_id, name, is_local, messages_max, bytes_max, created_at, oldest first.
+SELECT number, organization_id, name, is_local, messages_max, bytes_max, created_at
+FROM organization ORDER BY number;
+
+-- add_organization --
+INSERT INTO organization
+    (number, organization_id, name, is_local, messages_max, bytes_max, created_at
+     /*sqlite:*/ , has_file /*postgres: */)
+VALUES
+    (:number, :organization_id, :name, :is_local, :messages_max, :bytes_max, :created_at
+     /*sqlite:*/ , 1 /*postgres: */);
+
+-- reserve --
+-- Returns a number that no organisation had or will have, once `unreserve` took the row away.
+INSERT INTO organization (organization_id, name, is_local, created_at)
+VALUES (:organization_id, '', 0, 0)
+RETURNING number;
+
+-- unreserve --
+DELETE FROM organization WHERE organization_id = :organization_id;
+
+-- list_keys --
+-- Returns the keys of an organisation, oldest first.
+SELECT key_id, organization_id, name, secret_hash, prefix, scopes, created_at, expires_at,
+    revoked_at, last_used_at, toolsets
+FROM api_key WHERE organization_id = :organization_id ORDER BY number;
+
+-- add_key --
+INSERT INTO api_key
+    (key_id, organization_id, name, secret_hash, prefix, scopes, created_at, expires_at,
+     revoked_at, last_used_at, toolsets)
+VALUES
+    (:key_id, :organization_id, :name, :secret_hash, :prefix, :scopes, :created_at, :expires_at,
+     :revoked_at, :last_used_at, :toolsets);
+
+-- list_audit --
+-- Returns what was written down of an organisation, oldest first.
+SELECT audit_id, organization_id, at, actor, action, subject, details
+FROM /*sqlite:*/ audit /*postgres: control_audit */
+WHERE organization_id = :organization_id ORDER BY number;
+
+-- list_audited --
+-- Returns the organisations that anything was written down of.
+SELECT DISTINCT organization_id FROM /*sqlite:*/ audit /*postgres: control_audit */
+ORDER BY organization_id;
+
+-- add_audit --
+-- Leaves alone what is there.
+INSERT INTO /*sqlite:*/ audit /*postgres: control_audit */
+    (audit_id, organization_id, at, actor, action, subject, details)
+VALUES (:audit_id, :organization_id, :at, :actor, :action, :subject, :details)
+ON CONFLICT DO NOTHING;
+
+-- list_moves --
+-- Returns organization_id, number, state, table_name, last_key of every move to this database.
+SELECT organization_id, number, state, table_name, last_key FROM move;
+
+-- begin_move --
+INSERT INTO move (organization_id, number, state, changed_at)
+VALUES (:organization_id, :number, 'copying', :now)
+ON CONFLICT (organization_id) DO UPDATE SET
+    number = excluded.number, state = excluded.state, table_name = NULL, last_key = NULL,
+    changed_at = excluded.changed_at;
+
+-- advance_move --
+UPDATE move SET table_name = :table_name, last_key = :last_key, changed_at = :now
+WHERE organization_id = :organization_id;
+
+-- change_move --
+UPDATE move SET state = :state, changed_at = :now WHERE organization_id = :organization_id;

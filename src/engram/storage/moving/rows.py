@@ -1,0 +1,165 @@
+"""Read an organisation's rows page by page, and write them elsewhere as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from engram.errors import ConflictError
+from engram.storage.content import GZIP, RAW
+from engram.storage.moving.ports import Keeping
+from engram.storage.moving.tables import CONTENT, ORGANIZATION, Table
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+
+PAGE_ROWS = 2_000
+"""Read, written and made durable together, if they are small."""
+
+PAGE_BYTES = 8_000_000
+"""Of contents in a page; one row may have more."""
+
+Row = tuple[Any, ...]
+Key = tuple[Any, ...]
+
+_SQL = load_queries("rows.sql", package="engram.storage.moving")
+_TEXTS = (None, RAW, GZIP)
+"""Encodings whose results are text."""
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """A table as both databases have it: statements on it, and what its rows mean."""
+
+    table: Table
+    columns: tuple[str, ...]
+    """All but the organisation's number."""
+
+    def count(self, connection: Connection, number: int) -> int:
+        """Return how many rows an organisation has."""
+        return connection.execute(self._statement("count"), {ORGANIZATION: number}).fetchone()[0]
+
+    def page(self, connection: Connection, number: int, *, after: Key | None) -> list[Row]:
+        """Return an organisation's next rows in the order of their keys; contents are bytes."""
+        if not self.table.key:
+            rows = connection.execute(self._statement("only_row"), {ORGANIZATION: number})
+            return [] if after is not None else rows.fetchall()
+        values = {ORGANIZATION: number, **self._key_values(after), "limit": PAGE_ROWS}
+        if self.table.has_content:
+            values["limit"] = self._rows_that_fit(connection, after, values)
+        rows = connection.execute(self._statement("page", after=after), values).fetchall()
+        return [self._as_bytes(row) for row in rows]
+
+    def pages(
+        self, connection: Connection, number: int, *, after: Key | None = None
+    ) -> Iterator[list[Row]]:
+        """Yield page after page."""
+        while rows := self.page(connection, number, after=after):
+            yield rows
+            after = self.key_of(rows[-1])
+
+    def insert(
+        self, connection: Connection, number: int, rows: Sequence[Row], *, keeping: Keeping
+    ) -> None:
+        """Add rows to an organisation, unless they are there.
+
+        Raises:
+            ConflictError: the database cannot keep one of them as it is.
+        """
+        stored = [{ORGANIZATION: number, **self._stored(row, keeping)} for row in rows]
+        connection.executemany(self._statement("insert"), stored)
+
+    def clear(self, connection: Connection, number: int) -> None:
+        """Remove all rows of an organisation."""
+        connection.execute(self._statement("clear"), {ORGANIZATION: number})
+
+    def last_number(self, connection: Connection, number: int) -> int:
+        """Return the highest number among an organisation's rows."""
+        values = {ORGANIZATION: number}
+        return connection.execute(self._statement("last_number"), values).fetchone()[0]
+
+    def key_of(self, row: Row) -> Key:
+        """Return what a page begins after."""
+        return tuple(row[place] for place in self._key_places)
+
+    def kept(self, row: Row) -> Row:
+        """Return what has to be the same in both databases."""
+        return tuple(row[place] for place in self._kept_places)
+
+    @cached_property
+    def _key_places(self) -> tuple[int, ...]:
+        return tuple(map(self.columns.index, self.table.key))
+
+    @cached_property
+    def _kept_places(self) -> tuple[int, ...]:
+        return tuple(
+            place for place, name in enumerate(self.columns) if name not in self.table.renewed
+        )
+
+    @cached_property
+    def _content_place(self) -> int:
+        return self.columns.index(CONTENT)
+
+    def _statement(self, name: str, *, after: Key | None = None) -> str:
+        key = ", ".join(self.table.key)
+        values = ", ".join(f":after_{name}" for name in self.table.key)
+        return _SQL[name].format(
+            table=self.table.name,
+            key=key,
+            after="" if after is None else f"AND ({key}) > ({values})",
+            columns=", ".join(self.columns),
+            values=", ".join(f":{name}" for name in self.columns),
+        )
+
+    def _key_values(self, after: Key | None) -> dict[str, Any]:
+        names = (f"after_{name}" for name in self.table.key)
+        return {} if after is None else dict(zip(names, after, strict=True))
+
+    def _rows_that_fit(
+        self, connection: Connection, after: Key | None, values: Mapping[str, Any]
+    ) -> int:
+        rows, size = 0, 0
+        for (content_bytes,) in connection.execute(self._statement("sizes", after=after), values):
+            size += content_bytes
+            if rows and size > PAGE_BYTES:
+                break
+            rows += 1
+        return rows
+
+    def _as_bytes(self, row: Row) -> Row:
+        if not self.table.is_text or not isinstance(row[self._content_place], str):
+            return row
+        place = self._content_place
+        return (*row[:place], row[place].encode(), *row[place + 1 :])
+
+    def _stored(self, row: Row, keeping: Keeping) -> dict[str, Any]:
+        """Return the values of a row as a database keeps them."""
+        values = {**dict(zip(self.columns, row, strict=True)), **self.table.renewed}
+        if not keeping.nul:
+            self._refuse_nul(row, values)
+        if keeping.text and self.table.is_text and values["content_encoding"] in _TEXTS:
+            content = values[CONTENT]
+            values[CONTENT] = None if content is None else content.decode()
+        return values
+
+    def _refuse_nul(self, row: Row, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if isinstance(value, str) and "\0" in value:
+                raise ConflictError(
+                    f"{name} of the {self.table.name} {self.key_of(row)} holds the character NUL,"
+                    " which PostgreSQL does not keep in texts: change it first"
+                )
+
+
+def read_columns(connection: Connection, table: Table) -> frozenset[str]:
+    """Return the columns of a table but for the organisation's number."""
+    rows = connection.execute(_SQL["columns"], {"table": table.name})
+    return frozenset(name for (name,) in rows) - {ORGANIZATION}
+
+
+def given_number(connection: Connection, table: Table) -> int:
+    """Return the last number that a table which counts its rows has given, as far as it knows."""
+    values = {"table": table.name, "column": table.key[0]}
+    row = connection.execute(_SQL["given_number"], values).fetchone()
+    return (row[0] if row else None) or 0

@@ -1,0 +1,40 @@
+-- Statements on any table of an organisation. In braces stands what the table is made of.
+
+-- columns --
+-- Returns the names of a table's columns.
+/*sqlite:*/ SELECT name FROM pragma_table_info(:table)
+/*postgres: SELECT column_name::text FROM information_schema.columns
+WHERE table_schema = 'engram' AND table_name = :table */;
+
+-- count --
+SELECT count(*) FROM {table} WHERE organization_id = :organization_id;
+
+-- sizes --
+-- Returns how many bytes the contents of the next rows have; the plus makes SQLite go by the key.
+SELECT coalesce(length(CAST(content AS BLOB)), 0) FROM {table}
+WHERE +organization_id = :organization_id {after} ORDER BY {key} LIMIT :limit;
+
+-- page --
+-- Returns the next rows.
+SELECT {columns} FROM {table}
+WHERE +organization_id = :organization_id {after} ORDER BY {key} LIMIT :limit;
+
+-- only_row --
+SELECT {columns} FROM {table} WHERE organization_id = :organization_id;
+
+-- insert --
+-- Leaves rows alone that are there: an interrupted copy repeats its last ones.
+INSERT INTO {table} (organization_id, {columns}) VALUES (:organization_id, {values})
+ON CONFLICT DO NOTHING;
+
+-- clear --
+DELETE FROM {table} WHERE organization_id = :organization_id;
+
+-- last_number --
+SELECT coalesce(max({key}), 0) FROM {table} WHERE organization_id = :organization_id;
+
+-- given_number --
+-- Returns the last number that the database gave to a row of a table; none where others give them.
+/*sqlite:*/ SELECT seq FROM sqlite_sequence WHERE name = :table
+/*postgres: SELECT pg_sequence_last_value(
+    pg_get_serial_sequence('engram.' || :table, :column)::regclass) */;
