@@ -23,6 +23,7 @@ from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tables.control import TableControlStore
+from engram.storage.tables.matrix_index import MatrixIndex
 from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tables.tenant import Tenant
 from engram.storage.threads import WorkerThreads
@@ -63,7 +64,7 @@ class SqliteStore:
         self._control = TableControlStore(
             self._control_file, clock=clock, ids=ids, removal=self._files
         )
-        self._matrices = BudgetedMatrices(bytes_max=vector_bytes_max)
+        self._vectors = MatrixIndex(BudgetedMatrices(bytes_max=vector_bytes_max))
         self._is_open = False
         self._is_closed = False
         self._lock = threading.Lock()
@@ -132,9 +133,10 @@ class SqliteStore:
             words=Fts5WordIndex(),
             clock=self._clock,
             ids=self._ids,
-            matrices=self._matrices,
         )
-        store = TableOrganizationStore(tenant, revision_of=Revision().seen_by)
+        store = TableOrganizationStore(
+            tenant, vectors=self._vectors, revision_of=Revision().seen_by
+        )
         try:
             await store.prepare()
         except BaseException:

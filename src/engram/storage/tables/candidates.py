@@ -18,10 +18,10 @@ from engram.storage.tables.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_filters import ranges_of, read_record_filter
 from engram.storage.tables.tenant import Tenant
-from engram.storage.tables.vector_source import StoredVectors
+from engram.storage.tables.vector_index import ComparedVectors, VectorIndex
 from engram.storage.tables.word_filters import Conditions, conditions_of
 from engram.storage.tables.word_search import Asking, WordMatches, search_words
-from engram.vectors.snapshot import Allowed, Asked, VectorSnapshot
+from engram.vectors.snapshot import Allowed, Asked
 
 _SQL = load_queries("vectors.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
@@ -40,7 +40,7 @@ class _VectorLeg:
 
     tier: Tier
     query: Asked
-    snapshot: VectorSnapshot
+    snapshot: ComparedVectors
 
     def best(self, limit: int, allowed: Allowed | None) -> Keys:
         """Return the keys nearest to the query."""
@@ -62,6 +62,7 @@ def find_candidates(
     tenant: Tenant,
     terms: Sequence[str],
     *,
+    index: VectorIndex,
     vectors: Sequence[QueryVector],
     filters: SearchFilters,
     kinds: Sequence[Kind],
@@ -76,7 +77,7 @@ def find_candidates(
     """
     records = read_record_filter(connection, filters, kinds, organization_id=tenant.number, now=now)
     conditions = conditions_of(connection, filters, organization_id=tenant.number, records=records)
-    found = _vector_legs(connection, tenant, vectors)
+    found = _vector_legs(connection, tenant, index, vectors)
     allowed = allowed_keys(connection, conditions)
     near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
     asked = Asking(
@@ -91,7 +92,12 @@ def find_candidates(
     return _united(words, found, *_worths(connection, tenant, words.keys >> SEQUENCE_BITS))
 
 
-def _vector_legs(connection: Connection, tenant: Tenant, vectors: Iterable[QueryVector]) -> _Legs:
+def _vector_legs(
+    connection: Connection,
+    tenant: Tenant,
+    index: VectorIndex,
+    vectors: Iterable[QueryVector],
+) -> _Legs:
     """Return the legs that can be compared, and the tiers that cannot."""
     embedders = read_embedders(connection, tenant)
     found = _Legs()
@@ -101,8 +107,7 @@ def _vector_legs(connection: Connection, tenant: Tenant, vectors: Iterable[Query
             if vector.tier in embedders.by_role:
                 found.mismatched.append(vector.tier)
             continue
-        source = StoredVectors(connection, tenant, embedders, tier=vector.tier, embedder=embedder)
-        snapshot = tenant.matrices.current((tenant.id, embedder.number), source)
+        snapshot = index.current(connection, tenant, embedders, tier=vector.tier, embedder=embedder)
         if not snapshot.rows_live:
             continue
         if vector.vector is None:

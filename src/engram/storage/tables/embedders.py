@@ -23,6 +23,8 @@ class StoredEmbedder:
 
     number: int
     identity: str
+    near_upto: int | None = None
+    """Up to which change its vectors are in an index of the database; None where there is none."""
 
     @property
     def dimensions(self) -> int:
@@ -54,7 +56,7 @@ class Embedders:
 def read_embedders(connection: Connection, tenant: Tenant) -> Embedders:
     """Return the embedders that have a role."""
     rows = tenant.execute(connection, _SQL["list_embedders"])
-    return Embedders({role: StoredEmbedder(number, identity) for role, number, identity in rows})
+    return Embedders({role: StoredEmbedder(*embedder) for role, *embedder in rows})
 
 
 def register(

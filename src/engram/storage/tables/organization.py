@@ -49,6 +49,7 @@ from engram.storage.tables import (
 from engram.storage.tables.database import Connection
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_index import VectorIndex
 
 if TYPE_CHECKING:
     from engram.storage.tables.documents import TableDocumentStore
@@ -58,8 +59,15 @@ if TYPE_CHECKING:
 class TableOrganizationStore:
     """Everything of one organisation."""
 
-    def __init__(self, tenant: Tenant, *, revision_of: Callable[[Connection], Hashable]) -> None:
+    def __init__(
+        self,
+        tenant: Tenant,
+        *,
+        vectors: VectorIndex,
+        revision_of: Callable[[Connection], Hashable],
+    ) -> None:
         self._tenant = tenant
+        self._vectors = vectors
         self._database = tenant.database
         self._revision_of = revision_of
 
@@ -157,6 +165,7 @@ class TableOrganizationStore:
                     connection,
                     self._tenant,
                     terms,
+                    index=self._vectors,
                     vectors=vectors,
                     filters=filters,
                     kinds=kinds,

@@ -14,7 +14,6 @@ from engram.storage.tables.known_rows import KnownRows
 from engram.storage.tables.message_cache import MessageCache
 from engram.storage.tables.piece_cache import PieceCache
 from engram.storage.tables.word_index import WordIndex
-from engram.vectors.budgeted import BudgetedMatrices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,6 @@ class Tenant:
     words: WordIndex
     clock: Clock
     ids: IdSource
-    matrices: BudgetedMatrices
     codec: ContentCodec = field(default_factory=ContentCodec)
     known_rows: KnownRows = field(default_factory=KnownRows)
     pieces: PieceCache = field(default_factory=PieceCache)

@@ -1,6 +1,7 @@
 -- list_embedders --
--- Returns role, number and identity of the embedders that have a role.
-SELECT role, number, identity FROM embedder
+-- Returns role, number and identity of the embedders that have a role, and up to which change their
+-- vectors are in an index of the database.
+SELECT role, number, identity, /*sqlite:*/ NULL /*postgres: near_upto */ FROM embedder
 WHERE organization_id = :organization_id AND role <> 'old';
 
 -- add_embedder --

@@ -1,0 +1,30 @@
+"""Compare the vectors of organisations in memory."""
+
+from __future__ import annotations
+
+from engram.model.vectors import Tier
+from engram.storage.tables.database import Connection
+from engram.storage.tables.embedders import Embedders, StoredEmbedder
+from engram.storage.tables.tenant import Tenant
+from engram.storage.tables.vector_index import ComparedVectors
+from engram.storage.tables.vector_source import StoredVectors
+from engram.vectors.budgeted import BudgetedMatrices
+
+
+class MatrixIndex:
+    """All vectors in memory, read as they change."""
+
+    def __init__(self, matrices: BudgetedMatrices) -> None:
+        self._matrices = matrices
+
+    def current(
+        self,
+        connection: Connection,
+        tenant: Tenant,
+        embedders: Embedders,
+        *,
+        tier: Tier,
+        embedder: StoredEmbedder,
+    ) -> ComparedVectors:
+        source = StoredVectors(connection, tenant, embedders, tier=tier, embedder=embedder)
+        return self._matrices.current((tenant.id, embedder.number), source)

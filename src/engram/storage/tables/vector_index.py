@@ -1,0 +1,57 @@
+"""Where the vectors of an organisation are compared with a query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from engram.model.vectors import Tier
+from engram.storage.tables.database import Connection
+from engram.storage.tables.embedders import Embedders, StoredEmbedder
+from engram.storage.tables.tenant import Tenant
+
+if TYPE_CHECKING:
+    from engram.vectors.arrays import Cosines, Keys, Query
+    from engram.vectors.snapshot import Allowed, Asked
+
+
+class ComparedVectors(Protocol):
+    """The vectors of one embedder in one transaction; see `engram.vectors.snapshot`."""
+
+    @property
+    def rows_live(self) -> int:
+        """How many there are; a big organisation may say 1 for any."""
+        ...
+
+    def prepare(self, query: Query | Asked) -> Asked:
+        """Return a query as it is compared with these vectors."""
+        ...
+
+    def search(
+        self, query: Query | Asked, k: int, *, allowed: Allowed | None = None
+    ) -> tuple[Keys, Cosines]:
+        """Return the `k` keys nearest to a query with their cosines, best first."""
+        ...
+
+    def cosines(self, query: Query | Asked, keys: Keys) -> Cosines:
+        """Return the best cosine of each key, or NaN where it has no vector."""
+        ...
+
+    def neighbourhood(self, query: Query | Asked, keys: Keys) -> Cosines:
+        """Return the cosine with the sum of each message and its neighbours, or NaN without any."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """The vectors of organisations, wherever they are compared."""
+
+    def current(
+        self,
+        connection: Connection,
+        tenant: Tenant,
+        embedders: Embedders,
+        *,
+        tier: Tier,
+        embedder: StoredEmbedder,
+    ) -> ComparedVectors:
+        """Return all vectors of an embedder that the transaction sees, or more."""
+        ...
