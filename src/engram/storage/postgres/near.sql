@@ -1,0 +1,100 @@
+-- The vectors of big organisations, each in a partition with its own index of neighbours.
+-- Names and numbers that an index is for are put in as text; they are this program's own integers.
+
+-- add_upto --
+UPDATE embedder SET near_upto = :upto
+WHERE organization_id = :organization_id AND number = :number;
+
+-- sizes --
+-- Returns the last change of vectors, and how many vectors there are.
+SELECT vector_state.seq, counters.vectors FROM vector_state
+JOIN counters ON counters.organization_id = :organization_id
+WHERE vector_state.organization_id = :organization_id;
+
+-- look_wide --
+-- As many neighbours are kept in view as are wanted; where conditions leave fewer, the scan goes on.
+SELECT set_config('hnsw.ef_search', :wanted::text, true),
+    set_config('hnsw.iterative_scan', 'relaxed_order', true);
+
+-- nearest --
+-- Returns the keys of the passages nearest to a query, about in that order.
+SELECT key FROM near_vector
+WHERE organization_id = :organization_id AND embedder = /*embedder*/ /*conditions*/
+ORDER BY near::halfvec(/*dimensions*/) <=> (:query::text)::halfvec(/*dimensions*/)
+LIMIT :wanted;
+
+-- is_allowed --
+AND key <@ (:allowed::text)::int8multirange
+
+-- count_allowed --
+-- Returns how many passages are allowed, at most `limit`.
+SELECT count(*) FROM
+    (SELECT 1 FROM /*table*/ AS passage
+     WHERE passage.organization_id = :organization_id AND passage.embedder = :embedder
+         AND passage.key <@ (:allowed::text)::int8multirange
+     LIMIT :limit) AS some;
+
+-- vectors_allowed --
+-- Returns key and content of every passage that is allowed.
+SELECT key, content FROM /*table*/
+WHERE organization_id = :organization_id AND embedder = :embedder
+    AND key <@ (:allowed::text)::int8multirange
+ORDER BY seq;
+
+-- vectors_of --
+-- Returns key and content of the passages of some messages.
+SELECT key, content FROM /*table*/
+WHERE organization_id = :organization_id AND embedder = :embedder
+    AND key IN (SELECT value FROM json_each(:keys))
+ORDER BY seq;
+
+-- vectors_after --
+-- Returns seq, key and content of the next passages after `seq`.
+SELECT seq, key, content FROM /*table*/
+WHERE organization_id = :organization_id AND embedder = :embedder AND seq > :seq
+ORDER BY seq LIMIT :limit;
+
+-- choose --
+SELECT set_config('engram.organization_id', CAST(:organization_id AS text), true);
+
+-- try_lock --
+-- Says whether nobody else moves vectors of the organisation; held until the connection ends.
+SELECT pg_try_advisory_lock(:lock, CAST(:organization_id AS integer));
+
+-- find_partition --
+SELECT to_regclass('engram.near_vector_/*organization*/') IS NOT NULL;
+
+-- create_partition --
+CREATE TABLE near_vector_/*organization*/
+    (LIKE near_vector INCLUDING ALL, CHECK (organization_id = /*organization*/));
+
+-- attach_partition --
+ALTER TABLE near_vector ATTACH PARTITION near_vector_/*organization*/
+    FOR VALUES IN (/*organization*/);
+
+-- is_attached --
+SELECT relispartition FROM pg_class
+WHERE oid = to_regclass('engram.near_vector_/*organization*/');
+
+-- create_index --
+CREATE INDEX IF NOT EXISTS near_vector_/*organization*/_/*embedder*/
+    ON near_vector_/*organization*/
+    USING hnsw ((near::halfvec(/*dimensions*/)) halfvec_cosine_ops)
+    WITH (m = 16, ef_construction = 64)
+    WHERE embedder = /*embedder*/;
+
+-- add_vectors --
+COPY near_vector_/*organization*/ (organization_id, embedder, seq, key, near) FROM STDIN;
+
+-- remove_after --
+-- What a process that died has copied already.
+DELETE FROM near_vector_/*organization*/
+WHERE organization_id = :organization_id AND embedder = :embedder AND seq > :seq;
+
+-- remove_others --
+-- What was searched before the vectors of another embedder took over.
+DELETE FROM near_vector_/*organization*/
+WHERE organization_id = :organization_id AND embedder <> :embedder;
+
+-- drop_partition --
+DROP TABLE IF EXISTS near_vector_/*organization*/;
