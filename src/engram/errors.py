@@ -17,7 +17,9 @@ EngramError
     ConverterMissingError    what makes text of such documents is not installed; names the extra
     LanguageModelError       the language model gave no answer; what needs none still works
   StorageError               driver trouble; cause kept, text not shown
-    StoreBusyError   StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
+    StoreBusyError           another process is in the way; a retry may succeed
+      StoreUnavailableError  the database cannot be reached, or is changing its primary
+    StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
   EmbedderMismatchError      says both identities and the remedy
   InvalidVectorError         what an embedder gave is no vector; nothing was stored
   ConfigurationError         only while wiring; names the setting
@@ -197,6 +199,12 @@ class StoreBusyError(StorageError):
     """Another process held the store for too long; try again."""
 
     code = "store_busy"
+
+
+class StoreUnavailableError(StoreBusyError):
+    """The database cannot be reached right now; try again."""
+
+    code = "store_unavailable"
 
 
 class StoreFullError(StorageError):

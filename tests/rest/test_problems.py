@@ -34,6 +34,7 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.ConverterMissingError(), 503),
     (errors.LanguageModelError(), 503),
     (errors.StoreBusyError(), 503),
+    (errors.StoreUnavailableError(), 503),
     (errors.StoreFullError(), 507),
     (errors.StorageError(), 500),
     (errors.StoreReadOnlyError(), 500),

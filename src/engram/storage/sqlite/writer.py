@@ -1,8 +1,4 @@
-"""Write one SQLite file from one thread, the work of many callers to a commit.
-
-The sync of a commit costs far more than a small write, so everything that queued up during one
-commit shares the next. Nobody is answered before the commit that holds his work.
-"""
+"""Write one SQLite file from one thread, the work of many callers to a commit."""
 
 from __future__ import annotations
 
@@ -10,25 +6,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from engram import limits
-from engram.storage.handoff import Ticket, deliver
+from engram.storage.group_commit import Write, commit_together
 from engram.storage.sqlite.connection import begin_write, close_writer
 from engram.storage.sqlite.failures import release_cursors, translated_failures
 
 _LONG_S = 0.01
 _PAUSE_MAX_S = 0.002
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A piece of work and who waits for it."""
-
-    work: Callable[[sqlite3.Connection], Any]
-    ticket: Ticket[Any]
 
 
 class GroupCommitWriter:
@@ -41,9 +28,7 @@ class GroupCommitWriter:
         check: Callable[[sqlite3.Connection], None],
         name: str,
     ) -> None:
-        self._connect = connect
-        self._check = check
-        self._connection: sqlite3.Connection | None = None
+        self._session = _SqliteSession(connect, check=check)
         self._queue: SimpleQueue[Write | None] = SimpleQueue()
         # A daemon: work that nobody was told about may die with the process.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -66,10 +51,9 @@ class GroupCommitWriter:
         while not is_stopping:
             batch, is_stopping = self._next_batch()
             began = time.monotonic()
-            self._commit([write for write in batch if not write.ticket.is_abandoned])
-            deliver([write.ticket for write in batch])
+            commit_together(batch, self._session)
             _let_others_in(held_s=time.monotonic() - began)
-        self._disconnect()
+        self._session.close()
 
     def _next_batch(self) -> tuple[list[Write], bool]:
         """Wait for work, take what else is queued, and say whether to stop after it."""
@@ -85,33 +69,6 @@ class GroupCommitWriter:
                 return batch, False
         return batch, True
 
-    def _commit(self, batch: list[Write]) -> None:
-        """Do the batch in one transaction; when that fails, every piece of it has failed."""
-        if not batch:
-            return
-        try:
-            with translated_failures():
-                self._transact(batch)
-        except Exception as exc:  # noqa: BLE001 - it is the waiters', and the thread lives on
-            for write in batch:
-                write.ticket.fail(exc)
-            # Closing rolls back, and leaves no doubt about the connection's state.
-            self._disconnect()
-
-    def _transact(self, batch: list[Write]) -> None:
-        if self._connection is None:
-            self._connection = self._connect()
-        begin_write(self._connection)
-        self._check(self._connection)
-        for write in batch:
-            _run_in_savepoint(self._connection, write)
-        self._connection.execute("COMMIT")
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            close_writer(self._connection)
-            self._connection = None
-
 
 def _let_others_in(*, held_s: float) -> None:
     """Pause after a long transaction, for a tenth of it at most.
@@ -123,20 +80,57 @@ def _let_others_in(*, held_s: float) -> None:
         time.sleep(min(held_s / 10, _PAUSE_MAX_S))
 
 
-def _run_in_savepoint(connection: sqlite3.Connection, write: Write) -> None:
-    """Do one piece of work; its failure undoes that piece alone.
+class _SqliteSession:
+    """The connection of one writer thread, opened when it is needed."""
 
-    Raises:
-        EngramError: SQLite gave up the whole transaction, as it may when the disk is full.
-    """
-    connection.execute("SAVEPOINT work")
-    try:
-        with translated_failures():
-            write.ticket.succeed(write.work(connection))
-    except Exception as exc:
-        if not connection.in_transaction:
-            raise
-        release_cursors(exc)
-        connection.execute("ROLLBACK TO work")
-        write.ticket.fail(exc)
-    connection.execute("RELEASE work")
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        *,
+        check: Callable[[sqlite3.Connection], None],
+    ) -> None:
+        self._connect = connect
+        self._check = check
+        self._connection: sqlite3.Connection | None = None
+
+    def translated_failures(self) -> AbstractContextManager[None]:
+        return translated_failures()
+
+    def begin(self, *, works: int) -> sqlite3.Connection:
+        del works
+        if self._connection is None:
+            self._connection = self._connect()
+        begin_write(self._connection)
+        self._check(self._connection)
+        return self._connection
+
+    def mark(self) -> None:
+        self._opened.execute("SAVEPOINT work")
+
+    def undo(self, error: Exception) -> None:
+        # SQLite may give up the whole transaction, as when the disk is full.
+        if not self._opened.in_transaction:
+            raise error
+        release_cursors(error)
+        self._opened.execute("ROLLBACK TO work")
+
+    def keep(self) -> None:
+        self._opened.execute("RELEASE work")
+
+    def commit(self) -> None:
+        self._opened.execute("COMMIT")
+
+    def abandon(self) -> None:
+        # Closing rolls back, and leaves no doubt about the connection's state.
+        self.close()
+
+    def close(self) -> None:
+        """Release the file, if it is open."""
+        if self._connection is not None:
+            close_writer(self._connection)
+            self._connection = None
+
+    @property
+    def _opened(self) -> sqlite3.Connection:
+        assert self._connection is not None  # noqa: S101 - a transaction has begun
+        return self._connection

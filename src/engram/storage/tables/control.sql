@@ -65,19 +65,22 @@ UPDATE api_key SET last_used_at = :at
 WHERE key_id = :key_id AND (last_used_at IS NULL OR last_used_at < :at);
 
 -- add_audit --
-INSERT INTO audit (audit_id, organization_id, at, actor, action, subject, details)
+INSERT INTO /*sqlite:*/ audit /*postgres: control_audit */
+    (audit_id, organization_id, at, actor, action, subject, details)
 VALUES (:audit_id, :organization_id, :at, :actor, :action, :subject, :details);
 
 -- list_audit --
 -- Returns an organisation's rows older than :before, newest first.
 SELECT audit_id, at, actor, action, subject, details
-FROM audit WHERE organization_id = :organization_id AND at < :before
+FROM /*sqlite:*/ audit /*postgres: control_audit */
+WHERE organization_id = :organization_id AND at < :before
 ORDER BY at DESC, number DESC LIMIT :limit;
 
 -- list_all_audit --
 -- Returns everybody's rows older than :before, newest first; for the operator.
 SELECT audit_id, at, actor, action, subject, details
-FROM audit WHERE at < :before
+FROM /*sqlite:*/ audit /*postgres: control_audit */
+WHERE at < :before
 ORDER BY at DESC, number DESC LIMIT :limit;
 
 -- ping --

@@ -67,7 +67,7 @@ VALUES (:number, :organization_id, :id, :project, '{}', 1, :content_bytes, :now,
 UPDATE conversation SET
     message_count = message_count + :messages,
     content_bytes = content_bytes + :content_bytes,
-    updated_at = max(updated_at, :now)
+    updated_at = CASE WHEN updated_at < :now THEN :now ELSE updated_at END
 WHERE organization_id = :organization_id AND number = :conversation;
 
 -- delete_conversation --

@@ -41,6 +41,7 @@ WHERE organization_id = :organization_id AND document_id IS NOT NULL AND documen
 
 -- chunks --
 -- Returns reference and moment of each chunk of a record, in order.
-SELECT CAST(content AS TEXT), occurred_at FROM message
+SELECT /*sqlite:*/ CAST(content AS TEXT) /*postgres: convert_from(content, 'UTF8') */, occurred_at
+FROM message
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
 ORDER BY key;

@@ -119,7 +119,7 @@ WHERE organization_id = :organization_id AND number = :number;
 SELECT id FROM document
 WHERE organization_id = :organization_id AND state = 'indexing' AND waits_since IS NOT NULL
     AND (lease_until IS NULL OR lease_until <= :now OR lease_owner = :owner)
-    AND (:id IS NULL OR id = :id)
+    AND id = coalesce(:id, id)
 ORDER BY waits_since
 LIMIT 1;
 
@@ -132,7 +132,7 @@ LIMIT 1;
 -- It goes behind all others, also where the clock stands still.
 UPDATE document SET
     lease_owner = :owner, lease_until = :until,
-    waits_since = max(:now, 1 +
+    waits_since = /*sqlite:*/ max /*postgres: greatest */ (:now, 1 +
         (SELECT max(waits_since) FROM document
          WHERE organization_id = :organization_id AND state = 'indexing'
              AND waits_since IS NOT NULL))
@@ -205,7 +205,9 @@ UPDATE document SET
     state = 'indexing', waits_since = :now, lease_owner = :owner, lease_until = :until,
     chunker = NULL,
     text_bytes_indexed =
-        (SELECT metadata ->> 'start_byte' FROM message
+        (SELECT /*sqlite:*/ metadata ->> 'start_byte'
+             /*postgres: (metadata::json ->> 'start_byte')::bigint */
+         FROM message
          WHERE message.organization_id = :organization_id AND message.key = :first)
 WHERE organization_id = :organization_id AND number = :number;
 

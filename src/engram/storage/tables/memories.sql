@@ -115,7 +115,9 @@ AND source IN (SELECT value FROM json_each(:sources))
 
 -- has_any_tag --
 AND EXISTS
-    (SELECT 1 FROM json_each(memory.tags) WHERE value IN (SELECT value FROM json_each(:tags)))
+    (SELECT 1 FROM
+        /*sqlite:*/ json_each(memory.tags) /*postgres: json_array_elements_text(memory.tags::json) */
+     WHERE value IN (SELECT value FROM json_each(:tags)))
 
 -- is_important --
 AND importance <= :importance_max
@@ -141,9 +143,10 @@ LIMIT 1;
 
 -- missing_episodes --
 -- Returns those of a JSON list of ids that are no episodes.
-SELECT value FROM json_each(:ids)
+SELECT value FROM
+    /*sqlite:*/ json_each(:ids) /*postgres: json_array_elements_text(:ids::json) */ AS given
 WHERE NOT EXISTS
-    (SELECT 1 FROM episode WHERE organization_id = :organization_id AND id = json_each.value);
+    (SELECT 1 FROM episode WHERE organization_id = :organization_id AND id = given.value);
 
 -- add_memory --
 INSERT INTO memory

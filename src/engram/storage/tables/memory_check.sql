@@ -7,7 +7,8 @@ SELECT memory.number, memory.id, memory.record, memory.version, memory.sha256, m
     (SELECT count(*) FROM message
      WHERE message.organization_id = :organization_id
          AND message.key BETWEEN memory.record << 24 AND (memory.record << 24) + 16777215),
-    message.sha256, message.occurred_at IS memory.valid_from
+    message.sha256, 
+    message.occurred_at /*sqlite:*/ IS /*postgres: IS NOT DISTINCT FROM */ memory.valid_from
 FROM memory
 LEFT JOIN conversation
     ON conversation.organization_id = :organization_id AND conversation.number = memory.record
@@ -18,7 +19,7 @@ ORDER BY memory.number;
 
 -- tags_of --
 -- Returns the tags of a memory and those of its record, each as a JSON list.
-SELECT json(tags),
+SELECT /*sqlite:*/ json(tags) /*postgres: tags::jsonb::text */,
     (SELECT json_group_array(tag) FROM
         (SELECT tag FROM conversation_tag
          WHERE conversation_tag.organization_id = :organization_id AND conversation = record
@@ -29,7 +30,7 @@ WHERE memory.organization_id = :organization_id AND number = :number;
 -- versions_of --
 -- Returns version, whether its fields are JSON, hash, bytes, encoding and content of the versions
 -- of a memory, the newest first.
-SELECT version, json_valid(fields), sha256, content_bytes, content_encoding,
+SELECT version, /*sqlite:*/ json_valid(fields) /*postgres: fields IS JSON */, sha256, content_bytes, content_encoding,
     CAST(content AS BLOB)
 FROM memory_version
 WHERE organization_id = :organization_id AND memory = :number

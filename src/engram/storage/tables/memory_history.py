@@ -20,7 +20,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("memory_history.sql")
-_OF_ONE = "AND memory.project = :projects ->> 0"
+_OF_ONE = "AND memory.project = :one_project"
 _OF_ANY = "AND memory.project IN (SELECT value FROM json_each(:projects))"
 
 
@@ -45,6 +45,7 @@ def read_timeline(
         timeline_statement(projects),
         as_of=to_microseconds(as_of),
         projects=json.dumps(projects),
+        one_project=projects[0] if projects else None,
         limit=limit,
     ).fetchall()
     unchanged = [number for number, version in rows if version is None]

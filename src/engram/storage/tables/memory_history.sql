@@ -16,10 +16,17 @@ WHERE memory.organization_id = :organization_id AND memory.created_at <= :as_of 
         AND coalesce(memory.valid_to > :as_of, true)
         AND coalesce(memory.expires_at > :as_of, true)
     ELSE
-        was.fields ->> 'is_searched'
-        AND coalesce(was.fields ->> 'valid_from' <= :as_of, true)
-        AND coalesce(was.fields ->> 'valid_to' > :as_of, true)
-        AND coalesce(was.fields ->> 'expires_at' > :as_of, true)
+        /*sqlite:*/ was.fields ->> 'is_searched'
+        /*postgres: (was.fields::json ->> 'is_searched')::boolean */
+        AND coalesce(
+            /*sqlite:*/ was.fields ->> 'valid_from'
+            /*postgres: (was.fields::json ->> 'valid_from')::bigint */ <= :as_of, true)
+        AND coalesce(
+            /*sqlite:*/ was.fields ->> 'valid_to'
+            /*postgres: (was.fields::json ->> 'valid_to')::bigint */ > :as_of, true)
+        AND coalesce(
+            /*sqlite:*/ was.fields ->> 'expires_at'
+            /*postgres: (was.fields::json ->> 'expires_at')::bigint */ > :as_of, true)
     END
 ORDER BY memory.number DESC
 LIMIT :limit;

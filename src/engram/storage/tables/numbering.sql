@@ -24,11 +24,12 @@ WHERE organization_id = :organization_id;
 -- newest_number --
 -- Returns the highest number between two bounds that has left a trace; the plus makes SQLite look
 -- it up.
-SELECT max(
-    (SELECT coalesce(max(number), :first) FROM conversation
-     WHERE +organization_id = :organization_id AND number BETWEEN :first AND :last),
-    (SELECT coalesce(max(last_key >> 24), :first) FROM vector_removal
-     WHERE organization_id = :organization_id AND last_key >> 24 BETWEEN :first AND :last));
+SELECT max(newest) FROM
+    (SELECT coalesce(max(number), :first) AS newest FROM conversation
+     WHERE +organization_id = :organization_id AND number BETWEEN :first AND :last
+     UNION ALL
+     SELECT coalesce(max(last_key >> 24), :first) FROM vector_removal
+     WHERE organization_id = :organization_id AND last_key >> 24 BETWEEN :first AND :last);
 
 -- put_numbers --
 UPDATE upkeep

@@ -23,7 +23,7 @@ LIMIT 1;
 
 -- any_place --
 -- Returns a number from 0 to below `count`, another one each time.
-SELECT abs(random() % :count);
+SELECT /*sqlite:*/ abs(random() % :count) /*postgres: floor(random() * :count)::bigint */;
 
 -- lacking --
 -- Returns those of a JSON list of keys whose messages exist without a vector of an embedder.
@@ -38,7 +38,10 @@ WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each
 -- Returns how many messages there are, how many have no vector of an embedder, and about how many
 -- passages those have.
 SELECT count(*), count(unmoved),
-    coalesce(sum(max(1, (unmoved + :passage_characters - 1) / :passage_characters)), 0)
+    coalesce(sum(
+        CASE WHEN unmoved > :passage_characters
+            THEN (unmoved + :passage_characters - 1) / :passage_characters
+        WHEN unmoved IS NOT NULL THEN 1 END), 0)
 FROM
     (SELECT
         CASE WHEN NOT EXISTS
@@ -68,5 +71,6 @@ WHERE organization_id = :organization_id
 -- begin_waiting --
 -- Adds the messages of a JSON list that do not wait yet.
 INSERT INTO unembedded (organization_id, key)
-SELECT :organization_id, value FROM json_each(:keys)
+SELECT :organization_id, value FROM /*sqlite:*/ json_each(:keys) /*postgres:
+    (SELECT value::bigint AS value FROM json_array_elements_text(:keys::json)) AS given */
 WHERE value NOT IN (SELECT key FROM unembedded WHERE organization_id = :organization_id);

@@ -1,5 +1,6 @@
 -- rebuild_indexes --
-REINDEX;
+-- PostgreSQL leaves this to the owner of the tables.
+/*sqlite:*/ REINDEX /*postgres: SELECT 1 */;
 
 -- recount_messages --
 -- Mends the number of messages of conversations without gaps; a gap is a loss, and stays visible.
@@ -47,7 +48,7 @@ ON CONFLICT (organization_id) DO UPDATE SET
 DELETE FROM job WHERE organization_id = :organization_id AND kind = '';
 
 -- release_odd_jobs --
-UPDATE OR REPLACE job
-SET attempts = max(attempts, 0), lease_owner = NULL, lease_until = NULL
+UPDATE /*sqlite:*/ OR REPLACE job SET attempts = max(attempts, 0)
+    /*postgres: job SET attempts = greatest(attempts, 0) */, lease_owner = NULL, lease_until = NULL
 WHERE organization_id = :organization_id
     AND (attempts < 0 OR (lease_owner IS NULL) <> (lease_until IS NULL));

@@ -5,7 +5,7 @@ ON CONFLICT (key) DO NOTHING;
 -- add_unembedded_last --
 -- Lets a chunk of a document wait behind all messages and the chunks before it.
 INSERT INTO unembedded (number, organization_id, key)
-SELECT min(0, coalesce(min(number), 0)) - 1, :organization_id, :key FROM unembedded
+SELECT CASE WHEN min(number) < 0 THEN min(number) ELSE 0 END - 1, :organization_id, :key FROM unembedded
 WHERE organization_id = :organization_id
 ON CONFLICT (key) DO NOTHING;
 

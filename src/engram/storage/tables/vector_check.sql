@@ -4,36 +4,41 @@
 -- bad_vectors --
 -- Returns fault, table and seq of vectors that are nobody's, or not as `vectors.quantise` packs
 -- them: a version of 1, a scale that is finite and positive, and a byte for each dimension.
-SELECT
-    CASE
-        WHEN NOT EXISTS
-            (SELECT 1 FROM message
-             WHERE message.organization_id = :organization_id AND message.key = found.key)
-            THEN 'vectors are of messages that are missing'
-        WHEN role IS NULL
-            THEN 'vectors are of an unknown embedder'
-        WHEN role <> 'old' AND (role = 'instant') <> (place = 'instant_vector')
-            THEN 'vectors are not in the table of their embedder'
-        WHEN substr(content, 1, 1) <> x'01'
-            OR length(content) <> 5 + dimensions
-            OR substr(content, 2, 4) = x'00000000'
-            OR substr(content, 5, 1) >= x'80'
-            OR substr(content, 5, 1) = x'7f' AND substr(content, 4, 1) >= x'80'
-            THEN 'vectors cannot be read'
-    END AS fault,
-    place, seq
-FROM
-    (SELECT 'vector' AS place, seq, embedder, key, content FROM vector
-     WHERE organization_id = :organization_id
-     UNION ALL
-     SELECT 'instant_vector', seq, embedder, key, content FROM instant_vector
-     WHERE organization_id = :organization_id) AS found
-    LEFT JOIN
-    (SELECT number, role,
-        CASE WHEN json_valid(identity) THEN json_extract(identity, '$.dimensions') END
-            AS dimensions
-     FROM embedder WHERE organization_id = :organization_id)
-    ON number = found.embedder
+SELECT fault, place, seq FROM
+    (SELECT
+        CASE
+            WHEN NOT EXISTS
+                (SELECT 1 FROM message
+                 WHERE message.organization_id = :organization_id AND message.key = found.key)
+                THEN 'vectors are of messages that are missing'
+            WHEN role IS NULL
+                THEN 'vectors are of an unknown embedder'
+            WHEN role <> 'old' AND (role = 'instant') <> (place = 'instant_vector')
+                THEN 'vectors are not in the table of their embedder'
+            WHEN substr(content, 1, 1) <> /*sqlite:*/ x'01' /*postgres: '\x01'::bytea */
+                OR length(content) <> 5 + dimensions
+                OR substr(content, 2, 4) = /*sqlite:*/ x'00000000' /*postgres: '\x00000000'::bytea */
+                OR substr(content, 5, 1) >= /*sqlite:*/ x'80' /*postgres: '\x80'::bytea */
+                OR substr(content, 5, 1) = /*sqlite:*/ x'7f' /*postgres: '\x7f'::bytea */
+                    AND substr(content, 4, 1) >= /*sqlite:*/ x'80' /*postgres: '\x80'::bytea */
+                THEN 'vectors cannot be read'
+        END AS fault,
+        place, seq
+     FROM
+        (SELECT 'vector' AS place, seq, embedder, key, content FROM vector
+         WHERE organization_id = :organization_id
+         UNION ALL
+         SELECT 'instant_vector', seq, embedder, key, content FROM instant_vector
+         WHERE organization_id = :organization_id) AS found
+        LEFT JOIN
+        (SELECT number, role,
+            /*sqlite:*/
+            CASE WHEN json_valid(identity) THEN json_extract(identity, '$.dimensions') END
+            /*postgres:
+            CASE WHEN identity IS JSON THEN (identity::json ->> 'dimensions')::bigint END */
+                AS dimensions
+         FROM embedder WHERE organization_id = :organization_id) AS whose
+        ON whose.number = found.embedder) AS checked
 WHERE fault IS NOT NULL;
 
 -- broken_passages --
@@ -89,25 +94,27 @@ WHERE organization_id = :organization_id
 
 -- needless_waiting --
 -- Returns fault and key of rows of `unembedded` that nobody should work on.
-SELECT
-    CASE
-        WHEN NOT EXISTS
-            (SELECT 1 FROM message
-             WHERE message.organization_id = :organization_id
-                 AND message.key = unembedded.key)
-            THEN 'messages wait for vectors and are missing'
-        WHEN EXISTS
-            (SELECT 1 FROM vector JOIN embedder ON number = vector.embedder
-             WHERE vector.organization_id = :organization_id
-                 AND embedder.organization_id = :organization_id
-                 AND role = 'deep' AND vector.key = unembedded.key)
-            THEN 'messages wait for vectors and have them'
-        WHEN attempts < 0 OR (lease_owner IS NULL) <> (lease_until IS NULL)
-            THEN 'messages wait for vectors in an impossible state'
-    END AS fault,
-    key
-FROM unembedded
-WHERE organization_id = :organization_id AND fault IS NOT NULL;
+SELECT fault, key FROM
+    (SELECT
+        CASE
+            WHEN NOT EXISTS
+                (SELECT 1 FROM message
+                 WHERE message.organization_id = :organization_id
+                     AND message.key = unembedded.key)
+                THEN 'messages wait for vectors and are missing'
+            WHEN EXISTS
+                (SELECT 1 FROM vector JOIN embedder ON embedder.number = vector.embedder
+                 WHERE vector.organization_id = :organization_id
+                     AND embedder.organization_id = :organization_id
+                     AND role = 'deep' AND vector.key = unembedded.key)
+                THEN 'messages wait for vectors and have them'
+            WHEN attempts < 0 OR (lease_owner IS NULL) <> (lease_until IS NULL)
+                THEN 'messages wait for vectors in an impossible state'
+        END AS fault,
+        key
+     FROM unembedded
+     WHERE organization_id = :organization_id) AS waiting
+WHERE fault IS NOT NULL;
 
 -- lost_messages --
 -- Returns fault and key of messages that should have deep vectors and do not even wait for them.
@@ -127,11 +134,14 @@ WHERE organization_id = :organization_id
 
 -- newest_seq --
 -- Returns the highest seq in use.
-SELECT max(
-    (SELECT coalesce(max(seq), 0) FROM vector WHERE organization_id = :organization_id),
-    (SELECT coalesce(max(seq), 0) FROM instant_vector WHERE organization_id = :organization_id),
-    (SELECT coalesce(max(seq), 0) FROM vector_removal WHERE organization_id = :organization_id),
-    (SELECT coalesce(max(seq), 0) FROM vector_state WHERE organization_id = :organization_id));
+SELECT max(newest) FROM
+    (SELECT coalesce(max(seq), 0) AS newest FROM vector WHERE organization_id = :organization_id
+     UNION ALL
+     SELECT coalesce(max(seq), 0) FROM instant_vector WHERE organization_id = :organization_id
+     UNION ALL
+     SELECT coalesce(max(seq), 0) FROM vector_removal WHERE organization_id = :organization_id
+     UNION ALL
+     SELECT coalesce(max(seq), 0) FROM vector_state WHERE organization_id = :organization_id);
 
 -- is_state_sound --
 -- Returns whether the state knows of every seq in use; no row if there is no state.

@@ -1,0 +1,1 @@
+"""The tables in a PostgreSQL database that any number of processes share."""

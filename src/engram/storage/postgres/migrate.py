@@ -1,0 +1,82 @@
+"""Bring the schema forward by numbered SQL files, each in one transaction with its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from engram.errors import StoreNewerError
+from engram.storage.postgres.dialect import translate
+from engram.storage.postgres.pool import Driver
+from engram.storage.tables.queries import load_queries
+
+_SQL = load_queries("migrate.sql", package="engram.storage.postgres")
+_LOCK = 0x6D696772
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step from the version before it."""
+
+    version: int
+    name: str
+    sql: str
+
+
+@cache
+def load_migrations() -> tuple[Migration, ...]:
+    """Return every step, in order."""
+    folder = files("engram.storage.postgres") / "migrations"
+    steps = sorted(
+        (
+            Migration(int(entry.name[:4]), entry.name, entry.read_text(encoding="utf-8"))
+            for entry in folder.iterdir()
+            if entry.name.endswith(".sql")
+        ),
+        key=lambda step: step.version,
+    )
+    numbers = [step.version for step in steps]
+    if numbers != list(range(1, len(steps) + 1)):
+        raise ValueError(f"migrations are not numbered 1, 2, 3 …: {numbers}")
+    return tuple(steps)
+
+
+def migrate(driver: Driver, steps: Sequence[Migration]) -> None:
+    """Apply the steps the database lacks; on one that lacks none, only read.
+
+    Raises:
+        StoreNewerError: the database has steps this program does not know.
+    """
+    for step in steps[_version(driver, steps) :]:
+        with driver.transaction():
+            _value(driver, "lock", lock=_LOCK)
+            if _version(driver, steps) < step.version:
+                _apply(driver, step)
+
+
+def _apply(driver: Driver, step: Migration) -> None:
+    if not _value(driver, "find_table"):
+        driver.execute(_SQL["create_table"].encode())
+    driver.execute("SET LOCAL search_path = engram, pg_temp")
+    driver.execute(step.sql.encode())
+    record = {"version": step.version, "name": step.name}
+    driver.execute(translate(_SQL["record"]).text, record)
+
+
+def _version(driver: Driver, steps: Sequence[Migration]) -> int:
+    if not _value(driver, "find_table"):
+        return 0
+    version: int = _value(driver, "get_version")
+    if version > len(steps):
+        raise StoreNewerError(
+            f"the store has schema version {version}, this Engram knows {len(steps)}: upgrade it"
+        )
+    return version
+
+
+def _value(driver: Driver, name: str, **values: Any) -> Any:
+    row = driver.execute(translate(_SQL[name]).text, values).fetchone()
+    return None if row is None else row[0]

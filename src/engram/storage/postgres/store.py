@@ -1,0 +1,136 @@
+"""A whole installation in one PostgreSQL database, shared by any number of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+
+from engram import limits
+from engram.clock import Clock, IdSource
+from engram.errors import StorageError
+from engram.model.ids import OrganizationId
+from engram.storage.open_organizations import OpenOrganizations
+from engram.storage.postgres.connection import PostgresConnection
+from engram.storage.postgres.database import PostgresDatabase
+from engram.storage.postgres.failures import translated_failures
+from engram.storage.postgres.migrate import load_migrations, migrate
+from engram.storage.postgres.near_index import NearIndex
+from engram.storage.postgres.organizations import Organizations
+from engram.storage.postgres.pool import Pool, connect
+from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope
+from engram.storage.postgres.word_index import PostingWordIndex
+from engram.storage.tables.control import TableControlStore
+from engram.storage.tables.database import Connection
+from engram.storage.tables.organization import TableOrganizationStore
+from engram.storage.tables.tenant import Tenant
+from engram.storage.threads import WorkerThreads
+from engram.vectors.budgeted import BudgetedMatrices
+
+logger = logging.getLogger(__name__)
+
+
+class PostgresStore:
+    """The `Store` of a database."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        vector_bytes_max: int = limits.VECTOR_BYTES_MAX,
+    ) -> None:
+        self._url = url
+        self._clock = clock
+        self._ids = ids
+        self._pool = Pool(url)
+        self._readers = WorkerThreads(limits.READER_THREADS_MAX)
+        self._writers = WorkerThreads(limits.WRITER_THREADS_MAX)
+        control = self._database_of(ControlScope())
+        self._organizations = Organizations(control, database_of=self._database_of)
+        self._control = TableControlStore(
+            control, clock=clock, ids=ids, removal=self._organizations
+        )
+        self._vectors = NearIndex(BudgetedMatrices(bytes_max=vector_bytes_max))
+        self._opened = OpenOrganizations(self._open_organization)
+        self._is_open = False
+        self._is_closed = False
+
+    @property
+    def control(self) -> TableControlStore:
+        return self._control
+
+    async def open(self) -> None:
+        if self._is_open:
+            return
+        await self._readers.run(partial(_bring_forward, self._url))
+        self._pool.open()
+        await self._remove_leftovers()
+        self._is_open = True
+
+    async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
+        return (await self._opened.get(organization_id)).store
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await asyncio.to_thread(self._stop)
+
+    def _stop(self) -> None:
+        self._writers.stop()
+        self._readers.stop()
+        self._pool.close()
+
+    def _database_of(self, scope: Scope) -> PostgresDatabase:
+        return PostgresDatabase(
+            scope, pool=self._pool, readers=self._readers, writers=self._writers
+        )
+
+    async def _remove_leftovers(self) -> None:
+        """Finish deletions that a crash cut short; one that fails must not close the store."""
+        try:
+            await self._organizations.finish()
+        except StorageError:
+            logger.warning("rows of deleted organisations are still there", exc_info=True)
+
+    async def _open_organization(self, organization_id: OrganizationId) -> _OpenOrganization:
+        scope = await self._organizations.find(organization_id)
+        tenant = Tenant(
+            number=scope.number,
+            id=scope.id,
+            database=self._database_of(scope),
+            words=PostingWordIndex(),
+            clock=self._clock,
+            ids=self._ids,
+        )
+        store = TableOrganizationStore(tenant, vectors=self._vectors, revision_of=_revision_of)
+        await store.prepare()
+        return _OpenOrganization(scope, store)
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenOrganization:
+    scope: OrganizationScope
+    store: TableOrganizationStore
+
+    @property
+    def is_gone(self) -> bool:
+        return self.scope.is_gone
+
+    def let_go(self) -> None:
+        """Do nothing: connections belong to all organisations."""
+
+
+def _bring_forward(url: str) -> None:
+    with translated_failures(), connect(url) as driver:
+        migrate(driver, load_migrations())
+
+
+def _revision_of(connection: Connection) -> Hashable:
+    if not isinstance(connection, PostgresConnection):
+        raise TypeError("a connection of another database")
+    return connection.revision

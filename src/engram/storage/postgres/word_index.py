@@ -1,0 +1,112 @@
+"""The words of an organisation's messages: a row for each message and word it holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engram.storage.postgres.word_check import PostingCheck, words_in
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.word_index import MessageWords, Postings, WordLengths, WordStatistics
+
+_SQL = load_queries("words.sql", package="engram.storage.postgres")
+
+
+class PostingWordIndex:
+    """The `WordIndex` of a PostgreSQL database."""
+
+    def add(
+        self,
+        connection: Connection,
+        rows: Iterable[MessageWords],
+        *,
+        organization_id: int,
+        is_next: bool = False,
+    ) -> None:
+        lists = _Lists.of(rows)
+        values = {"organization_id": organization_id, "generation_step": int(is_next)}
+        connection.execute(_SQL["add_messages"], values | lists.lengths)
+        connection.execute(_SQL["add_postings"], values | lists.postings)
+
+    def remove(
+        self,
+        connection: Connection,
+        rows: Iterable[MessageWords],
+        *,
+        organization_id: int,
+        is_next: bool = False,
+    ) -> None:
+        lists = _Lists.of(rows)
+        values = {"organization_id": organization_id, "generation_step": int(is_next)}
+        connection.execute(_SQL["remove_messages"], values | lists.lengths)
+        connection.execute(_SQL["remove_postings"], values | lists.postings)
+
+    def begin_next(self, connection: Connection, *, organization_id: int) -> None:
+        self.drop_next(connection, organization_id=organization_id)
+
+    def take_over(self, connection: Connection, *, organization_id: int) -> None:
+        connection.execute(_SQL["take_over"], {"organization_id": organization_id})
+        self.drop_next(connection, organization_id=organization_id)
+
+    def drop_next(self, connection: Connection, *, organization_id: int) -> None:
+        for name in ("drop_lengths", "drop_postings", "forget_next"):
+            connection.execute(_SQL[name], {"organization_id": organization_id})
+
+    def statistics(self, connection: Connection, *, organization_id: int) -> WordStatistics:
+        row = connection.execute(
+            _SQL["statistics"], {"organization_id": organization_id}
+        ).fetchone()
+        return WordStatistics(*row)
+
+    def count(self, connection: Connection, *, organization_id: int) -> int:
+        return connection.execute(_SQL["count"], {"organization_id": organization_id}).fetchone()[0]
+
+    def postings(
+        self, connection: Connection, terms: Sequence[str], *, organization_id: int
+    ) -> Postings:
+        from engram.storage.postgres.word_postings import (  # noqa: PLC0415 a store that is not searched does without numpy
+            read_postings,
+        )
+
+        return read_postings(connection, terms, organization_id=organization_id)
+
+    def lengths(
+        self, connection: Connection, keys: Sequence[int], *, organization_id: int
+    ) -> Iterator[WordLengths]:
+        values = {"organization_id": organization_id, "keys": [*map(int, keys)]}
+        return (WordLengths(*row) for row in connection.execute(_SQL["lengths"], values))
+
+    def check(self, connection: Connection, *, organization_id: int) -> PostingCheck:
+        return PostingCheck(connection, organization_id=organization_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """Messages as columns, by the names they have in statements."""
+
+    lengths: dict[str, list[int]]
+    postings: dict[str, list[int] | list[str]]
+
+    @classmethod
+    def of(cls, rows: Iterable[MessageWords]) -> _Lists:
+        lengths: list[tuple[int, int, int]] = []
+        postings: list[tuple[int, int, str]] = []
+        for row in rows:
+            telling, stops = words_in(row)
+            lengths.append((row.key, len(telling), len(stops)))
+            held = Counter(telling + stops)
+            postings += ((row.key, count, term) for term, count in held.items())
+        return cls(
+            {
+                "keys": [key for key, _, _ in lengths],
+                "telling": [telling for _, telling, _ in lengths],
+                "stops": [stops for _, _, stops in lengths],
+            },
+            {
+                "keys": [key for key, _, _ in postings],
+                "occurrences": [count for _, count, _ in postings],
+                "terms": [term for _, _, term in postings],
+            },
+        )

@@ -1,0 +1,144 @@
+"""Write in one scope, the work of many callers to a commit, from whichever thread is free."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from contextlib import AbstractContextManager
+from time import monotonic, sleep
+
+import psycopg
+
+from engram import limits
+from engram.errors import StorageError, StoreUnavailableError
+from engram.storage.group_commit import Write, commit_together
+from engram.storage.postgres.connection import PostgresConnection
+from engram.storage.postgres.failures import is_lost, translated_failures
+from engram.storage.postgres.pool import Driver, Pool
+from engram.storage.postgres.transactions import Begun, Scope, get_outcome
+from engram.storage.threads import WorkerThreads
+
+logger = logging.getLogger(__name__)
+
+_DOUBT_S = 10
+_LOOK_S = 0.05
+
+
+class WriteQueue:
+    """Work that waits to be done in a scope; one thread at a time does it."""
+
+    def __init__(self, pool: Pool, threads: WorkerThreads, scope: Scope) -> None:
+        self._pool = pool
+        self._threads = threads
+        self._scope = scope
+        self._lock = threading.Lock()
+        self._waiting: deque[Write] = deque()
+        self._is_served = False
+
+    def submit(self, write: Write) -> None:
+        """Queue work; its ticket is settled when it is durable or has failed.
+
+        Raises:
+            StorageError: the store has been closed.
+        """
+        with self._lock:
+            if not self._is_served:
+                self._threads.start(self._serve)
+                self._is_served = True
+            self._waiting.append(write)
+
+    def _serve(self) -> None:
+        while batch := self._next_batch():
+            commit_together(batch, _PostgresSession(self._pool, self._scope))
+            if self._let_others_in():
+                return
+
+    def _next_batch(self) -> list[Write]:
+        with self._lock:
+            count = min(len(self._waiting), limits.WRITES_PER_COMMIT_MAX)
+            self._is_served = count > 0
+            return [self._waiting.popleft() for _ in range(count)]
+
+    def _let_others_in(self) -> bool:
+        """Go on behind the work of other organisations, unless the threads are about to end."""
+        try:
+            self._threads.start(self._serve)
+        except StorageError:
+            return False
+        return True
+
+
+class _PostgresSession:
+    """One transaction on a connection of the pool."""
+
+    def __init__(self, pool: Pool, scope: Scope) -> None:
+        self._pool = pool
+        self._scope = scope
+        self._driver: Driver | None = None
+        self._transaction_id = ""
+        self._is_alone = True
+
+    def translated_failures(self) -> AbstractContextManager[None]:
+        return translated_failures()
+
+    def begin(self, *, works: int) -> PostgresConnection:
+        begun: Begun
+        self._driver, begun = self._pool.begin(self._scope.begin_write)
+        self._transaction_id = begun.id
+        # A piece of work that is alone is undone with its transaction.
+        self._is_alone = works == 1
+        return begun.connection
+
+    def mark(self) -> None:
+        if not self._is_alone:
+            self._execute(b"SAVEPOINT work")
+
+    def undo(self, error: Exception) -> None:
+        if self._is_alone:
+            raise error
+        self._execute(b"ROLLBACK TO work")
+
+    def keep(self) -> None:
+        if not self._is_alone:
+            self._execute(b"RELEASE work")
+
+    def commit(self) -> None:
+        try:
+            status = self._execute(b"COMMIT")
+        except psycopg.Error as exc:
+            if not is_lost(exc) or not self._was_committed():
+                raise
+            logger.info("a commit was proved after its connection was lost")
+        else:
+            if status != "COMMIT":
+                raise StorageError("the transaction had failed before")
+        self.abandon()
+
+    def abandon(self) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            self._pool.give_back(driver)
+
+    def _was_committed(self) -> bool:
+        """Ask the server what has become of a transaction whose end was not heard of.
+
+        Raises:
+            StoreUnavailableError: it does not say, so the work may be done or not.
+        """
+        deadline = monotonic() + _DOUBT_S
+        while (outcome := self._outcome()) == "in progress":
+            if monotonic() > deadline:
+                raise StoreUnavailableError("the database was lost while it stored this")
+            sleep(_LOOK_S)
+        return outcome == "committed"
+
+    def _outcome(self) -> str | None:
+        driver, outcome = self._pool.begin(lambda driver: get_outcome(driver, self._transaction_id))
+        self._pool.give_back(driver)
+        return outcome
+
+    def _execute(self, statement: bytes) -> str | None:
+        if self._driver is None:
+            raise StorageError("there is no transaction")
+        return self._driver.execute(statement).statusmessage
