@@ -97,6 +97,32 @@ async def test_every_passage_says_who_spoke(name: str | None) -> None:
     assert all(text.startswith(start) for text in embedder.seen)
 
 
+async def test_a_text_by_sentence_has_a_vector_for_each_and_none_says_who_spoke() -> None:
+    embedder = RecordingEmbedder()
+    said = ["The kettle whistles in the kitchen. ", "The cat sleeps on the warm stove."]
+    text = EmbeddedText("Ada", "".join(said), is_by_sentence=True)
+
+    (passages,) = await embed_texts([text], embedder, splitting=instant_splitting())
+
+    assert embedder.seen == said
+    assert [(one.start, one.end) for one in passages] == [(0, 36), (36, 69)]
+
+
+@given(content=any_text, name=any_name, tokens_max=st.integers(20, 600))
+async def test_sentences_fit_the_model_and_cover_the_text(
+    content: str, name: str | None, tokens_max: int
+) -> None:
+    splitting = Splitting(tokens_max=tokens_max, count_tokens=count_bytes)
+    embedder = RecordingEmbedder()
+
+    await embed_texts(
+        [EmbeddedText(name, content, is_by_sentence=True)], embedder, splitting=splitting
+    )
+
+    assert "".join(embedder.seen) == content
+    assert all(count_bytes(text) <= tokens_max for text in embedder.seen)
+
+
 async def test_an_empty_text_has_one_vector() -> None:
     embedder = RecordingEmbedder()
 

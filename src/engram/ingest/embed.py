@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -11,6 +11,7 @@ from engram import limits
 from engram.embedding.port import Embedder, EmbedderIdentity
 from engram.model.vectors import PassageVector
 from engram.text.passages import Passage, TokenCount, count_tokens_roughly, iterate_passages
+from engram.text.sentences import iterate_sentences
 
 _COLON_TOKENS = 2
 """At most, for what is between a name and a text."""
@@ -22,11 +23,13 @@ class EmbeddedText:
 
     name: str | None
     content: str
+    is_by_sentence: bool = False
+    """Each sentence has a vector of its own, and stands in it for itself."""
 
     @property
     def opening(self) -> str:
         """Return what goes before every passage."""
-        return "" if self.name is None else f"{self.name}: "
+        return "" if self.name is None or self.is_by_sentence else f"{self.name}: "
 
     def passage_text(self, passage: Passage) -> str:
         """Return a passage as the model reads it."""
@@ -52,6 +55,8 @@ class Splitting:
 
     def passages(self, text: EmbeddedText) -> list[Passage]:
         """Return the passages of a text that has been fitted: at least one."""
+        if text.is_by_sentence:
+            return list(islice(self._sentences(text.content), self.passages_max))
         if len(text.content) < self.tokens_max and self._fits(
             text.opening + text.content, self.tokens_max
         ):
@@ -59,6 +64,19 @@ class Splitting:
         room = max(1, self.tokens_max - self.count_tokens(text.opening))
         split = iterate_passages(text.content, tokens_max=room, count_tokens=self.count_tokens)
         return list(islice(split, self.passages_max))
+
+    def _sentences(self, content: str) -> Iterator[Passage]:
+        """Yield the sentences of a text, in parts where even they do not fit."""
+        for sentence in iterate_sentences(content):
+            said = content[sentence.start : sentence.end]
+            if self._fits(said, self.tokens_max):
+                yield sentence
+                continue
+            parts = iterate_passages(
+                said, tokens_max=self.tokens_max, count_tokens=self.count_tokens
+            )
+            for part in parts:
+                yield Passage(sentence.start + part.start, sentence.start + part.end)
 
     def _fits(self, text: str, tokens_max: int) -> bool:
         # Counting costs more than this, and no token is shorter than a byte; a character may be

@@ -66,6 +66,8 @@ class Unembedded:
     key: MessageKey
     name: str | None
     content: str
+    is_of_document: bool = False
+    """It is a part of a document, whose sentences have vectors of their own."""
     attempts: int
     """How often it was leased, this time included."""
 
@@ -117,6 +119,8 @@ class Unmoved:
     key: MessageKey
     name: str | None
     content: str
+    is_of_document: bool = False
+    """As of waiting messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

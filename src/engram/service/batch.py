@@ -106,7 +106,10 @@ class Batch:
         return done
 
     async def _embed(self, messages: Sequence[Unembedded]) -> list[Embedded]:
-        texts = [EmbeddedText(message.name, message.content) for message in messages]
+        texts = [
+            EmbeddedText(each.name, each.content, is_by_sentence=each.is_of_document)
+            for each in messages
+        ]
         vectors = await embed_texts(texts, self._embedder, splitting=self._splitting)
         return [
             Embedded(key=message.key, passages=passages)

@@ -186,13 +186,12 @@ class DocumentIndexing:
     async def _index(self, store: OrganizationStore, document: Document) -> None:
         # Most sessions have no document to index.
         from engram.service.document_text import cut_text  # noqa: PLC0415
-        from engram.text.documents import chunk_name  # noqa: PLC0415
 
         text = await store.documents.read_unindexed(
             document.id, bytes_max=limits.DOCUMENT_STEP_BYTES
         )
         chunks = await asyncio.to_thread(cut_text, text)
-        texts = [EmbeddedText(chunk_name(chunk, document.name), chunk.text) for chunk in chunks]
+        texts = [EmbeddedText(None, chunk.text, is_by_sentence=True) for chunk in chunks]
         await store.documents.index_chunks(
             document.id,
             chunks,

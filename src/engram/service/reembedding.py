@@ -214,7 +214,10 @@ class _Move:
 
     async def _embed(self, messages: Sequence[Unmoved]) -> list[Embedded]:
         """Return the vectors of the messages that get any."""
-        texts = [EmbeddedText(message.name, message.content) for message in messages]
+        texts = [
+            EmbeddedText(each.name, each.content, is_by_sentence=each.is_of_document)
+            for each in messages
+        ]
         try:
             vectors = await embed_texts(texts, self._embedder, splitting=self._splitting)
         except (EmbedderUnavailableError, EmbedderMismatchError):

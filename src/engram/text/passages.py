@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 TokenCount = Callable[[str], int]
 
+SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u2019)\]]*\s+|[\u3002\uff01\uff1f]|\n")
+"""Where a sentence or a line ends."""
+
 _BOUNDARIES = (
     re.compile(r"\n[^\S\n]*\n\s*"),  # of paragraphs
-    re.compile(r"[.!?\u2026]['\"\u201d\u2019)\]]*\s+|[\u3002\uff01\uff1f]|\n"),  # of sentences
+    SENTENCE_END,
     re.compile(r"\s+"),  # of words
 )
 _CHARACTERS_PER_TOKEN_MAX = 16

@@ -27,7 +27,13 @@ from engram.storage.tables.embedders import (
     read_embedders,
     register,
 )
-from engram.storage.tables.keys import KIND_BITS, KINDS, message_key
+from engram.storage.tables.keys import (
+    KIND_BITS,
+    KINDS,
+    conversation_of,
+    kind_of,
+    message_key,
+)
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import read_names, read_readable
 from engram.storage.tables.tenant import Tenant
@@ -161,7 +167,12 @@ def _read(
     names = read_names(connection, tenant, messages)
     return UnmovedBatch(
         messages=tuple(
-            Unmoved(key=key, name=names[key], content=message.content)
+            Unmoved(
+                key=key,
+                name=names[key],
+                content=message.content,
+                is_of_document=kind_of(conversation_of(key)) == "document",
+            )
             for key, message in messages.items()
         ),
         unreadable=tuple(damaged),

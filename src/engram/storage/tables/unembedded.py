@@ -13,6 +13,7 @@ from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded
 from engram.storage.tables.database import Connection
 from engram.storage.tables.embedders import read_embedders, register
+from engram.storage.tables.keys import conversation_of, kind_of
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import read_names, read_readable
 from engram.storage.tables.tenant import Tenant
@@ -156,7 +157,13 @@ def _read(
         logger.warning("a message gets no vector: %s", reason)
     names = read_names(connection, tenant, messages)
     found = (
-        Unembedded(key=key, name=names[key], content=message.content, attempts=attempts[key])
+        Unembedded(
+            key=key,
+            name=names[key],
+            content=message.content,
+            is_of_document=kind_of(conversation_of(key)) == "document",
+            attempts=attempts[key],
+        )
         for key, message in messages.items()
     )
     return tuple(found), list(damaged)
