@@ -105,7 +105,9 @@ class Background:
         """
         try:
             store = await self._store.organization(organization_id)
-            return await self._work_off(store)
+            done = await self._work_off(store)
+            await store.tend_vectors()
+            return done
         except NotFoundError:
             return 0  # deleted meanwhile, and its jobs with it
         except EngramError:

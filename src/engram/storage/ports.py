@@ -381,6 +381,14 @@ class OrganizationStore(Protocol):
         """Remove vectors that were replaced or given up; return how many."""
         ...
 
+    async def tend_vectors(self) -> int:
+        """Bring an index that the database keeps of a big organisation's vectors up to date.
+
+        Returns how many vectors came to it. It looks before it writes, and is safe beside other
+        processes that do the same.
+        """
+        ...
+
     async def train_dictionary(self) -> bool:
         """Train a compression dictionary for new messages; False when there is too little text."""
         ...

@@ -29,17 +29,19 @@ AND key <@ (:allowed::text)::int8multirange
 -- count_allowed --
 -- Returns how many passages are allowed, at most `limit`.
 SELECT count(*) FROM
-    (SELECT 1 FROM /*table*/ AS passage
-     WHERE passage.organization_id = :organization_id AND passage.embedder = :embedder
-         AND passage.key <@ (:allowed::text)::int8multirange
-     LIMIT :limit) AS some;
+    (SELECT 1 FROM unnest((:allowed::text)::int8multirange) AS span
+     JOIN /*table*/ AS passage
+         ON passage.organization_id = :organization_id AND passage.embedder = :embedder
+         AND passage.key >= lower(span) AND passage.key < upper(span)
+     LIMIT :limit) AS passages;
 
 -- vectors_allowed --
 -- Returns key and content of every passage that is allowed.
-SELECT key, content FROM /*table*/
-WHERE organization_id = :organization_id AND embedder = :embedder
-    AND key <@ (:allowed::text)::int8multirange
-ORDER BY seq;
+SELECT passage.key, passage.content FROM unnest((:allowed::text)::int8multirange) AS span
+JOIN /*table*/ AS passage
+    ON passage.organization_id = :organization_id AND passage.embedder = :embedder
+    AND passage.key >= lower(span) AND passage.key < upper(span)
+ORDER BY passage.seq;
 
 -- vectors_of --
 -- Returns key and content of the passages of some messages.
@@ -59,7 +61,7 @@ SELECT set_config('engram.organization_id', CAST(:organization_id AS text), true
 
 -- try_lock --
 -- Says whether nobody else moves vectors of the organisation; held until the connection ends.
-SELECT pg_try_advisory_lock(:lock, CAST(:organization_id AS integer));
+SELECT pg_try_advisory_lock(:lock);
 
 -- find_partition --
 SELECT to_regclass('engram.near_vector_/*organization*/') IS NOT NULL;

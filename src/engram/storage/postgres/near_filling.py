@@ -15,8 +15,11 @@ from typing import Any
 import psycopg
 
 from engram.model.vectors import Tier
+from engram.storage.postgres.connection import set_up
 from engram.storage.postgres.dialect import translate
+from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.near_vectors import TABLES, fill_in, halfvec
+from engram.storage.postgres.pool import Driver
 from engram.storage.tables.database import Connection
 from engram.storage.tables.embedders import StoredEmbedder, read_embedders
 from engram.storage.tables.queries import load_queries
@@ -32,10 +35,8 @@ BEHIND_MAX = 5_000
 """Changes after which the partition follows."""
 
 _BATCH = 2_000
-_LOCK = 0x4E656172
-"""Only ever taken as this number, in a database that is Engram's."""
-
-Driver = psycopg.Connection[Any]
+_LOCK = 0x4E656172 << 32
+"""With an organisation's number below; only ever taken as that, in a database that is Engram's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Lagging:
     newest: int
 
 
-def find_lagging(connection: Connection, tenant: Tenant) -> Lagging | None:
+def find_lagging(connection: Connection, *, tenant: Tenant) -> Lagging | None:
     """Return whose vectors are to be moved, if there are enough of them."""
     row = tenant.execute(connection, _SQL["sizes"]).fetchone()
     if row is None or row[1] < VECTORS_MIN:
@@ -68,9 +69,11 @@ def move(
 
     None when another process does this. It asks for the rights of the owner of the tables.
     """
-    with closing(connect()) as driver:
+    with translated_failures(), closing(connect()) as driver:
+        set_up(driver)
+        driver.execute(b"RESET ROLE")
         moving = _Moving(driver, tenant.number, lagging)
-        if not moving.value("try_lock", lock=_LOCK):
+        if not moving.value("try_lock", lock=_LOCK | tenant.number):
             return None
         moving.make_partition()
         moved = moving.copy(batch)
@@ -82,6 +85,14 @@ def note_moved(connection: Connection, *, tenant: Tenant, lagging: Lagging) -> N
     """Let searches rely on the partition."""
     number = lagging.embedder.number
     tenant.execute(connection, _SQL["add_upto"], number=number, upto=lagging.newest)
+
+
+def drop_partition(connect: Callable[[], Driver], organization: int) -> None:
+    """Remove what an organisation that was deleted had, with the rights of the tables' owner."""
+    with translated_failures(), closing(connect()) as driver:
+        set_up(driver)
+        driver.execute(b"RESET ROLE")
+        driver.execute(fill_in(_SQL["drop_partition"], organization=organization).encode())
 
 
 class _Moving:

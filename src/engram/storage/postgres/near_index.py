@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from engram.model.vectors import Tier
+from engram.storage.postgres.pool import Driver
 from engram.storage.tables.database import Connection
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_index import ComparedVectors
 from engram.storage.tables.vector_source import StoredVectors
+from engram.storage.threads import WorkerThreads
 from engram.vectors.budgeted import BudgetedMatrices
 from engram.vectors.source import VectorChanges, VectorSource
 
@@ -17,8 +21,16 @@ from engram.vectors.source import VectorChanges, VectorSource
 class NearIndex:
     """The vectors of a PostgreSQL installation."""
 
-    def __init__(self, matrices: BudgetedMatrices) -> None:
+    def __init__(
+        self,
+        matrices: BudgetedMatrices,
+        *,
+        connect: Callable[[], Driver],
+        threads: WorkerThreads,
+    ) -> None:
         self._matrices = matrices
+        self._connect = connect
+        self._threads = threads
 
     def current(
         self,
@@ -37,6 +49,28 @@ class NearIndex:
         name = (tenant.id, embedder.number, embedder.near_upto)
         newest = self._matrices.current(name, _Newest(source, embedder.near_upto))
         return NearVectors(connection, tenant, embedder, tier=tier, newest=newest)
+
+    async def tend(self, tenant: Tenant) -> int:
+        """Give a big organisation its partition, or bring that up to date."""
+        from engram.storage.postgres import near_filling  # noqa: PLC0415 brings NumPy
+
+        find = partial(near_filling.find_lagging, tenant=tenant)
+        lagging = await tenant.database.read(find)
+        if lagging is None:
+            return 0
+        move = partial(near_filling.move, self._connect, tenant, lagging)
+        moved = await self._threads.run(move)
+        if moved is None:
+            return 0
+        note = partial(near_filling.note_moved, tenant=tenant, lagging=lagging)
+        await tenant.database.write(note)
+        return moved
+
+    async def drop(self, organization: int) -> None:
+        """Remove what the database kept for searches of an organisation that was deleted."""
+        from engram.storage.postgres import near_filling  # noqa: PLC0415 brings NumPy
+
+        await self._threads.run(partial(near_filling.drop_partition, self._connect, organization))
 
 
 @dataclass(frozen=True, slots=True)

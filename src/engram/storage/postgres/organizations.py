@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -20,9 +20,14 @@ class Organizations:
     """The organisations of a database, by the numbers that their rows have."""
 
     def __init__(
-        self, control: PostgresDatabase, *, database_of: Callable[[Scope], PostgresDatabase]
+        self,
+        control: PostgresDatabase,
+        *,
+        database_of: Callable[[Scope], PostgresDatabase],
+        drop_index: Callable[[int], Awaitable[None]],
     ) -> None:
         self._control = control
+        self._drop_index = drop_index
         self._database_of = database_of
 
     async def find(self, organization_id: OrganizationId) -> OrganizationScope:
@@ -51,6 +56,7 @@ class Organizations:
         """Remove the rows of every deleted organisation, also of those that a crash left behind."""
         for number in await self._control.read(_list_removals):
             database = self._database_of(RemovalScope(number))
+            await self._drop_index(number)
             # Raised when another process has removed them.
             with suppress(NotFoundError):
                 await database.write(partial(_remove, number=number))

@@ -50,11 +50,17 @@ class PostgresStore:
         self._readers = WorkerThreads(limits.READER_THREADS_MAX)
         self._writers = WorkerThreads(limits.WRITER_THREADS_MAX)
         control = self._database_of(ControlScope())
-        self._organizations = Organizations(control, database_of=self._database_of)
+        self._vectors = NearIndex(
+            BudgetedMatrices(bytes_max=vector_bytes_max),
+            connect=partial(connect, url),
+            threads=self._readers,
+        )
+        self._organizations = Organizations(
+            control, database_of=self._database_of, drop_index=self._vectors.drop
+        )
         self._control = TableControlStore(
             control, clock=clock, ids=ids, removal=self._organizations
         )
-        self._vectors = NearIndex(BudgetedMatrices(bytes_max=vector_bytes_max))
         self._opened = OpenOrganizations(self._open_organization)
         self._is_open = False
         self._is_closed = False

@@ -28,3 +28,6 @@ class MatrixIndex:
     ) -> ComparedVectors:
         source = StoredVectors(connection, tenant, embedders, tier=tier, embedder=embedder)
         return self._matrices.current((tenant.id, embedder.number), source)
+
+    async def tend(self, tenant: Tenant) -> int:  # noqa: ARG002 nothing is kept of it
+        return 0

@@ -312,5 +312,8 @@ class TableOrganizationStore:
 
         return await old_vectors.drop_old_vectors(self._tenant)
 
+    async def tend_vectors(self) -> int:
+        return await self._vectors.tend(self._tenant)
+
     async def train_dictionary(self) -> bool:
         return await training.train(self._tenant)

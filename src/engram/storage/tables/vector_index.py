@@ -55,3 +55,7 @@ class VectorIndex(Protocol):
     ) -> ComparedVectors:
         """Return all vectors of an embedder that the transaction sees, or more."""
         ...
+
+    async def tend(self, tenant: Tenant) -> int:
+        """Bring what the database keeps of them for searches up to date; return how many that was."""
+        ...
