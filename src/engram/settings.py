@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,9 @@ from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset
 PREFIX = "ENGRAM_"
 FILE_NAME = "engram.toml"
 
+_SECRET_PARTS = re.compile(r"(?<=://)[^?]*@|\?.*")
+"""Of the URL of a database: user and password, and options, which may hold either."""
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["plain", "json"]
 
@@ -47,9 +51,18 @@ def _parse_language_model(value: object) -> LanguageChoice:
 class Settings(BaseModel):
     """Every setting, with its default and what it is for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What was given may be a secret, so errors do not repeat it.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     home: Annotated[Path, Field(description="Directory of the store; created on first use.")]
+    database_url: Annotated[
+        str | None,
+        Field(
+            pattern="^postgres(ql)?://",
+            repr=False,
+            description="PostgreSQL database of the store; without it the store is in the directory.",
+        ),
+    ] = None
     host: Annotated[str, Field(description="Address the server binds.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="Port the server binds.")] = 8788
     workers: Annotated[int, Field(ge=1, le=64, description="Server processes.")] = 1
@@ -126,6 +139,13 @@ class Settings(BaseModel):
     ] = "plain"
     url: Annotated[str | None, Field(description="Server that `engram mcp` relays to.")] = None
     api_key: Annotated[str | None, Field(description="Key for that server.")] = None
+
+    @property
+    def store_place(self) -> str:
+        """Where the store is, to be shown: without user, password and options."""
+        if self.database_url is None:
+            return str(self.home)
+        return _SECRET_PARTS.sub("", self.database_url)
 
     @field_validator("allowed_hosts", "toolsets", mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from engram.embedding.choice import RemoteService
 from engram.embedding.files import ModelFiles
 from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers
+from engram.errors import ConfigurationError
 from engram.language.choice import NoLanguageModel
 from engram.service import Service
 from engram.service.access import Access
@@ -37,12 +38,7 @@ async def open_service(
     """Open the store and yield the service on it; close the store afterwards."""
     clock = clock or SystemClock()
     ids = ids or RandomIds()
-    store = SqliteStore(
-        settings.home,
-        clock=clock,
-        ids=ids,
-        vector_bytes_max=settings.vector_memory_mb * 1_000_000,
-    )
+    store = _build_store(settings, clock=clock, ids=ids)
     await store.open()
     tiers = build_embedders(settings, clock=clock)
     language = _build_language_model(settings, clock=clock)
@@ -89,6 +85,20 @@ def build_service(
         data_directory=settings.data_dir,
         document_bytes_max=settings.max_document_bytes,
         raw_document_bytes_max=settings.raw_document_max_bytes,
+    )
+
+
+def _build_store(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
+    vector_bytes_max = settings.vector_memory_mb * 1_000_000
+    if settings.database_url is None:
+        return SqliteStore(settings.home, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max)
+    try:
+        from engram.storage.postgres.store import PostgresStore  # noqa: PLC0415 few installations have one
+    except ImportError as exc:
+        message = "a database needs the extra `postgres`: pip install 'engram[postgres]'"
+        raise ConfigurationError("ENGRAM_DATABASE_URL", message) from exc
+    return PostgresStore(
+        settings.database_url, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max
     )
 
 

@@ -179,6 +179,6 @@ def test_mistakes_and_failures_exit_differently(error: EngramError, status: int)
 
 
 def test_error_line_is_one_line_without_control_characters() -> None:
-    line = describe(StoreFullError("a\n\x1b[31mb"), store=Path("store"))
+    line = describe(StoreFullError("a\n\x1b[31mb"), store="store")
 
     assert line == "error: store_full: a\\n\\x1b[31mb (store: store)"

@@ -70,7 +70,7 @@ class Application:
             )
             async with mcp.run(), background_work(service):
                 self._serving = (service, build_app(service, mcp, self._settings))
-                logger.info("serving the store in %s", self._settings.home)
+                logger.info("serving the store in %s", self._settings.store_place)
                 yield
                 self._serving = None
 

@@ -11,7 +11,7 @@ from typing import Any
 from engram.clock import format_time
 from engram.settings import Settings
 
-QUIET = ("asyncio", "uvicorn")
+QUIET = ("asyncio", "psycopg", "uvicorn")
 """Libraries whose progress only those who debug care about."""
 
 INDISCREET = ("mcp", "sse_starlette")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 from engram import limits
 from engram.clock import Clock, IdSource
 from engram.errors import StorageError
 from engram.model.ids import OrganizationId
+from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.sqlite.catalog import FileCatalog
 from engram.storage.sqlite.directory import make_directory
 from engram.storage.sqlite.failures import translated_failures
@@ -31,13 +29,19 @@ from engram.vectors.budgeted import BudgetedMatrices
 
 logger = logging.getLogger(__name__)
 
-_Opening: TypeAlias = tuple[asyncio.AbstractEventLoop, OrganizationId]
-
 
 @dataclass(frozen=True, slots=True)
 class _OpenOrganization:
     file: SqliteFile
     store: TableOrganizationStore
+    threads: WorkerThreads
+
+    @property
+    def is_gone(self) -> bool:
+        return self.file.is_gone
+
+    def let_go(self) -> None:
+        self.threads.start(self.file.rest)
 
 
 class SqliteStore:
@@ -65,11 +69,9 @@ class SqliteStore:
             self._control_file, clock=clock, ids=ids, removal=self._files
         )
         self._vectors = MatrixIndex(BudgetedMatrices(bytes_max=vector_bytes_max))
+        self._organizations = OpenOrganizations(self._open_organization)
         self._is_open = False
         self._is_closed = False
-        self._lock = threading.Lock()
-        self._organizations: OrderedDict[OrganizationId, _OpenOrganization] = OrderedDict()
-        self._opening: dict[_Opening, asyncio.Task[TableOrganizationStore]] = {}
 
     @property
     def control(self) -> TableControlStore:
@@ -84,24 +86,13 @@ class SqliteStore:
         self._is_open = True
 
     async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
-        with self._lock:
-            found = self._organizations.get(organization_id)
-            if found is not None and not found.file.is_gone:
-                self._organizations.move_to_end(organization_id)
-                return found.store
-            self._organizations.pop(organization_id, None)
-        if found is not None:
-            self._threads.start(found.file.rest)
-        return await self._open_once(organization_id)
+        return (await self._organizations.get(organization_id)).store
 
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        with self._lock:
-            organizations = [*self._organizations.values()]
-            self._organizations.clear()
-        for organization in organizations:
+        for organization in self._organizations.take_all():
             await organization.file.close()
         await self._control_file.close()
         await asyncio.to_thread(self._threads.stop)
@@ -113,18 +104,7 @@ class SqliteStore:
         except StorageError:
             logger.warning("files of deleted organisations are still there", exc_info=True)
 
-    async def _open_once(self, organization_id: OrganizationId) -> TableOrganizationStore:
-        """Open an organisation, together with everyone who asks for it meanwhile."""
-        key = (asyncio.get_running_loop(), organization_id)
-        task = self._opening.get(key)
-        if task is None:
-            task = asyncio.create_task(self._open_organization(organization_id))
-            self._opening[key] = task
-            task.add_done_callback(partial(self._forget_opening, key))
-        # Shielded: one waiter's cancellation is not the others'.
-        return await asyncio.shield(task)
-
-    async def _open_organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
+    async def _open_organization(self, organization_id: OrganizationId) -> _OpenOrganization:
         file, owner = await self._files.open(organization_id)
         tenant = Tenant(
             number=owner.number,
@@ -142,24 +122,7 @@ class SqliteStore:
         except BaseException:
             self._threads.start(file.rest)
             raise
-        self._keep(organization_id, _OpenOrganization(file, store))
-        return store
-
-    def _forget_opening(self, key: _Opening, task: asyncio.Task[TableOrganizationStore]) -> None:
-        del self._opening[key]
-        if not task.cancelled():
-            # Taken note of here: when every waiter has left, nobody else does.
-            task.exception()
-
-    def _keep(self, organization_id: OrganizationId, opened: _OpenOrganization) -> None:
-        """Remember an open organisation; let the one longest unused rest, if there are many."""
-        with self._lock:
-            replaced = [self._organizations.pop(organization_id, None)]
-            self._organizations[organization_id] = opened
-            while len(self._organizations) > limits.OPEN_ORGANIZATIONS_MAX:
-                replaced.append(self._organizations.popitem(last=False)[1])
-        for organization in filter(None, replaced):
-            self._threads.start(organization.file.rest)
+        return _OpenOrganization(file, store, self._threads)
 
 
 def _make_folder(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from pathlib import Path
 
 from engram.errors import (
     AccessDeniedError,
@@ -48,7 +47,7 @@ def exit_status(error: EngramError) -> int:
     return MISTAKEN if isinstance(error, MISTAKES) else FAILED
 
 
-def describe(error: EngramError, *, store: Path | None = None) -> str:
+def describe(error: EngramError, *, store: str | None = None) -> str:
     """Return an error as one line: its code, what happened, and a remedy if there is one."""
     line = f"error: {error.code}: {error}"
     if isinstance(error, NotFoundError) and error.kind in _LISTINGS:
@@ -61,7 +60,7 @@ def describe(error: EngramError, *, store: Path | None = None) -> str:
     return visible_line(line)
 
 
-def fail(error: EngramError, *, store: Path | None, debug: bool) -> SystemExit:
+def fail(error: EngramError, *, store: str | None, debug: bool) -> SystemExit:
     """Report `error` on stderr and return the exit that ends the command."""
     if debug:
         traceback.print_exception(error)

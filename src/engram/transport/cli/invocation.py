@@ -24,6 +24,8 @@ class Invocation:
         self, *, home: Path | None = None, as_json: bool = False, debug: bool = False
     ) -> None:
         self.home = home
+        self.store_place = home and str(home)
+        """Where the store is, as it may be shown; None before the settings are known."""
         self.as_json = as_json
         self.debug = debug
         self._settings: Settings | None = None
@@ -34,6 +36,7 @@ class Invocation:
 
         self._settings = settings = load_settings({"home": self.home, **flags})
         self.home = settings.home
+        self.store_place = settings.store_place
         self.debug = self.debug or settings.log == "debug"
         return settings
 
@@ -80,4 +83,4 @@ class Invocation:
         except EngramError as exc:
             from engram.transport.cli.failures import fail
 
-            raise fail(exc, store=self.home, debug=self.debug) from exc
+            raise fail(exc, store=self.store_place, debug=self.debug) from exc

@@ -94,7 +94,7 @@ def serve(
         started = Started(
             url=url,
             mcp_url=f"{url}/mcp",
-            home=str(settings.home),
+            home=settings.store_place,
             api_key=key and key.secret,
             degraded=list(degraded),
         )

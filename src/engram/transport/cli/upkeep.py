@@ -109,7 +109,7 @@ def _print_status(invocation: Invocation, answer: StatusView) -> None:
     from engram import __version__
     from engram.transport.cli.output import say
 
-    say(f"Engram {__version__}, store {visible_line(str(invocation.home))}")
+    say(f"Engram {__version__}, store {visible_line(str(invocation.store_place))}")
     for name in COUNTED:
         say(f"  {name.replace('_', ' '):<16}{answer[name]:>16,}")
     say(f"  {'embedder':<16}{answer['embedder'] or 'none':>16}")
