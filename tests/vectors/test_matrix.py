@@ -211,6 +211,29 @@ def test_passages_of_a_message_weigh_as_much_as_one_vector():
     np.testing.assert_array_equal(expected, often.neighbourhood(one, as_keys([1])))
 
 
+@SMALL
+@given(keys=st.lists(message_keys(2, 6), min_size=1, max_size=40), seed=SEEDS)
+def test_a_message_of_several_passages_points_where_their_sum_does(keys: list[int], seed: int):
+    vectors = unit_vectors(seed, len(keys) + 1).astype(np.float64)
+    filled = matrix_of(as_keys(keys), vectors[1:].astype(np.float32))
+    ordered = sorted(set(keys))
+    sums = {key: vectors[1:][np.array(keys) == key].sum(axis=0) for key in ordered}
+
+    cosines = filled.neighbourhood(vectors[0], as_keys(ordered))
+
+    for key, cosine in zip(ordered, cosines, strict=True):
+        around = [
+            sums[other]
+            for other in range(key - 2, key + 3)
+            if other in sums and other >> SEQUENCE_BITS == key >> SEQUENCE_BITS
+        ]
+        units = [each / np.linalg.norm(each) for each in around]
+        total = np.sum(units, axis=0)
+        shortest = min(np.linalg.norm(total), *(np.linalg.norm(each) for each in around), 1)
+        error = error_bound(vectors.astype(np.float32)) * (1 + 2 * len(keys) / shortest)
+        assert abs(total @ vectors[0] / np.linalg.norm(total) - cosine) <= error
+
+
 def test_vectors_that_cancel_out_have_no_neighbourhood():
     one = unit_vectors(1, 1)
     passages = matrix_of(as_keys([1, 1]), np.concatenate([one, -one]))

@@ -6,7 +6,7 @@ the products of the vectors with each other. These are products of bytes, exact 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,58 +14,61 @@ from numpy.typing import NDArray
 from engram.limits import CONVERSATION_MESSAGES_MAX
 from engram.vectors.arrays import Cosines, Keys, Rows
 from engram.vectors.kernels import Kernels
-from engram.vectors.quantise import QuantisedRows, quantise
-from engram.vectors.runs import distinct, run_lengths, run_starts
+from engram.vectors.passages import (
+    Comparison,
+    Directions,
+    Passages,
+    Vectors,
+    directions_of,
+    passages_of,
+)
+from engram.vectors.quantise import QuantisedRows
+from engram.vectors.runs import distinct, run_starts
 
 _SEQUENCE_BITS = CONVERSATION_MESSAGES_MAX.bit_length()
 _OFFSETS = (-2, -1, 0, 1, 2)
 _REACH = _OFFSETS[-1] - _OFFSETS[0]
 
-_UNIT = 1 << 15
-"""A length of 1 in whole numbers, whose sums are exact in whatever order passages are added."""
-
 _LENGTHS_KEPT = 1 << 17
 """About 2 MB."""
 
 
-class _Vectors(Protocol):
-    @property
-    def kernels(self) -> Kernels: ...
-    def rows_of(self, keys: Keys) -> tuple[Rows, Rows]: ...
-    def vectors(self, rows: Rows) -> QuantisedRows: ...
-
-
-class _Comparison(Protocol):
-    """A query, compared with whatever has a direction."""
-
-    def of_rows(self, rows: Rows) -> Cosines: ...
-    def of_vectors(self, vectors: QuantisedRows) -> Cosines: ...
-
-
 class KnownLengths:
-    """The lengths of neighbourhoods, which depend on no query.
+    """The lengths of neighbourhoods and of the sums of passages, which depend on no query.
 
-    Those of messages without a neighbour to come stay when vectors are added. None stays when one
-    is removed.
+    Those of messages without a neighbour to come stay when vectors are added to others. None stays
+    when one is removed.
     """
 
-    def __init__(self, known: _Known | None = None) -> None:
+    def __init__(self, known: _Known | None = None, sums: _Known | None = None) -> None:
         self._known = known or _NOTHING_KNOWN
+        self._sums = sums or _NOTHING_KNOWN
 
     def after_adding(self) -> KnownLengths:
         """Return those that vectors added later do not change."""
-        return KnownLengths(self._known.take(np.flatnonzero(self._known.are_final)))
+        return KnownLengths(self._known.take(np.flatnonzero(self._known.are_final)), self._sums)
 
-    def of(self, vectors: _Vectors, keys: Keys) -> Cosines:
+    # Two threads may find out the same at once: then what one of them knew is lost.
+
+    def of(self, vectors: Vectors, keys: Keys) -> Cosines:
         """Return the length of each key's neighbourhood, 0 where it is empty."""
-        known = self._known
-        lengths = known.look_up(keys)
+        lengths = self._known.look_up(keys)
         missing = np.isnan(lengths).nonzero()[0]
         if len(missing):
-            lengths[missing], are_final = _lengths(vectors, keys[missing])
-            found = _Known(keys[missing], lengths[missing], are_final)
-            # Two threads may find out the same at once: then what one of them knew is lost.
-            self._known = known.with_more(found)
+            around = _around(keys[missing])
+            directions = directions_of(vectors, distinct(around.reshape(-1)))
+            lengths[missing], are_final = _lengths(vectors.kernels, directions, around)
+            self._known = self._known.with_more(keys[missing], lengths[missing], are_final)
+            self._sums = self._sums.with_more(directions.summed, directions.lengths)
+        return lengths
+
+    def of_sums(self, vectors: Vectors, passages: Passages) -> Cosines:
+        """Return the length of the sum of each message's passages, 0 where they cancel out."""
+        lengths = self._sums.look_up(passages.messages)
+        missing = np.isnan(lengths).nonzero()[0]
+        if len(missing):
+            lengths[missing] = passages.only(missing).sums(vectors).lengths
+            self._sums = self._sums.with_more(passages.messages[missing], lengths[missing])
         return lengths
 
 
@@ -86,28 +89,34 @@ class _Known(NamedTuple):
         is_here = self.keys.take(places, mode="clip") == keys
         return np.where(is_here, self.lengths.take(places, mode="clip"), np.nan)
 
-    def with_more(self, more: _Known) -> _Known:
+    def with_more(
+        self, keys: Keys, lengths: Cosines, are_final: NDArray[np.bool_] | None = None
+    ) -> _Known:
         """Return both, by ascending keys; the older ones are forgotten when there are many."""
+        if not len(keys):
+            return self
         older = self if len(self.keys) <= _LENGTHS_KEPT else _NOTHING_KNOWN
+        final = np.ones(len(keys), dtype=np.bool_) if are_final is None else are_final
         both = _Known(
-            np.concatenate((older.keys, more.keys)),
-            np.concatenate((older.lengths, more.lengths)),
-            np.concatenate((older.are_final, more.are_final)),
+            np.concatenate((older.keys, keys)),
+            np.concatenate((older.lengths, lengths)),
+            np.concatenate((older.are_final, final)),
         )
-        return both.take(np.argsort(both.keys))
+        ordered = both.take(np.argsort(both.keys))
+        return ordered.take(run_starts(ordered.keys))
 
 
 _NOTHING_KNOWN = _Known(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.bool_))
 
 
 def neighbourhood_cosines(
-    vectors: _Vectors, query: _Comparison, keys: Keys, known: KnownLengths
+    vectors: Vectors, query: Comparison, keys: Keys, known: KnownLengths
 ) -> Cosines:
     """Return the cosine of a query with each key's neighbourhood, or NaN where it is empty."""
-    around = _around(keys)
-    messages, products = _message_products(vectors, query, distinct(around.reshape(-1)))
-    summed = np.append(products, 0).take(_places(messages, around)).sum(axis=0)
     lengths = known.of(vectors, keys)
+    around = _around(keys)
+    messages, products = _message_products(vectors, query, distinct(around.reshape(-1)), known)
+    summed = np.append(products, 0).take(_places(messages, around)).sum(axis=0)
     out = np.full(len(keys), np.nan)
     np.divide(summed, lengths, out=out, where=lengths > 0)
     return np.clip(out, -1, 1)
@@ -118,12 +127,13 @@ def _around(keys: Keys) -> Keys:
     return _shifted(keys, np.array(_OFFSETS)[:, np.newaxis])
 
 
-def _lengths(vectors: _Vectors, keys: Keys) -> tuple[Cosines, NDArray[np.bool_]]:
+def _lengths(
+    kernels: Kernels, directions: Directions, around: Keys
+) -> tuple[Cosines, NDArray[np.bool_]]:
     """Return the length of each neighbourhood, and whether no neighbour can come to it."""
-    around = _around(keys)
-    messages, units = _message_vectors(vectors, distinct(around.reshape(-1)))
+    messages = directions.messages
     places = _places(messages, around)
-    squared = _squared_lengths(vectors.kernels, messages, units, places)
+    squared = _squared_lengths(kernels, messages, directions.units, places)
     may_come = (around >= 0) & (places == len(messages))
     return np.sqrt(squared), ~may_come.any(axis=0)
 
@@ -174,79 +184,16 @@ def _products_ahead(kernels: Kernels, messages: Keys, units: QuantisedRows) -> C
     return out.reshape(-1, width)
 
 
-def _message_products(vectors: _Vectors, query: _Comparison, keys: Keys) -> tuple[Keys, Cosines]:
+def _message_products(
+    vectors: Vectors, query: Comparison, keys: Keys, known: KnownLengths
+) -> tuple[Keys, Cosines]:
     """Return those of `keys`, which ascend, that have a direction, and what each has of the query."""
-    passages = _passages_of(vectors, keys)
-    products = query.of_rows(passages.firsts)
-    if not len(passages.several):
+    passages = passages_of(vectors, keys)
+    products, several = query.of_rows(passages.firsts), passages.several
+    if not len(several):
         return passages.messages, products
-    summed, pointing = passages.sums(vectors)
-    products[passages.several[pointing]] = query.of_vectors(summed)
-    kept = passages.kept(pointing)
+    summed = passages.only(several)
+    lengths = known.of_sums(vectors, summed)
+    products[several] = summed.products(query) / np.where(lengths > 0, lengths, np.nan)
+    kept = ~np.isnan(products)
     return passages.messages[kept], products[kept]
-
-
-def _message_vectors(vectors: _Vectors, keys: Keys) -> tuple[Keys, QuantisedRows]:
-    """Return those of `keys`, which ascend, that have a direction, and one vector for each."""
-    passages = _passages_of(vectors, keys)
-    units = vectors.vectors(passages.firsts)
-    if not len(passages.several):
-        return passages.messages, units
-    summed, pointing = passages.sums(vectors)
-    units.codes[passages.several[pointing]] = summed.codes
-    units.scales[passages.several[pointing]] = summed.scales
-    kept = passages.kept(pointing)
-    return passages.messages[kept], QuantisedRows(units.codes[kept], units.scales[kept])
-
-
-class _Passages(NamedTuple):
-    """The rows of messages that have any, by ascending keys."""
-
-    messages: Keys
-    rows: Rows
-    """Those of a message side by side."""
-    starts: Rows
-    """Where the rows of each message begin."""
-    counts: Rows
-    """How many each has."""
-
-    @property
-    def firsts(self) -> Rows:
-        """Return the first row of each message."""
-        return self.rows.take(self.starts)
-
-    @property
-    def several(self) -> Rows:
-        """Return which messages have more than one."""
-        return np.flatnonzero(self.counts > 1)
-
-    def sums(self, vectors: _Vectors) -> tuple[QuantisedRows, NDArray[np.bool_]]:
-        """Return the direction of the sum of the passages of each message that has several.
-
-        Says of which of them there is one: passages may cancel each other out.
-        """
-        counts = self.counts[self.several]
-        units = vectors.vectors(self.rows[np.repeat(self.counts > 1, self.counts)])
-        scaled = np.rint(units.codes * (units.scales * np.float64(_UNIT))[:, np.newaxis])
-        sums = np.add.reduceat(scaled, np.cumsum(counts) - counts, axis=0)
-        pointing = np.abs(sums).max(axis=1) > 0
-        return quantise(sums[pointing], dimensions=sums.shape[1]), pointing
-
-    def kept(self, pointing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which messages have a direction."""
-        kept = np.ones(len(self.messages), dtype=np.bool_)
-        kept[self.several] = pointing
-        return kept
-
-
-def _passages_of(vectors: _Vectors, keys: Keys) -> _Passages:
-    rows, owners = vectors.rows_of(keys)
-    order = np.argsort(owners, kind="stable")
-    owners = owners.take(order)
-    starts = run_starts(owners)
-    return _Passages(
-        messages=keys.take(owners.take(starts)),
-        rows=rows.take(order),
-        starts=starts,
-        counts=run_lengths(starts, len(owners)),
-    )

@@ -245,6 +245,3 @@ class _Comparison:
 
     def of_rows(self, rows: Rows) -> Cosines:
         return self.snapshot.compare(self.asked, rows)
-
-    def of_vectors(self, vectors: QuantisedRows) -> Cosines:
-        return self.snapshot.compare_vectors(self.asked, vectors)
