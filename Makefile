@@ -90,7 +90,7 @@ score: .venv/installed-dev models  ## the same through a running server, by the 
 # --- upkeep -------------------------------------------------------------------------------------
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
-  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --extra documents
+  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --extra documents --extra postgres
 
 lock: .venv/pyvenv.cfg  ## renew requirements.lock and requirements-dev.lock
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -qq uv
