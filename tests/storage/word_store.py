@@ -52,7 +52,8 @@ def open_file(path: Path | str) -> sqlite3.Connection:
     migrate(connection, load_migrations("organization"))
     connection.execute("INSERT INTO counters (organization_id) VALUES (?)", (ORGANIZATION,))
     connection.execute(
-        "INSERT INTO upkeep VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)", (ORGANIZATION,)
+        "INSERT INTO upkeep (organization_id, analyser_version, dictionary_due_bytes) VALUES (?, 0, 0)",
+        (ORGANIZATION,),
     )
     return connection
 
@@ -123,7 +124,9 @@ class WordStore:
     def _count_windows(self) -> None:
         words = sum(map(len, self.windows.values()))
         self.connection.execute("UPDATE counters SET chunks = ?", (len(self.windows),))
-        self.connection.execute("UPDATE upkeep SET window_words = ?", (words,))
+        self.connection.execute(
+            "UPDATE upkeep SET window_words = ?, word_revision = word_revision + 1", (words,)
+        )
 
     def _add_message(self, key: int, message: MessageDraft) -> None:
         said = message.occurred_at and to_microseconds(message.occurred_at)

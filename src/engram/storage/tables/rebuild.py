@@ -122,7 +122,11 @@ def add_state(connection: Connection, *, tenant: Tenant) -> tuple[int, int]:
     tenant.execute(connection, _SQL["add_counters"])
     tenant.execute(connection, _SQL["add_vector_state"])
     tenant.execute(
-        connection, _SQL["add_upkeep"], version=ANALYSER_VERSION, due_bytes=FIRST_DUE_BYTES
+        connection,
+        _SQL["add_upkeep"],
+        version=ANALYSER_VERSION,
+        due_bytes=FIRST_DUE_BYTES,
+        now=tenant.now(),
     )
     mend_numbers(connection, tenant)
     return read_versions(connection, tenant=tenant) or (0, 0)

@@ -10,7 +10,8 @@ WHERE organization_id = :organization_id AND rebuild_id = :rebuild_id;
 
 -- end_rebuild --
 UPDATE upkeep
-SET analyser_version = :version, window_words = rebuild_window_words, rebuild_id = NULL,
+SET analyser_version = :version, window_words = rebuild_window_words,
+    word_revision = word_revision + 1, rebuild_id = NULL,
     rebuild_version = NULL, rebuild_upto = NULL, rebuild_until = NULL, rebuild_window_words = NULL
 WHERE organization_id = :organization_id;
 
@@ -46,16 +47,17 @@ LIMIT 1;
 
 -- add_counters --
 INSERT INTO counters (organization_id) VALUES (:organization_id)
-ON CONFLICT (organization_id) DO NOTHING;
+ON CONFLICT DO NOTHING;
 
 -- add_vector_state --
 INSERT INTO vector_state (organization_id) VALUES (:organization_id)
-ON CONFLICT (organization_id) DO NOTHING;
+ON CONFLICT DO NOTHING;
 
 -- add_upkeep --
--- Without it nobody knows whose words those of the messages are that are here.
-INSERT INTO upkeep (organization_id, analyser_version, dictionary_due_bytes)
-SELECT :organization_id, CASE WHEN count(*) > 0 THEN 0 ELSE :version END, :due_bytes
+-- Without it nobody knows whose words those of the messages are that are here, and which revisions were
+-- given before.
+INSERT INTO upkeep (organization_id, analyser_version, dictionary_due_bytes, word_revision)
+SELECT :organization_id, CASE WHEN count(*) > 0 THEN 0 ELSE :version END, :due_bytes, :now
 FROM (SELECT 1 FROM message WHERE organization_id = :organization_id LIMIT 1) AS found
 WHERE true
-ON CONFLICT (organization_id) DO NOTHING;
+ON CONFLICT DO NOTHING;

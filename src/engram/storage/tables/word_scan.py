@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import SEQUENCE_BITS
-from engram.storage.tables.known_rows import KnownRows
-from engram.storage.tables.queries import load_queries
+from engram.storage.tables.known_rows import RowsAtRevision
 from engram.storage.tables.word_index import Postings, WordIndex, WordStatistics
 from engram.text import bm25
 from engram.text.english import STOP_WORDS
 from engram.vectors.ranking import highest
 from engram.vectors.runs import distinct_places, run_starts
 
-_SQL = load_queries("words.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+_DENSE_MAX = 16
+"""Numbers are added up in an array with so much room for each, rather than sorted."""
 
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -62,13 +60,19 @@ class WordScan:
     """Every message that holds a word of a query, and every window of these."""
 
     def __init__(
-        self, connection: Connection, index: WordIndex, known: KnownRows, *, organization_id: int
+        self,
+        connection: Connection,
+        index: WordIndex,
+        rows: RowsAtRevision,
+        *,
+        windows: WordStatistics,
+        organization_id: int,
     ) -> None:
         self._connection = connection
         self._index = index
-        self._known = known
+        self._rows = rows
+        self._windows = windows
         self._organization_id = organization_id
-        self._read_lengths = partial(index.lengths, connection, organization_id=organization_id)
 
     def shares(self, repeats: Mapping[str, int]) -> tuple[Shares, Shares]:
         """Return the shares of all messages, and of all windows, that hold a word of the query."""
@@ -80,24 +84,17 @@ class WordScan:
         # A window is found by none of its stop words.
         telling = [place for place, term in enumerate(terms) if term not in STOP_WORDS]
         in_windows = _in_windows(in_messages, telling if len(telling) < len(terms) else None)
-        lengths = self._known.message_lengths(in_messages.keys, self._read_lengths)
-        window_lengths = self._known.window_lengths(in_windows.keys, self._read_lengths)
+        lengths = self._rows.message_lengths(in_messages.keys)
+        window_lengths = self._rows.window_lengths(in_windows.keys)
         is_there = window_lengths >= 0
         if not is_there.all():
             # After the last messages of a conversation a window may be missing still.
             in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
-        statistics = self._index.statistics(self._connection, organization_id=self._organization_id)
+        messages = self._index.statistics(self._connection, organization_id=self._organization_id)
         return (
-            _shares(in_messages, lengths, asked, statistics),
-            _shares(in_windows, window_lengths, asked, self._window_statistics()),
+            _shares(in_messages, lengths, asked, messages),
+            _shares(in_windows, window_lengths, asked, self._windows),
         )
-
-    def _window_statistics(self) -> WordStatistics:
-        values = {"organization_id": self._organization_id}
-        row = self._connection.execute(_SQL["window_statistics"], values).fetchone()
-        if row is None:
-            raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
-        return WordStatistics(*row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +153,8 @@ def _in_windows(messages: _Held, telling: Sequence[int] | None) -> _Held:
         wanted = np.isin(messages.terms, telling)
         entries = messages.terms[wanted], messages.keys[messages.places[wanted]]
         messages = _Held.of(Postings(*entries, messages.counts[wanted]))
+    if not len(messages.keys):
+        return messages
     first, last = windows_holding(messages.keys)
     has_two = first < last
     keys, places = distinct_places(np.concatenate((last, first[has_two])))
@@ -168,15 +167,20 @@ def _in_windows(messages: _Held, telling: Sequence[int] | None) -> _Held:
         (base + places[: len(last)].take(messages.places), (base + in_first)[is_second])
     )
     counts = np.concatenate((messages.counts, messages.counts[is_second]))
+    held, sums = _summed(owners, counts, size=(int(messages.terms[-1]) + 1) * len(keys))
+    return _Held(keys, held // len(keys), held % len(keys), sums)
+
+
+def _summed(owners: Keys, counts: Keys, *, size: int) -> tuple[Keys, Keys]:
+    """Return the owners below `size` in ascending order, and the sum of the counts of each."""
+    if size <= _DENSE_MAX * len(owners):
+        sums = np.bincount(owners, counts, minlength=size)
+        present = sums.nonzero()[0]
+        return present, sums.take(present).astype(np.int64)
     order = np.argsort(owners, kind="stable")
     owners = owners.take(order)
     starts = run_starts(owners)
-    if not len(starts):
-        return messages
-    held = owners.take(starts)
-    return _Held(
-        keys, held // len(keys), held % len(keys), np.add.reduceat(counts.take(order), starts)
-    )
+    return owners.take(starts), np.add.reduceat(counts.take(order), starts)
 
 
 def windows_holding(keys: Keys) -> tuple[Keys, Keys]:

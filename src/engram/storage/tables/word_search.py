@@ -6,15 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import SEQUENCE_BITS
-from engram.storage.tables.known_rows import KnownRows
-from engram.storage.tables.word_index import WordIndex
+from engram.storage.tables.known_rows import KnownRows, RowsAtRevision
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.word_index import WordIndex, WordStatistics
 from engram.storage.tables.word_scan import (
     Shares,
     WordScan,
@@ -24,6 +27,7 @@ from engram.storage.tables.word_scan import (
 from engram.vectors.runs import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
+_SQL = load_queries("words.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 Keys = NDArray[np.int64]
@@ -65,11 +69,14 @@ def search_words(connection: Connection, terms: Sequence[str], asked: Asking) ->
     Each comes with the shares of both legs, whichever of them proposed it. None is found that
     does not exist or is not allowed.
     """
-    scan = WordScan(connection, asked.index, asked.known, organization_id=asked.organization_id)
+    owner = asked.organization_id
+    statistics, revision = _window_state(connection, owner)
+    rows = asked.known.at(revision, partial(asked.index.lengths, connection, organization_id=owner))
+    scan = WordScan(connection, asked.index, rows, windows=statistics, organization_id=owner)
     messages, windows = scan.shares(Counter(terms))
     if asked.allowed is not None:
         messages = messages.only(are_allowed(messages.keys, asked.allowed))
-    return _Choice(connection, asked).matches(messages, windows)
+    return _Choice(connection, asked, rows).matches(messages, windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +96,10 @@ class _Rows:
 class _Choice:
     """The choice of the best messages of both legs under the same conditions."""
 
-    def __init__(self, connection: Connection, asked: Asking) -> None:
+    def __init__(self, connection: Connection, asked: Asking, known: RowsAtRevision) -> None:
         self._connection = connection
         self._asked = asked
+        self._known = known
 
     def matches(self, messages: Shares, windows: Shares) -> WordMatches:
         """Return the best messages of both legs, and those that were asked about."""
@@ -118,7 +126,7 @@ class _Choice:
     def _rows(self, keys: Keys) -> _Rows:
         """Return those of the messages that exist."""
         asked = distinct(keys)
-        facts = self._asked.known.messages(
+        facts = self._known.messages(
             self._connection, asked, organization_id=self._asked.organization_id
         )
         there = facts[:, 0] >= 0
@@ -129,6 +137,16 @@ class _Choice:
         if self._asked.allowed is None:
             return keys
         return keys[are_allowed(keys, self._asked.allowed)]
+
+
+def _window_state(connection: Connection, organization_id: int) -> tuple[WordStatistics, int]:
+    """Return the statistics of windows, and the revision of the word index."""
+    values = {"organization_id": organization_id}
+    row = connection.execute(_SQL["window_state"], values).fetchone()
+    if row is None:
+        raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
+    windows, words, revision = row
+    return WordStatistics(windows, words), revision
 
 
 def are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:

@@ -1,13 +1,15 @@
 -- grow_windows --
--- Adds to the words of all windows, and to those of an index that is being built, if there is one.
+-- Adds to the words of all windows, and to those of an index that is being built, if there is one. The
+-- index is another after it.
 UPDATE upkeep
 SET window_words = window_words + :words,
-    rebuild_window_words = rebuild_window_words + :next_words
+    rebuild_window_words = rebuild_window_words + :next_words,
+    word_revision = word_revision + 1
 WHERE organization_id = :organization_id;
 
--- window_statistics --
--- Returns how many windows there are, and how many words they have together.
-SELECT chunks, window_words
+-- window_state --
+-- Returns how many windows there are, how many words they have together, and the revision.
+SELECT chunks, window_words, word_revision
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;
 

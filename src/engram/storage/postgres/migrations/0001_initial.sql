@@ -198,7 +198,8 @@ CREATE TABLE upkeep (
     last_memory          bigint NOT NULL DEFAULT 0,
     last_document        bigint NOT NULL DEFAULT 0,
     window_words         bigint NOT NULL DEFAULT 0,         -- of all windows, without stop words
-    rebuild_window_words bigint                             -- the same, of what the new index holds
+    rebuild_window_words bigint,                            -- the same, of what the new index holds
+    word_revision        bigint NOT NULL DEFAULT 0          -- grows with every change of the word index
 ) WITH (fillfactor = 10);
 
 CREATE TABLE dictionary (
@@ -377,8 +378,7 @@ CREATE TABLE memory (
     UNIQUE (organization_id, id),
     UNIQUE (organization_id, record),
     FOREIGN KEY (organization_id, record) REFERENCES conversation (organization_id, number),
-    FOREIGN KEY (organization_id, episode_id)
-        REFERENCES episode (organization_id, id) ON DELETE SET NULL (episode_id)
+    FOREIGN KEY (organization_id, episode_id) REFERENCES episode (organization_id, id)
 );
 
 CREATE INDEX memory_project ON memory (organization_id, project, number);

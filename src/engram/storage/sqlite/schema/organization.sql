@@ -109,7 +109,8 @@ CREATE TABLE upkeep (
     last_memory          INTEGER NOT NULL DEFAULT 0,
     last_document        INTEGER NOT NULL DEFAULT 0,
     window_words         INTEGER NOT NULL DEFAULT 0,    -- of all windows together, without stop words
-    rebuild_window_words INTEGER                        -- the same, of what the new index holds
+    rebuild_window_words INTEGER,                       -- the same, of what the new index holds
+    word_revision        INTEGER NOT NULL DEFAULT 0     -- grows with every change of the word index
 ) STRICT;
 
 CREATE TABLE dictionary (

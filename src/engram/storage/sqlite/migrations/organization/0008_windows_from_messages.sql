@@ -14,5 +14,6 @@ INSERT INTO message_words (message_words, rank) VALUES ('automerge', 2);
 
 ALTER TABLE upkeep ADD COLUMN window_words INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE upkeep ADD COLUMN rebuild_window_words INTEGER;
+ALTER TABLE upkeep ADD COLUMN word_revision INTEGER NOT NULL DEFAULT 0;
 UPDATE upkeep
 SET rebuild_id = NULL, rebuild_version = NULL, rebuild_upto = NULL, rebuild_until = NULL;
