@@ -95,6 +95,10 @@ OPEN_ORGANIZATIONS_MAX = 64
 STORE_BUSY_S = 30
 """How long a process waits for another that writes the same file before it gives up."""
 
+STORE_DOUBT_S = 10
+"""How long a write waits to learn whether it was stored, when its database was lost meanwhile: for
+as long as a standby takes to be promoted."""
+
 WRITES_PER_COMMIT_MAX = 256
 """Pieces of work that share one commit; more would keep the first waiting."""
 
@@ -209,9 +213,9 @@ INDEX_DRAIN_S = 1.0
 PASSAGE_TOKENS_MAX = 480
 """Below the window of common models, which also holds a prefix and special tokens."""
 
-SENTENCE_CHARACTERS_MIN = 32
-"""Of a sentence of a document with a vector of its own; a shorter one goes with the next. With fewer,
-a chunk could have more sentences than instant vectors."""
+SENTENCE_CHARACTERS_MIN = 20
+"""Of a sentence of a document with a vector of its own, three or four words; a shorter one goes with
+the next."""
 
 SENTENCE_TOKENS_MAX = 100
 """Of such a sentence, counted roughly; a longer one is cut where it can be."""

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.limits import (
-    DOCUMENT_CHUNK_CHARACTERS,
-    INSTANT_PASSAGES_MAX,
-    SENTENCE_CHARACTERS_MIN,
-    SENTENCE_TOKENS_MAX,
-)
+from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
 from engram.text.passages import count_tokens_roughly
 from engram.text.sentences import iterate_sentences
 
@@ -71,12 +66,13 @@ def test_a_sentence_without_an_end_is_cut_between_words() -> None:
     assert all(each.endswith(" ") for each in sentences)
 
 
-def test_every_sentence_of_a_chunk_has_an_instant_vector() -> None:
+def test_no_sentence_but_the_last_is_short() -> None:
     shortest = "x" * (SENTENCE_CHARACTERS_MIN - 1) + "\n"
-    text = (shortest * DOCUMENT_CHUNK_CHARACTERS)[:DOCUMENT_CHUNK_CHARACTERS]
 
-    assert len(sentences_of(text)) <= INSTANT_PASSAGES_MAX
-    assert len(sentences_of("x\n" * (DOCUMENT_CHUNK_CHARACTERS // 2))) <= INSTANT_PASSAGES_MAX
+    *others, last = sentences_of(shortest * 3 + "Yes.\nNo.\n" * 30 + "x" * 50)
+
+    assert all(len(each.strip()) >= SENTENCE_CHARACTERS_MIN for each in others)
+    assert last.endswith("x" * 50)
 
 
 @pytest.mark.parametrize("text", ["\n" * 2_000_000, "a. " * 700_000, "x" * 2_000_000])

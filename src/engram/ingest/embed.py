@@ -38,7 +38,7 @@ class EmbeddedText:
 
 @dataclass(frozen=True, slots=True)
 class Splitting:
-    """How long a passage may be, and how many of a message are embedded."""
+    """How long a passage may be, and how many of a message are embedded that is not by sentence."""
 
     tokens_max: int
     count_tokens: TokenCount
@@ -56,7 +56,7 @@ class Splitting:
     def passages(self, text: EmbeddedText) -> list[Passage]:
         """Return the passages of a text that has been fitted: at least one."""
         if text.is_by_sentence:
-            return list(islice(self._sentences(text.content), self.passages_max))
+            return list(self._sentences(text.content))  # of a chunk, which is short
         if len(text.content) < self.tokens_max and self._fits(
             text.opening + text.content, self.tokens_max
         ):
