@@ -10,7 +10,7 @@ from engram.errors import ConflictError
 from engram.storage.moving.digests import Digest
 from engram.storage.moving.ports import Keeping, Reader
 from engram.storage.moving.rows import Key, Row, TableRows, given_number, read_columns
-from engram.storage.moving.tables import TABLES
+from engram.storage.moving.tables import TABLES, Table
 from engram.storage.tables.database import Connection
 from engram.storage.tables.tenant import Tenant
 
@@ -32,7 +32,7 @@ class Side:
         """Return how many rows there are to copy."""
 
         def work(connection: Connection) -> int:
-            return sum(TableRows(table, ()).count(connection, self.number) for table in TABLES)
+            return sum(TableRows(table).count(connection, self.number) for table in TABLES)
 
         return await self.database.read(work)
 
@@ -57,7 +57,7 @@ class Side:
             return {
                 table.name: max(
                     given_number(connection, table),
-                    TableRows(table, ()).last_number(connection, self.number),
+                    TableRows(table).last_number(connection, self.number),
                 )
                 for table in TABLES
                 if table.is_numbered
@@ -74,9 +74,7 @@ async def agree_on_tables(source: Side, target: Side) -> tuple[TableRows, ...]:
     """
     theirs = await source.database.read(_read_all_columns)
     ours = await target.database.read(_read_all_columns)
-    if theirs != ours:
-        raise ConflictError("the two databases are of different versions of Engram")
-    return tuple(TableRows(table, columns) for table, columns in zip(TABLES, ours, strict=True))
+    return tuple(map(_agree, TABLES, theirs, ours))
 
 
 async def copy_table(
@@ -104,7 +102,7 @@ async def clear_tables(tenant: Tenant) -> None:
 
     def work(connection: Connection) -> None:
         for table in reversed(TABLES):
-            TableRows(table, ()).clear(connection, tenant.number)
+            TableRows(table).clear(connection, tenant.number)
 
     await tenant.database.write(work)
 
@@ -132,9 +130,16 @@ def _insert(
 def _digest(connection: Connection, rows: TableRows, number: int) -> Digest:
     digest = Digest()
     for page in rows.pages(connection, number):
-        digest = digest.including(map(rows.kept, page))
+        digest = digest.including(page)
     return digest
 
 
-def _read_all_columns(connection: Connection) -> list[tuple[str, ...]]:
-    return [tuple(sorted(read_columns(connection, table))) for table in TABLES]
+def _read_all_columns(connection: Connection) -> list[frozenset[str]]:
+    return [read_columns(connection, table) for table in TABLES]
+
+
+def _agree(table: Table, theirs: frozenset[str], ours: frozenset[str]) -> TableRows:
+    renewed = table.renewed.keys()
+    if theirs - renewed != ours - renewed:
+        raise ConflictError("the two databases are of different versions of Engram")
+    return TableRows(table, tuple(sorted(ours - renewed)), tuple(sorted(ours & renewed)))

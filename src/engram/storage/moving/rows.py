@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from engram.errors import ConflictError
-from engram.storage.content import GZIP, RAW
+from engram.storage.content import ZSTD
 from engram.storage.moving.ports import Keeping
 from engram.storage.moving.tables import CONTENT, ORGANIZATION, Table
 from engram.storage.tables.database import Connection
@@ -24,8 +24,6 @@ Row = tuple[Any, ...]
 Key = tuple[Any, ...]
 
 _SQL = load_queries("rows.sql", package="engram.storage.moving")
-_TEXTS = (None, RAW, GZIP)
-"""Encodings whose results are text."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,10 @@ class TableRows:
     """A table as both databases have it: statements on it, and what its rows mean."""
 
     table: Table
-    columns: tuple[str, ...]
-    """All but the organisation's number."""
+    columns: tuple[str, ...] = ()
+    """Those that are the same on both sides; `read_columns` knows them."""
+    renewed: tuple[str, ...] = ()
+    """Those of the target that are not."""
 
     def count(self, connection: Connection, number: int) -> int:
         """Return how many rows an organisation has."""
@@ -83,19 +83,9 @@ class TableRows:
         """Return what a page begins after."""
         return tuple(row[place] for place in self._key_places)
 
-    def kept(self, row: Row) -> Row:
-        """Return what has to be the same in both databases."""
-        return tuple(row[place] for place in self._kept_places)
-
     @cached_property
     def _key_places(self) -> tuple[int, ...]:
         return tuple(map(self.columns.index, self.table.key))
-
-    @cached_property
-    def _kept_places(self) -> tuple[int, ...]:
-        return tuple(
-            place for place, name in enumerate(self.columns) if name not in self.table.renewed
-        )
 
     @cached_property
     def _content_place(self) -> int:
@@ -109,7 +99,8 @@ class TableRows:
             key=key,
             after="" if after is None else f"AND ({key}) > ({values})",
             columns=", ".join(self.columns),
-            values=", ".join(f":{name}" for name in self.columns),
+            written=", ".join((*self.columns, *self.renewed)),
+            values=", ".join(f":{name}" for name in (*self.columns, *self.renewed)),
         )
 
     def _key_values(self, after: Key | None) -> dict[str, Any]:
@@ -135,10 +126,11 @@ class TableRows:
 
     def _stored(self, row: Row, keeping: Keeping) -> dict[str, Any]:
         """Return the values of a row as a database keeps them."""
-        values = {**dict(zip(self.columns, row, strict=True)), **self.table.renewed}
+        values = dict(zip(self.columns, row, strict=True))
+        values |= {name: self.table.renewed[name] for name in self.renewed}
         if not keeping.nul:
             self._refuse_nul(row, values)
-        if keeping.text and self.table.is_text and values["content_encoding"] in _TEXTS:
+        if keeping.text and self.table.is_text and not _is_compressed(values["content_encoding"]):
             content = values[CONTENT]
             values[CONTENT] = None if content is None else content.decode()
         return values
@@ -150,6 +142,10 @@ class TableRows:
                     f"{name} of the {self.table.name} {self.key_of(row)} holds the character NUL,"
                     " which PostgreSQL does not keep in texts: change it first"
                 )
+
+
+def _is_compressed(encoding: str | None) -> bool:
+    return encoding is not None and encoding.startswith(ZSTD)
 
 
 def read_columns(connection: Connection, table: Table) -> frozenset[str]:

@@ -24,7 +24,7 @@ SELECT {columns} FROM {table} WHERE organization_id = :organization_id;
 
 -- insert --
 -- Leaves rows alone that are there: an interrupted copy repeats its last ones.
-INSERT INTO {table} (organization_id, {columns}) VALUES (:organization_id, {values})
+INSERT INTO {table} (organization_id, {written}) VALUES (:organization_id, {values})
 ON CONFLICT DO NOTHING;
 
 -- clear --

@@ -35,6 +35,7 @@ _WORD_INDEX = MappingProxyType[str, Any](
         # Older than any: whoever opens the organisation builds the index, or goes on with it.
         "analyser_version": 0,
         "window_words": 0,
+        "word_revision": 0,
         "rebuild_id": None,
         "rebuild_version": None,
         "rebuild_upto": None,
@@ -42,6 +43,9 @@ _WORD_INDEX = MappingProxyType[str, Any](
         "rebuild_window_words": None,
     }
 )
+
+_NEAR_INDEX = MappingProxyType[str, Any]({"near_upto": None})
+"""Of the vectors of big organisations, in PostgreSQL alone."""
 
 TABLES = (
     Table("conversation", ("number",), is_numbered=True),
@@ -52,7 +56,7 @@ TABLES = (
     Table("audit_name", ("number",), is_numbered=True),
     Table("audit", ("at",)),
     Table("job", ("number",), is_numbered=True),
-    Table("embedder", ("number",), is_numbered=True),
+    Table("embedder", ("number",), is_numbered=True, renewed=_NEAR_INDEX),
     Table("instant_vector", ("seq",), has_content=True),
     Table("vector", ("seq",), has_content=True),
     Table("vector_removal", ("seq",)),
