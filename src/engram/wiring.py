@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Literal
 
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
 from engram.embedding.build import build_tiers
@@ -29,6 +29,10 @@ from engram.storage.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from engram.language.port import LanguageModel
+    from engram.storage.moving.mover import Mover
+
+Direction = Literal["sqlite-to-postgres", "postgres-to-sqlite"]
+"""From where to where organisations are moved."""
 
 
 @asynccontextmanager
@@ -49,6 +53,47 @@ async def open_service(
             await language.close()
         await tiers.close()
         await store.close()
+
+
+@asynccontextmanager
+async def open_move(
+    settings: Settings,
+    *,
+    direction: Direction,
+    only_plan: bool = False,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> AsyncGenerator[Mover]:
+    """Open the directory and the database of the settings, and yield what moves organisations.
+
+    To `only_plan`, nothing is made or brought forward where there is no store yet.
+
+    Raises:
+        ConfigurationError: the settings name no database.
+        ConflictError: there is nothing to move.
+    """
+    # Few processes move anything.
+    from engram.storage.moving.mover import Mover  # noqa: PLC0415
+    from engram.storage.sqlite.moving import SqliteSource, SqliteTarget  # noqa: PLC0415
+
+    if settings.database_url is None:
+        raise ConfigurationError("ENGRAM_DATABASE_URL", "which database is meant?")
+    with _explained_imports():
+        from engram.storage.postgres.moving import PostgresSource, PostgresTarget  # noqa: PLC0415
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    if direction == "sqlite-to-postgres":
+        source = SqliteSource(settings.home)
+        target = PostgresTarget(settings.database_url, clock=clock, ids=ids)
+    else:
+        source = PostgresSource(settings.database_url)
+        target = SqliteTarget(settings.home, clock=clock, ids=ids)
+    try:
+        await source.open()
+        await target.open(only_look=only_plan)
+        yield Mover(source, target, clock=clock)
+    finally:
+        await target.close()
+        await source.close()
 
 
 def build_service(
@@ -92,14 +137,21 @@ def _build_store(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
     vector_bytes_max = settings.vector_memory_mb * 1_000_000
     if settings.database_url is None:
         return SqliteStore(settings.home, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max)
-    try:
+    with _explained_imports():
         from engram.storage.postgres.store import PostgresStore  # noqa: PLC0415 few installations have one
-    except ImportError as exc:
-        message = "a database needs the extra `postgres`: pip install 'engram[postgres]'"
-        raise ConfigurationError("ENGRAM_DATABASE_URL", message) from exc
     return PostgresStore(
         settings.database_url, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max
     )
+
+
+@contextmanager
+def _explained_imports() -> Generator[None]:
+    """Say what is missing when the driver of PostgreSQL is."""
+    try:
+        yield
+    except ImportError as exc:
+        message = "a database needs the extra `postgres`: pip install 'engram[postgres]'"
+        raise ConfigurationError("ENGRAM_DATABASE_URL", message) from exc
 
 
 def build_embedders(settings: Settings, *, clock: Clock) -> Tiers:

@@ -83,8 +83,7 @@ class Mover:
         chosen = [each for each in organizations if organization_id in (None, each.id)]
         if organization_id is not None and not chosen:
             raise NotFoundError("organization", organization_id)
-        present = await self._target.control.read(list_organizations)
-        moves = await self._target.control.read(list_moves)
+        present, moves = await self._read_target()
         return [
             await self._plan_one(each, present=present, move=moves.get(each.id)) for each in chosen
         ]
@@ -114,6 +113,13 @@ class Mover:
         rows = await self._source.control.read(read_lost_audit)
         await self._target.control.write(partial(add_audit, rows=rows))
         return len(rows)
+
+    async def _read_target(self) -> tuple[list[OrganizationRow], dict[OrganizationId, Move]]:
+        if self._target.is_new:
+            return [], {}
+        return await self._target.control.read(
+            lambda connection: (list_organizations(connection), list_moves(connection))
+        )
 
     async def _plan_one(
         self,

@@ -60,6 +60,11 @@ class Target(Protocol):
         ...
 
     @property
+    def is_new(self) -> bool:
+        """Whether there is no store yet, and nothing to read; only where none was to be made."""
+        ...
+
+    @property
     def keeping(self) -> Keeping:
         """What it makes of texts."""
         ...

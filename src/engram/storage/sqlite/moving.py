@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from engram.clock import Clock, IdSource
-from engram.errors import ConflictError, StoreCorruptError, StoreNewerError
+from engram.errors import (
+    ConflictError,
+    StoreCorruptError,
+    StoreNewerError,
+    StoreReadOnlyError,
+)
 from engram.model.ids import OrganizationId
 from engram.storage.moving.ports import Keeping
 from engram.storage.sqlite.directory import make_directory
@@ -43,6 +48,15 @@ class ReadOnlyFile:
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` makes of one snapshot of the file."""
         return await asyncio.to_thread(self._read, work)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Refuse to.
+
+        Raises:
+            StoreReadOnlyError: always.
+        """
+        del work
+        raise StoreReadOnlyError
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         with translated_failures():
@@ -84,7 +98,7 @@ class SqliteSource:
     def control(self) -> ReadOnlyFile:
         return self._control
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Make sure that there is anything to move.
 
         Raises:
@@ -92,6 +106,9 @@ class SqliteSource:
         """
         if not self._control_path.exists():
             raise ConflictError(f"there is no store in {self._control_path.parent}")
+
+    async def close(self) -> None:
+        """Do nothing: no file stays open."""
 
     @asynccontextmanager
     async def organization(
@@ -114,24 +131,33 @@ class SqliteTarget:
         self._clock = clock
         self._ids = ids
         self._threads = WorkerThreads(_THREADS)
-        self._control = SqliteFile(directory / "engram.db", kind="control", threads=self._threads)
+        self._control_path = directory / "engram.db"
+        self._control_file = SqliteFile(self._control_path, kind="control", threads=self._threads)
+        self._control: SqliteFile | ReadOnlyFile = self._control_file
 
     @property
-    def control(self) -> SqliteFile:
+    def control(self) -> SqliteFile | ReadOnlyFile:
         return self._control
+
+    @property
+    def is_new(self) -> bool:
+        return not self._control_path.exists()
 
     @property
     def keeping(self) -> Keeping:
         return Keeping(text=True, nul=True)
 
-    async def open(self) -> None:
-        """Make the directory and its control file, or bring them forward."""
+    async def open(self, *, only_look: bool = False) -> None:
+        """Make the directory and its control file, or bring them forward; not to `only_look`."""
+        if only_look:
+            self._control = ReadOnlyFile(self._control_path, kind="control")
+            return
         await self._threads.run(partial(_make_folder, self._folder))
-        await self._control.open(create=True)
+        await self._control_file.open(create=True)
 
     async def close(self) -> None:
         """Finish what was begun and release the files."""
-        await self._control.close()
+        await self._control_file.close()
         await asyncio.to_thread(self._threads.stop)
 
     @asynccontextmanager

@@ -19,6 +19,7 @@ from engram.transport.cli import (
     memories,
     memory_changes,
     memory_files,
+    migrate,
     models,
     notes,
     organizations,
@@ -56,6 +57,7 @@ def build_app() -> typer.Typer:
     app.add_typer(_organizations(), name="orgs")
     app.add_typer(_keys(), name="keys")
     app.add_typer(_models(), name="models")
+    app.add_typer(_migrate(), name="migrate")
     app.command("status", epilog=upkeep.STATUS_EXAMPLES)(upkeep.status)
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
     app.command("index", epilog=upkeep.INDEX_EXAMPLES)(upkeep.index)
@@ -141,6 +143,17 @@ def _models() -> typer.Typer:
     group.command("pull", epilog=models.PULL_EXAMPLES)(models.pull_models)
     group.command("verify", epilog=models.VERIFY_EXAMPLES)(models.verify_models)
     group.command("path", epilog=models.PATH_EXAMPLES)(models.show_path)
+    return group
+
+
+def _migrate() -> typer.Typer:
+    group = _group("Move the store between a directory and a PostgreSQL database.")
+    group.command("sqlite-to-postgres", epilog=migrate.TO_POSTGRES_EXAMPLES)(
+        migrate.sqlite_to_postgres
+    )
+    group.command("postgres-to-sqlite", epilog=migrate.TO_SQLITE_EXAMPLES)(
+        migrate.postgres_to_sqlite
+    )
     return group
 
 
