@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +14,17 @@ from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.word_keys import BLOCK_BITS, key_of_word_row
-from engram.storage.tables.keys import conversation_of, position_of
+from engram.storage.sqlite.word_keys import BLOCK_BITS
+from engram.storage.tables.database import Connection
+from engram.storage.tables.keys import message_key, position_of
+from engram.storage.tables.organization import TableOrganizationStore
+from engram.storage.tables.queries import load_queries
 from engram.text.analyse import message_words, part_words
-from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings, opened
+from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings
 from tests.storage.word_store import texts_of_windows
+
+_CONVERSATIONS = load_queries("conversations.sql")
+_WORDS = load_queries("words.sql")
 
 WORDS = ("apple", "the", "Straße", "naïve", "don't", "snake_case", "日本語", "☃", "x1.2", "\x00")
 
@@ -33,47 +39,55 @@ drafts = st.builds(
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What the file holds of words."""
+    """What a store holds of words."""
 
-    words: dict[int, list[list[str]]]
-    """Of each message of a conversation, without and with stop words alone."""
+    words: dict[int, Counter[str]]
+    """Of each message of a conversation that has any."""
+    lengths: dict[int, tuple[int, int]]
+    """Of each message how many tell something, and how many are stop words."""
     windows: int
     window_words: int
     """Of all windows of all conversations together."""
 
 
-def read_indexed(
-    folder: Path, organization: OrganizationStore, conversation_id: ConversationId
+async def read_indexed(
+    organization: OrganizationStore, conversation_id: ConversationId, messages: list[MessageDraft]
 ) -> Indexed:
-    with opened(folder, organization) as connection:
-        (number,) = connection.execute(
-            "SELECT number FROM conversation WHERE id = ?", (conversation_id,)
-        ).fetchone()
-        words: dict[int, list[list[str]]] = {
-            position_of(key): [list[str](), list[str]()]
-            for (row,) in connection.execute("SELECT id FROM message_words_docsize")
-            if conversation_of(key := key_of_word_row(row)) == number
-        }
-        places = connection.execute(
-            "SELECT doc, col = 'stops', term FROM message_word_places ORDER BY doc, offset"
+    assert isinstance(organization, TableOrganizationStore)
+    tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] - no method tells of words
+
+    def read(connection: Connection) -> Indexed:
+        (number,) = tenant.execute(
+            connection, _CONVERSATIONS["find_conversation"], id=conversation_id
+        ).fetchone()[:1]
+        keys = [message_key(number, place) for place in range(len(messages) + 9)]
+        terms = sorted({word for message in messages for word in message_words(message).split()})
+        held = tenant.words.postings(connection, terms, organization_id=tenant.number)
+        words: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for place, key, count in zip(*(column.tolist() for column in held), strict=True):
+            words[position_of(key)][terms[place]] = count
+        lengths = tenant.words.lengths(connection, keys, organization_id=tenant.number)
+        state = tenant.execute(connection, _WORDS["window_state"]).fetchone()
+        return Indexed(
+            dict(words),
+            {position_of(key): (some, stops) for key, some, stops in lengths},
+            *state[:2],
         )
-        for row, is_stop, term in places:
-            if conversation_of(key := key_of_word_row(row)) == number:
-                words[position_of(key)][int(is_stop)].append(term)
-    return Indexed(words, *read_window_words(folder, organization))
 
-
-def read_window_words(folder: Path, organization: OrganizationStore) -> tuple[int, int]:
-    with opened(folder, organization) as connection:
-        return connection.execute("SELECT chunks, window_words FROM counters, upkeep").fetchone()
+    return await tenant.database.read(read)
 
 
 def expected(messages: list[MessageDraft]) -> Indexed:
     """Return what the messages should give, by the definitions alone."""
     words = [message_words(message) for message in messages]
     windows = texts_of_windows(words)
-    parted = ([part.split() for part in part_words(text)] for text in words)
-    return Indexed(dict(enumerate(parted, 1)), len(windows), sum(map(len, windows)))
+    parted = [[len(part.split()) for part in part_words(text)] for text in words]
+    return Indexed(
+        {place: Counter(text.split()) for place, text in enumerate(words, 1) if text},
+        {place: (telling, stops) for place, (telling, stops) in enumerate(parted, 1)},
+        len(windows),
+        sum(map(len, windows)),
+    )
 
 
 async def append_drafts(
@@ -91,7 +105,6 @@ async def append_drafts(
 async def test_any_batching_gives_the_same_windows_and_words(
     organization: OrganizationStore,
     elsewhere: OrganizationStore,
-    tmp_path: Path,
     messages: list[MessageDraft],
     cuts: set[int],
     *,
@@ -104,9 +117,10 @@ async def test_any_batching_gives_the_same_windows_and_words(
         appender = elsewhere if alternating and start % 2 else organization
         await append_drafts(appender, conversation_id, messages[start:end])
 
-    assert read_indexed(tmp_path, organization, conversation_id) == expected(messages)
+    assert await read_indexed(organization, conversation_id, messages) == expected(messages)
+    # Later examples begin with nothing again.
     await organization.delete_conversation(conversation_id, actor=ACTOR)
-    assert read_window_words(tmp_path, organization) == (0, 0)
+    assert await findings(organization) == []
 
 
 async def test_a_conversation_longer_than_a_block_of_rows_is_found_whole(
