@@ -115,15 +115,20 @@ def build_service(
         store, indexer, owner=ids.new("job_"), pace=Pace(activity), sleep=sleep
     )
     limiter = RateLimiter(settings.rate_limit, clock)
+    access = Access(store, clock, limiter, admin_token=settings.admin_token)
     return Service(
         store,
         tiers,
         language=language,
         clock=clock,
-        access=Access(store, clock, limiter, admin_token=settings.admin_token),
+        access=access,
         activity=activity,
         background=Background(
-            store, indexer=indexer, documents=document_indexing, owner=ids.new("job_")
+            store,
+            indexer=indexer,
+            documents=document_indexing,
+            owner=ids.new("job_"),
+            forget_keys=access.forget_keys,
         ),
         document_indexing=document_indexing,
         indexer=indexer,

@@ -161,6 +161,11 @@ class Server:
         self.start()
         primary.wait_for_standby(self)
 
+    def return_as_standby_of(self, primary: Server) -> None:
+        """Follow `primary`, with nothing left of what this server had before it died."""
+        shutil.rmtree(self._data)
+        self.standby_of(primary)
+
     def wait_for_standby(self, standby: Server) -> None:
         """Have every commit wait for a standby from now on; return when `standby` is one."""
         self._choose_standbys("*")

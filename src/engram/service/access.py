@@ -1,7 +1,7 @@
 """Credentials: who a bearer token is, and the keys an organisation hands out.
 
 A looked-up key is trusted for at most half a second, so a revocation reaches every process within
-one second without any of them talking to another.
+one second, without any of them talking to another. Where they do, it is forgotten at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engram.model.access import (
     OrganizationDraft,
     Principal,
 )
-from engram.model.ids import KeyId
+from engram.model.ids import KeyId, OrganizationId
 from engram.service.rate import RateLimiter, RateState
 from engram.storage.ports import Store
 
@@ -54,6 +54,7 @@ class Access:
         self._limiter = limiter
         self._admin_token = admin_token
         self._trusted: OrderedDict[str, _Trusted] = OrderedDict()
+        self._forgettings = 0
         self._used: dict[KeyId, datetime] = {}
 
     async def authenticate(self, secret: str | None) -> Principal:
@@ -127,7 +128,7 @@ class Access:
         return await self._store.control.list_keys(principal.organization_id)
 
     async def revoke_key(self, principal: Principal, key_id: KeyId) -> ApiKey:
-        """Revoke a key; it stops working in every process within one second.
+        """Revoke a key; it stops working here at once, and in every process within one second.
 
         Raises:
             ConflictError: it is the key in use.
@@ -135,9 +136,18 @@ class Access:
         principal.require("admin")
         if key_id == principal.actor:
             raise ConflictError("a key cannot revoke itself: use another key")
-        return await self._store.control.revoke_key(
+        revoked = await self._store.control.revoke_key(
             principal.organization_id, key_id, actor=principal.actor
         )
+        self.forget_keys(principal.organization_id)
+        return revoked
+
+    def forget_keys(self, organization_id: OrganizationId | None) -> None:
+        """Believe no looked-up key of an organisation any more; None is all of them."""
+        self._forgettings += 1
+        for secret_hash, trusted in [*self._trusted.items()]:
+            if organization_id in (None, trusted.owner.organization.id):
+                del self._trusted[secret_hash]
 
     async def record_use(self) -> None:
         """Write down when keys were last used."""
@@ -165,10 +175,14 @@ class Access:
         trusted = self._trusted.get(secret_hash)
         if trusted is not None and now < trusted.until:
             return trusted.owner
+        forgettings = self._forgettings
         owner = await self._store.control.find_key(secret_hash)
         if owner is None:
             self._trusted.pop(secret_hash, None)
             return None
+        if forgettings != self._forgettings:
+            # It may have been read before the change that others told of.
+            return owner
         self._trusted[secret_hash] = _Trusted(owner, now + TRUST)
         self._trusted.move_to_end(secret_hash)
         if len(self._trusted) > TRUSTED_KEYS_MAX:

@@ -11,8 +11,10 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import assert_never
 
 from engram.errors import EngramError, NotFoundError
+from engram.model.changes import KeysChanged, WorkAdded
 from engram.model.ids import OrganizationId
 from engram.model.status import Job
 from engram.service.document_indexing import DocumentIndexing
@@ -46,6 +48,10 @@ CLAIM_MAX = 8
 """Jobs leased at once: few, so that other processes find work too."""
 
 
+def _forget_nothing(organization_id: OrganizationId | None) -> None:
+    """Do nothing: no key is remembered."""
+
+
 class Background:
     """One process's worker: sleeps until work is noticed or a sweep is due."""
 
@@ -56,9 +62,12 @@ class Background:
         indexer: Indexer,
         documents: DocumentIndexing,
         owner: str,
+        forget_keys: Callable[[OrganizationId | None], None] = _forget_nothing,
         tick_s: float = TICK_S,
     ) -> None:
+        """Work on a store; `forget_keys` is told whose keys another process has ended."""
         self._store = store
+        self._forget_keys = forget_keys
         self._indexer = indexer
         self._documents = documents
         self._owner = owner
@@ -67,10 +76,9 @@ class Background:
         self._wake = asyncio.Event()
 
     def notice(self, organization_id: OrganizationId) -> None:
-        """Look at this organisation's jobs and waiting messages soon."""
-        self._indexer.notice(organization_id)
-        self._noticed.add(organization_id)
-        self._wake.set()
+        """Look at this organisation's jobs and waiting messages soon, and let others look too."""
+        self._look_at(organization_id)
+        self._store.announce(organization_id)
 
     async def run(self, record_use: Callable[[], Awaitable[None]]) -> None:
         """Work until cancelled; a failure is logged and never ends a loop."""
@@ -78,6 +86,24 @@ class Background:
             loops.create_task(self._indexer.run())
             loops.create_task(self._documents.run())
             loops.create_task(self._run_jobs(record_use))
+            loops.create_task(self._follow_others())
+
+    async def _follow_others(self) -> None:
+        """Work on what other processes announce, and believe no key that they revoked."""
+        async for change in self._store.changes():
+            match change:
+                case WorkAdded(organization_id):
+                    self._look_at(organization_id)
+                    self._documents.notice(organization_id)
+                case KeysChanged(organization_id):
+                    self._forget_keys(organization_id)
+                case _:
+                    assert_never(change)
+
+    def _look_at(self, organization_id: OrganizationId) -> None:
+        self._indexer.notice(organization_id)
+        self._noticed.add(organization_id)
+        self._wake.set()
 
     async def _run_jobs(self, record_use: Callable[[], Awaitable[None]]) -> None:
         for tick in itertools.count(1):

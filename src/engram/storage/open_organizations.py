@@ -56,6 +56,11 @@ class OpenOrganizations(Generic[OpenedT]):
             found.let_go()
         return await self._open_once(organization_id)
 
+    def find(self, organization_id: OrganizationId) -> OpenedT | None:
+        """Return an organisation if it is open."""
+        with self._lock:
+            return self._opened.get(organization_id)
+
     def take_all(self) -> list[OpenedT]:
         """Return all that are open, and forget them."""
         with self._lock:

@@ -21,6 +21,7 @@ from engram.model.access import (
     OrganizationDraft,
     Quota,
 )
+from engram.model.changes import Change
 from engram.model.conversation import (
     AppendReceipt,
     AppendRequest,
@@ -501,6 +502,22 @@ class Store(Protocol):
 
         Raises:
             NotFoundError: there is none of that id.
+        """
+        ...
+
+    def announce(self, organization_id: OrganizationId) -> None:
+        """Tell other processes soon that an organisation has new work for the background.
+
+        It returns at once, and what it tells may be lost: work is found without it, only later.
+        """
+        ...
+
+    def changes(self) -> AsyncIterator[Change]:
+        """Yield what other processes tell, from now on; nothing where they cannot.
+
+        That is the work they announce, and the keys that were revoked or removed by any process, this
+        one among them. What is told while this process is cut off from the others is missed; all
+        keys count as changed then. It raises nothing.
         """
         ...
 

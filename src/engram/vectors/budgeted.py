@@ -72,6 +72,11 @@ class BudgetedMatrices:
         with self._changing:
             self._held.pop(name, None)
 
+    def clear(self) -> None:
+        """Give the memory of all matrices back."""
+        with self._changing:
+            self._held.clear()
+
     def _hold(self, name: Hashable, source: VectorSource) -> _Held:
         with self._changing:
             held = self._held.get(name)

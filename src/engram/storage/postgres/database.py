@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -10,7 +11,8 @@ from engram.storage.group_commit import Write
 from engram.storage.handoff import Ticket
 from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.pool import Pool
-from engram.storage.postgres.transactions import Scope
+from engram.storage.postgres.replica import Replica, UnusableError
+from engram.storage.postgres.transactions import OrganizationScope, Scope
 from engram.storage.postgres.writes import WriteQueue
 from engram.storage.tables.database import Connection
 from engram.storage.threads import WorkerThreads
@@ -30,17 +32,42 @@ class PostgresDatabase:
         self._writes = WriteQueue(pool, writers, scope)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._readers.run(partial(self._read, work))
+        return await self._readers.run(partial(self._read_translated, work))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         ticket: Ticket[T] = Ticket()
         self._writes.submit(Write(work, ticket))
         return await ticket.future
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def _read_translated(self, work: Callable[[Connection], T]) -> T:
         with translated_failures():
-            driver, connection = self._pool.begin(self._scope.begin_read)
-            try:
-                return work(connection)
-            finally:
-                self._pool.give_back(driver)
+            return self._read(work)
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        driver, connection = self._pool.begin(self._scope.begin_read)
+        try:
+            return work(connection)
+        finally:
+            self._pool.give_back(driver)
+
+
+class ReplicatedDatabase(PostgresDatabase):
+    """The `Database` of an organisation, read from a replica when that can answer."""
+
+    def __init__(
+        self,
+        scope: OrganizationScope,
+        *,
+        pool: Pool,
+        replica: Replica,
+        readers: WorkerThreads,
+        writers: WorkerThreads,
+    ) -> None:
+        super().__init__(scope, pool=pool, readers=readers, writers=writers)
+        self._organization = scope
+        self._replica = replica
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with suppress(UnusableError):
+            return self._replica.read(self._organization, work)
+        return super()._read(work)

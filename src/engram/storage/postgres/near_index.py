@@ -50,6 +50,10 @@ class NearIndex:
         newest = self._matrices.current(name, _Newest(source, embedder.near_upto))
         return NearVectors(connection, tenant, embedder, tier=tier, newest=newest)
 
+    def forget(self) -> None:
+        """Remember no vectors any more."""
+        self._matrices.clear()
+
     async def tend(self, tenant: Tenant) -> int:
         """Give a big organisation its partition, or bring that up to date."""
         from engram.storage.postgres import near_filling  # noqa: PLC0415 brings NumPy

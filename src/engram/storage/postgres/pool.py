@@ -2,85 +2,126 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
 import psycopg
-from psycopg_pool import ConnectionPool
 
-from engram import limits
 from engram.storage.postgres.connection import set_up
 from engram.storage.postgres.failures import is_lost
 
 Driver: TypeAlias = psycopg.Connection[Any]
 T = TypeVar("T")
 
-_OPTIONS: dict[str, Any] = {
-    "autocommit": True,
-    "connect_timeout": 10,
-    "application_name": "engram",
-}
-_ATTEMPTS = 3
+_IDLE_S = 300.0
+"""How long a connection is kept that nobody uses."""
 
 
 class Pool:
-    """Connections that are opened as they are needed, and replaced when they are lost."""
+    """Connections that are opened by who needs one, and kept for the next.
 
-    def __init__(self, url: str) -> None:
-        self._pool: ConnectionPool[Driver] = ConnectionPool(
-            url,
-            kwargs=_OPTIONS,
-            min_size=1,
-            max_size=limits.READER_THREADS_MAX + limits.WRITER_THREADS_MAX,
-            timeout=limits.STORE_BUSY_S,
-            configure=set_up,
-            open=False,
-            name="engram",
-        )
+    There are never more of them than threads that use them. Nothing is tried in the background:
+    while the database is away, who asks learns so at once, and the first who asks after its return
+    is served.
+    """
 
-    def open(self) -> None:
-        """Begin to connect."""
-        self._pool.open()
+    def __init__(self, address: str, *, look: Callable[[Driver], None] | None = None) -> None:
+        """Keep connections to `address`, as `complete` has it; `look` is shown each new one."""
+        self._address = address
+        self._look = look
+        self._lock = threading.Lock()
+        self._idle: deque[tuple[float, Driver]] = deque()
+        self._is_closed = False
 
     def close(self) -> None:
-        """Close every connection."""
-        self._pool.close()
+        """Close every connection; those in use are closed when they are given back."""
+        self._is_closed = True
+        self._drop_idle()
 
     def begin(self, start: Callable[[Driver], T]) -> tuple[Driver, T]:
         """Return a connection and what `start` returned when it began a transaction in it.
 
-        A connection may have been lost while it was idle. Nothing has happened in it then, so
-        another one is tried.
+        A connection may have been lost while it was idle. Nothing has happened in it then, so a
+        new one is tried.
         """
-        for attempts_left in reversed(range(_ATTEMPTS)):
-            driver = self._pool.getconn()
+        idle = self._take_idle()
+        if idle is not None:
             try:
-                return driver, start(driver)
-            except BaseException as exc:
-                self.give_back(driver)
-                if not (isinstance(exc, psycopg.Error) and is_lost(exc) and attempts_left):
+                return idle, self._start(idle, start)
+            except psycopg.Error as exc:
+                if not is_lost(exc):
                     raise
-            self._pool.check()
-        raise AssertionError("the last attempt returns or raises")
+            # The others are of the same server.
+            self._drop_idle()
+        driver = self._open()
+        return driver, self._start(driver, start)
 
     def give_back(self, driver: Driver) -> None:
         """Take a connection back; a transaction that is open in it is rolled back."""
-        if (
-            not driver.closed
-            and driver.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
-        ):
+        if not driver.closed and not _is_at_rest(driver):
             _roll_back(driver)
-        self._pool.putconn(driver)
+        expired = list[Driver]()
+        with self._lock:
+            if driver.closed or self._is_closed:
+                expired.append(driver)
+            else:
+                self._idle.append((monotonic(), driver))
+            while self._idle and self._idle[0][0] < monotonic() - _IDLE_S:
+                expired.append(self._idle.popleft()[1])
+        _close(expired)
+
+    def _start(self, driver: Driver, start: Callable[[Driver], T]) -> T:
+        try:
+            return start(driver)
+        except BaseException as exc:
+            if isinstance(exc, psycopg.Error) and is_lost(exc):
+                driver.close()
+            else:
+                self.give_back(driver)
+            raise
+
+    def _open(self) -> Driver:
+        driver = connect(self._address)
+        try:
+            set_up(driver)
+            if self._look is not None:
+                self._look(driver)
+        except BaseException:
+            driver.close()
+            raise
+        return driver
+
+    def _take_idle(self) -> Driver | None:
+        with self._lock:
+            return self._idle.pop()[1] if self._idle else None
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            idle = [driver for _, driver in self._idle]
+            self._idle.clear()
+        _close(idle)
 
 
-def connect(url: str) -> Driver:
-    """Return a connection with the rights of the user in `url`, for migrations."""
-    return psycopg.connect(url, **_OPTIONS)
+def connect(address: str) -> Driver:
+    """Return a connection with the rights of the user in `address`."""
+    return psycopg.connect(address, autocommit=True)
+
+
+def _is_at_rest(driver: Driver) -> bool:
+    return driver.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 def _roll_back(driver: Driver) -> None:
     try:
         driver.rollback()
     except psycopg.Error:
-        # Closing rolls back as well, and the pool opens another.
+        # Closing rolls back as well, and another is opened.
+        driver.close()
+
+
+def _close(drivers: list[Driver]) -> None:
+    for driver in drivers:
         driver.close()

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable
+from collections.abc import AsyncGenerator, Hashable
 from dataclasses import dataclass
 from functools import partial
 
 from engram import limits
 from engram.clock import Clock, IdSource
 from engram.errors import StorageError
+from engram.model.changes import Change, WorkAdded
 from engram.model.ids import OrganizationId
 from engram.storage.open_organizations import OpenOrganizations
+from engram.storage.postgres.address import complete, complete_reading
+from engram.storage.postgres.changes import Changes, tell_keys
 from engram.storage.postgres.connection import PostgresConnection
-from engram.storage.postgres.database import PostgresDatabase
+from engram.storage.postgres.database import PostgresDatabase, ReplicatedDatabase
 from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.near_index import NearIndex
 from engram.storage.postgres.organizations import Organizations
 from engram.storage.postgres.pool import Pool, connect
+from engram.storage.postgres.replica import Replica
+from engram.storage.postgres.timeline import TimelineWatch
 from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.tables.control import TableControlStore
@@ -42,25 +47,40 @@ class PostgresStore:
         clock: Clock,
         ids: IdSource,
         vector_bytes_max: int = limits.VECTOR_BYTES_MAX,
+        read_url: str | None = None,
+        staleness_s: float = 0.0,
     ) -> None:
-        self._url = url
+        """Use the database at `url`.
+
+        With `read_url`, organisations are read from there when that is allowed: what it shows may
+        be `staleness_s` seconds old, and is never older than what this process has written.
+        """
+        self._address = complete(url)
         self._clock = clock
         self._ids = ids
-        self._pool = Pool(url)
+        self._pool = Pool(self._address, look=TimelineWatch(self._forget).look)
+        self._replica = (
+            None
+            if read_url is None
+            else Replica(
+                Pool(complete_reading(read_url)), primary=self._pool, staleness_s=staleness_s
+            )
+        )
         self._readers = WorkerThreads(limits.READER_THREADS_MAX)
         self._writers = WorkerThreads(limits.WRITER_THREADS_MAX)
         control = self._database_of(ControlScope())
         self._vectors = NearIndex(
             BudgetedMatrices(bytes_max=vector_bytes_max),
-            connect=partial(connect, url),
+            connect=partial(connect, self._address),
             threads=self._readers,
         )
         self._organizations = Organizations(
             control, database_of=self._database_of, drop_index=self._vectors.drop
         )
         self._control = TableControlStore(
-            control, clock=clock, ids=ids, removal=self._organizations
+            control, clock=clock, ids=ids, removal=self._organizations, tell_keys=tell_keys
         )
+        self._changes = Changes(partial(connect, self._address))
         self._opened = OpenOrganizations(self._open_organization)
         self._is_open = False
         self._is_closed = False
@@ -72,13 +92,21 @@ class PostgresStore:
     async def open(self) -> None:
         if self._is_open:
             return
-        await self._readers.run(partial(_bring_forward, self._url))
-        self._pool.open()
+        await self._readers.run(partial(_bring_forward, self._address))
         await self._remove_leftovers()
         self._is_open = True
 
     async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
         return (await self._opened.get(organization_id)).store
+
+    def announce(self, organization_id: OrganizationId) -> None:
+        self._changes.announce(organization_id)
+
+    async def changes(self) -> AsyncGenerator[Change]:
+        async for change in self._changes.follow():
+            if isinstance(change, WorkAdded):
+                self._doubt(change.organization_id)
+            yield change
 
     async def close(self) -> None:
         if self._is_closed:
@@ -87,13 +115,37 @@ class PostgresStore:
         await asyncio.to_thread(self._stop)
 
     def _stop(self) -> None:
+        self._changes.close()
         self._writers.stop()
         self._readers.stop()
         self._pool.close()
+        if self._replica is not None:
+            self._replica.close()
+
+    def _forget(self) -> None:
+        """Remember nothing of organisations any more."""
+        self._opened.take_all()
+        self._vectors.forget()
+
+    def _doubt(self, organization_id: OrganizationId) -> None:
+        """Read what another process wrote, and not what a replica had before."""
+        if (opened := self._opened.find(organization_id)) is not None:
+            opened.scope.seen.doubt()
 
     def _database_of(self, scope: Scope) -> PostgresDatabase:
         return PostgresDatabase(
             scope, pool=self._pool, readers=self._readers, writers=self._writers
+        )
+
+    def _organization_database(self, scope: OrganizationScope) -> PostgresDatabase:
+        if self._replica is None:
+            return self._database_of(scope)
+        return ReplicatedDatabase(
+            scope,
+            pool=self._pool,
+            replica=self._replica,
+            readers=self._readers,
+            writers=self._writers,
         )
 
     async def _remove_leftovers(self) -> None:
@@ -108,7 +160,7 @@ class PostgresStore:
         tenant = Tenant(
             number=scope.number,
             id=scope.id,
-            database=self._database_of(scope),
+            database=self._organization_database(scope),
             words=PostingWordIndex(),
             clock=self._clock,
             ids=self._ids,
@@ -131,8 +183,8 @@ class _OpenOrganization:
         """Do nothing: connections belong to all organisations."""
 
 
-def _bring_forward(url: str) -> None:
-    with translated_failures(), connect(url) as driver:
+def _bring_forward(address: str) -> None:
+    with translated_failures(), connect(address) as driver:
         migrate(driver, load_migrations())
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Protocol
 
 import psycopg
@@ -13,11 +15,17 @@ from engram.model.ids import OrganizationId
 from engram.storage.postgres.connection import PostgresConnection
 from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
+from engram.storage.postgres.revisions import SeenRevision
 from engram.storage.tables.queries import load_queries
 
 _SQL = load_queries("transactions.sql", package="engram.storage.postgres")
-_CONTROL_LOCK = 0x456E6772
-"""Only ever taken as this number, in a database that is Engram's."""
+
+_RECENT_WRITES = 32
+"""How many marks a row holds, as `transactions.sql` says."""
+
+
+class BehindError(Exception):
+    """A replica lacks what its primary had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +33,8 @@ class Begun:
     """A transaction that writes."""
 
     connection: PostgresConnection
-    id: str
-    """By which the server tells later whether it was committed."""
+    mark: int
+    """By which it is found later, if it was committed."""
 
 
 class Scope(Protocol):
@@ -40,6 +48,17 @@ class Scope(Protocol):
         """Begin to write, when nobody else does."""
         ...
 
+    def find_write(self, driver: Driver, begun: Begun) -> bool | None:
+        """Begin a transaction, and say in it whether another one was committed; None if unknown.
+
+        Whoever still writes is waited for.
+        """
+        ...
+
+    def note_write(self, begun: Begun, *, at: float) -> None:
+        """Take note that a transaction is committed, and was being so at a moment."""
+        ...
+
 
 class OrganizationScope:
     """The rows of one organisation."""
@@ -49,6 +68,7 @@ class OrganizationScope:
         self.id = organization_id
         self.is_gone = False
         """Whether the organisation was seen to be deleted."""
+        self.seen = SeenRevision()
 
     def begin_read(self, driver: Driver) -> PostgresConnection:
         """Begin to read one snapshot.
@@ -56,7 +76,20 @@ class OrganizationScope:
         Raises:
             NotFoundError: the organisation has been deleted.
         """
-        row = self._begin(driver, "begin_read")
+        asking_at = monotonic()
+        revision = self._first(driver, "begin_read")
+        self.seen.note(revision, newest_at=asking_at)
+        return PostgresConnection(driver, revision=revision)
+
+    def begin_read_of(self, driver: Driver, revision: int) -> PostgresConnection:
+        """Begin to read one snapshot of a replica, which shows `revision` or a newer one.
+
+        Raises:
+            BehindError: the replica has none yet.
+        """
+        row = _run(driver, "begin_read", self._values())
+        if row is None or row[0] < revision:
+            raise BehindError
         return PostgresConnection(driver, revision=row[0])
 
     def begin_write(self, driver: Driver) -> Begun:
@@ -65,15 +98,34 @@ class OrganizationScope:
         Raises:
             NotFoundError: the organisation has been deleted.
         """
-        row = self._begin(driver, "begin_write")
-        return Begun(PostgresConnection(driver, revision=row[0]), row[1])
+        mark = _new_mark()
+        revision = self._first(driver, "begin_write", mark=mark)
+        return Begun(PostgresConnection(driver, revision=revision), mark)
 
-    def _begin(self, driver: Driver, statements: str) -> tuple[Any, ...]:
-        row = _run(driver, statements, {"organization_id": self.number})
+    def find_write(self, driver: Driver, begun: Begun) -> bool | None:
+        return _find(driver, "find_write", begun, self._values(mark=begun.mark))
+
+    def note_write(self, begun: Begun, *, at: float) -> None:
+        self.seen.note(begun.connection.revision, newest_at=at)
+
+    def current_revision(self, driver: Driver) -> int:
+        """Return the revision that a read would see, without beginning one.
+
+        Raises:
+            NotFoundError: the organisation has been deleted.
+        """
+        return self._first(driver, "current_revision")
+
+    def _first(self, driver: Driver, statements: str, **values: int) -> int:
+        row = _run(driver, statements, self._values(**values))
         if row is None:
             self.is_gone = True
             raise NotFoundError("organization", self.id)
-        return row
+        return row[0]
+
+    def _values(self, **values: int) -> dict[str, Any]:
+        # The number alone may be another's, in a database that lost its newest organisations.
+        return {"organization_id": self.number, "public_id": self.id, **values}
 
 
 class RemovalScope:
@@ -91,10 +143,18 @@ class RemovalScope:
         Raises:
             NotFoundError: they have been removed.
         """
-        row = _run(driver, "begin_removal", {"organization_id": self.number})
-        if row is None:
+        if not self._begin(driver):
             raise NotFoundError("organization", str(self.number))
-        return Begun(PostgresConnection(driver), row[1])
+        return Begun(PostgresConnection(driver), mark=0)
+
+    def find_write(self, driver: Driver, begun: Begun) -> bool | None:  # noqa: ARG002 gone is gone
+        return not self._begin(driver)
+
+    def note_write(self, begun: Begun, *, at: float) -> None:
+        """Do nothing: nobody will read."""
+
+    def _begin(self, driver: Driver) -> bool:
+        return _run(driver, "begin_removal", {"organization_id": self.number}) is not None
 
 
 class ControlScope:
@@ -105,21 +165,31 @@ class ControlScope:
         return PostgresConnection(driver)
 
     def begin_write(self, driver: Driver) -> Begun:
-        row = _run(driver, "begin_control_write", {"lock": _CONTROL_LOCK})
+        mark = _new_mark()
+        row = _run(driver, "begin_control_write", {"mark": mark})
         if row is None:
             raise psycopg.InternalError("a row that is always there is missing")
-        return Begun(PostgresConnection(driver), row[1])
+        return Begun(PostgresConnection(driver, revision=row[0]), mark)
+
+    def find_write(self, driver: Driver, begun: Begun) -> bool | None:
+        return _find(driver, "find_control_write", begun, {"mark": begun.mark})
+
+    def note_write(self, begun: Begun, *, at: float) -> None:
+        """Do nothing: what is of no organisation is always read from the primary."""
 
 
-def get_outcome(driver: Driver, transaction_id: str) -> str | None:
-    """Return what has become of a transaction; None if the server never heard of it."""
-    statement = translate(_SQL["get_outcome"]).text
-    try:
-        row = driver.execute(statement, {"transaction": transaction_id}).fetchone()
-    except psycopg.errors.InvalidParameterValue:
-        # A server that took over before the transaction reached it.
+def _new_mark() -> int:
+    return secrets.randbits(63)
+
+
+def _find(driver: Driver, statements: str, begun: Begun, values: Mapping[str, Any]) -> bool | None:
+    row = _run(driver, statements, values)
+    if row is None:
         return None
-    return None if row is None else row[0]
+    is_found, revision = row
+    # With so many writes since, its mark may have been there.
+    is_forgotten = revision - begun.connection.revision >= _RECENT_WRITES
+    return None if is_forgotten and not is_found else is_found
 
 
 def _run(driver: Driver, name: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:

@@ -1,17 +1,29 @@
--- Each of the first five is several statements that take one round trip; the last one's row counts.
+-- Each of these but the last is several statements that take one round trip; the row of the last of
+-- them counts.
 
 -- begin_read --
 -- Returns the revision of an organisation; no row if it was deleted.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT set_config('engram.organization_id', :organization_id::text, true);
-SELECT revision FROM meta WHERE organization_id = :organization_id AND is_deleted = 0;
+SELECT revision FROM meta
+WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0;
 
 -- begin_write --
--- Waits for whoever writes in the organisation; returns its new revision and the transaction's id.
+-- Waits for whoever writes in the organisation; returns its new revision, no row if it was deleted.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SELECT set_config('engram.organization_id', :organization_id::text, true);
-UPDATE meta SET revision = revision + 1 WHERE organization_id = :organization_id AND is_deleted = 0
-RETURNING revision, pg_current_xact_id()::text;
+UPDATE meta SET revision = revision + 1,
+    recent_writes = (CAST(:mark AS bigint) || recent_writes)[1:32]
+WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0
+RETURNING revision;
+
+-- find_write --
+-- Waits for whoever writes in the organisation; returns whether a write is one of the last, and the
+-- revision.
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SELECT set_config('engram.organization_id', :organization_id::text, true);
+SELECT CAST(:mark AS bigint) = ANY (recent_writes), revision FROM meta
+WHERE organization_id = :organization_id AND public_id = :public_id FOR UPDATE;
 
 -- begin_control_read --
 -- Returns a row.
@@ -19,18 +31,28 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT 0;
 
 -- begin_control_write --
--- Waits for whoever writes in the control tables; returns a number and the transaction's id.
+-- Waits for whoever writes in the control tables; returns their new revision.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SELECT pg_advisory_xact_lock(:lock);
-SELECT 0, pg_current_xact_id()::text;
+UPDATE control_state SET revision = revision + 1,
+    recent_writes = (CAST(:mark AS bigint) || recent_writes)[1:32]
+WHERE number = 1
+RETURNING revision;
+
+-- find_control_write --
+-- Waits for whoever writes in the control tables; returns whether a write is one of the last, and
+-- the revision.
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SELECT CAST(:mark AS bigint) = ANY (recent_writes), revision FROM control_state
+WHERE number = 1 FOR UPDATE;
 
 -- begin_removal --
--- Waits for whoever removes the same rows; returns a number and the transaction's id, no row if they
--- are removed.
+-- Waits for whoever removes the same rows; returns a row unless they are removed.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SELECT set_config('engram.organization_id', :organization_id::text, true);
-SELECT number, pg_current_xact_id()::text FROM removal WHERE number = :organization_id FOR UPDATE;
+SELECT number FROM removal WHERE number = :organization_id FOR UPDATE;
 
--- get_outcome --
--- Returns 'committed', 'aborted' or 'in progress'.
-SELECT pg_xact_status(CAST(:transaction AS xid8));
+-- current_revision --
+-- Returns the revision of an organisation, outside of transactions; no row if it was deleted.
+SELECT set_config('engram.organization_id', :organization_id::text, true);
+SELECT revision FROM meta
+WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0;

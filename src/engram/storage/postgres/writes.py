@@ -6,23 +6,21 @@ import logging
 import threading
 from collections import deque
 from contextlib import AbstractContextManager
-from time import monotonic, sleep
+from time import monotonic
 
 import psycopg
 
 from engram import limits
-from engram.errors import StorageError, StoreUnavailableError
+from engram.errors import StorageError
 from engram.storage.group_commit import Write, commit_together
 from engram.storage.postgres.connection import PostgresConnection
 from engram.storage.postgres.failures import is_lost, translated_failures
+from engram.storage.postgres.outcome import was_committed
 from engram.storage.postgres.pool import Driver, Pool
-from engram.storage.postgres.transactions import Begun, Scope, get_outcome
+from engram.storage.postgres.transactions import Begun, Scope
 from engram.storage.threads import WorkerThreads
 
 logger = logging.getLogger(__name__)
-
-_DOUBT_S = 10
-_LOOK_S = 0.05
 
 
 class WriteQueue:
@@ -76,19 +74,17 @@ class _PostgresSession:
         self._pool = pool
         self._scope = scope
         self._driver: Driver | None = None
-        self._transaction_id = ""
+        self._begun: Begun
         self._is_alone = True
 
     def translated_failures(self) -> AbstractContextManager[None]:
         return translated_failures()
 
     def begin(self, *, works: int) -> PostgresConnection:
-        begun: Begun
-        self._driver, begun = self._pool.begin(self._scope.begin_write)
-        self._transaction_id = begun.id
+        self._driver, self._begun = self._pool.begin(self._scope.begin_write)
         # A piece of work that is alone is undone with its transaction.
         self._is_alone = works == 1
-        return begun.connection
+        return self._begun.connection
 
     def mark(self) -> None:
         if not self._is_alone:
@@ -104,39 +100,23 @@ class _PostgresSession:
             self._execute(b"RELEASE work")
 
     def commit(self) -> None:
+        committing_at = monotonic()
         try:
             status = self._execute(b"COMMIT")
         except psycopg.Error as exc:
-            if not is_lost(exc) or not self._was_committed():
+            if not is_lost(exc) or not was_committed(self._pool, self._scope, self._begun):
                 raise
             logger.info("a commit was proved after its connection was lost")
         else:
             if status != "COMMIT":
                 raise StorageError("the transaction had failed before")
+        self._scope.note_write(self._begun, at=committing_at)
         self.abandon()
 
     def abandon(self) -> None:
         driver, self._driver = self._driver, None
         if driver is not None:
             self._pool.give_back(driver)
-
-    def _was_committed(self) -> bool:
-        """Ask the server what has become of a transaction whose end was not heard of.
-
-        Raises:
-            StoreUnavailableError: it does not say, so the work may be done or not.
-        """
-        deadline = monotonic() + _DOUBT_S
-        while (outcome := self._outcome()) == "in progress":
-            if monotonic() > deadline:
-                raise StoreUnavailableError("the database was lost while it stored this")
-            sleep(_LOOK_S)
-        return outcome == "committed"
-
-    def _outcome(self) -> str | None:
-        driver, outcome = self._pool.begin(lambda driver: get_outcome(driver, self._transaction_id))
-        self._pool.give_back(driver)
-        return outcome
 
     def _execute(self, statement: bytes) -> str | None:
         if self._driver is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from engram import limits
 from engram.clock import Clock, IdSource
 from engram.errors import StorageError
+from engram.model.changes import Change
 from engram.model.ids import OrganizationId
 from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.sqlite.catalog import FileCatalog
@@ -87,6 +89,13 @@ class SqliteStore:
 
     async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
         return (await self._organizations.get(organization_id)).store
+
+    def announce(self, organization_id: OrganizationId) -> None:
+        """Do nothing: processes on one directory do not speak with each other."""
+
+    async def changes(self) -> AsyncGenerator[Change]:
+        for change in ():
+            yield change
 
     async def close(self) -> None:
         if self._is_closed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -53,6 +53,10 @@ class Removal(Protocol):
         ...
 
 
+def tell_nobody(connection: Connection, organization_id: OrganizationId) -> None:
+    """Leave it to other processes to see that keys are gone."""
+
+
 class TableControlStore:
     """The `ControlStore` of an installation."""
 
@@ -63,8 +67,11 @@ class TableControlStore:
         clock: Clock,
         ids: IdSource,
         removal: Removal,
+        tell_keys: Callable[[Connection, OrganizationId], None] = tell_nobody,
     ) -> None:
+        """Keep it in a database; `tell_keys` is part of each transaction that ends keys."""
         self._database = database
+        self._tell_keys = tell_keys
         self._clock = clock
         self._ids = ids
         self._removal = removal
@@ -117,6 +124,7 @@ class TableControlStore:
             self._removal.begin(connection, organization_id)
             connection.execute(_SQL["delete_organization"], parameters)
             connection.execute(_SQL["add_audit"], audit)
+            self._tell_keys(connection, organization_id)
 
         await self._database.write(work)
         await self._removal.finish()
@@ -167,6 +175,7 @@ class TableControlStore:
         def work(connection: Connection) -> ApiKey:
             if connection.execute(_SQL["revoke_key"], parameters).rowcount:
                 connection.execute(_SQL["add_audit"], audit)
+                self._tell_keys(connection, organization_id)
             row = connection.execute(_SQL["get_key"], parameters).fetchone()
             if row is None:
                 raise NotFoundError("key", key_id)

@@ -1,0 +1,197 @@
+"""Tell other processes what was changed here, and hear what they changed, by NOTIFY and LISTEN.
+
+Nothing relies on it: what is not heard is found by looking, only later. News of work are sent after
+the commit and not in it: a transaction that notifies keeps all others that do, in any organisation,
+from being committed until it is on disk and on the standbys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import selectors
+import socket
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from math import inf
+from time import monotonic
+
+import psycopg
+
+from engram.model.changes import Change, KeysChanged, WorkAdded
+from engram.model.ids import OrganizationId
+from engram.storage.postgres.dialect import translate
+from engram.storage.postgres.pool import Driver
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+
+_SQL = load_queries("changes.sql", package="engram.storage.postgres")
+
+logger = logging.getLogger(__name__)
+
+PAUSE_S = 0.1
+"""Writes come in bursts: news are sent this often at most."""
+
+RETRY_S = 1.0
+"""How long the thread waits that could not connect."""
+
+
+def tell_keys(connection: Connection, organization_id: OrganizationId) -> None:
+    """Have every process forget the keys of an organisation when the transaction is committed."""
+    connection.execute(_SQL["tell_keys"], {"organization_id": organization_id})
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    loop: asyncio.AbstractEventLoop
+    heard: asyncio.Queue[Change]
+
+    def tell(self, change: Change) -> None:
+        # A loop that has been closed has nobody who listens.
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.heard.put_nowait, change)
+
+
+class Changes:
+    """One connection and one thread, once somebody listens or has something to tell."""
+
+    def __init__(self, connect: Callable[[], Driver]) -> None:
+        self._connect = connect
+        self._name = secrets.token_hex(8)
+        """What no other process has; who tells hears himself as well."""
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self._is_loss_told = False
+        self._untold: dict[OrganizationId, None] = {}
+        self._told_at = -inf
+        self._listeners: list[_Listener] = []
+        self._bell: _Bell
+
+    def announce(self, organization_id: OrganizationId) -> None:
+        """Tell other processes soon that an organisation has new work; returns at once."""
+        with self._lock:
+            if organization_id in self._untold:
+                return
+            self._untold[organization_id] = None
+        self._look()
+
+    async def follow(self) -> AsyncGenerator[Change]:
+        """Yield what other processes tell; what they tell while this one is cut off is missed."""
+        listener = _Listener(asyncio.get_running_loop(), asyncio.Queue())
+        with self._lock:
+            self._listeners.append(listener)
+        self._look()
+        try:
+            while True:
+                yield await listener.heard.get()
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)
+
+    def close(self) -> None:
+        """Tell what is left to be told, and end; blocks until then."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        if thread is not None:
+            self._bell.ring()
+            thread.join()
+            self._bell.close()
+
+    def _look(self) -> None:
+        """Have the thread look, which is begun if there is none."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if self._thread is None:
+                self._bell = _Bell()
+                self._thread = threading.Thread(
+                    target=self._run, name="engram-changes", daemon=True
+                )
+                self._thread.start()
+            self._bell.ring()
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            try:
+                with closing(self._connect()) as driver:
+                    driver.execute(_SQL["listen"].encode())
+                    self._is_loss_told = False
+                    self._converse(driver)
+            except psycopg.Error as exc:
+                self._note_loss(exc)
+                self._bell.wait(RETRY_S)
+
+    def _converse(self, driver: Driver) -> None:
+        # Whatever was told before has not been heard.
+        self._tell_listeners(KeysChanged(None))
+        while not self._is_closed:
+            self._bell.wait(self._pause_s(), driver)
+            if self._pause_s() == 0:
+                self._tell_others(driver)
+            for notification in driver.notifies(timeout=0):
+                self._hear(notification)
+        self._tell_others(driver)
+
+    def _pause_s(self) -> float | None:
+        """Return in how many seconds there is something to tell; None when nothing is known."""
+        return max(0.0, self._told_at + PAUSE_S - monotonic()) if self._untold else None
+
+    def _tell_others(self, driver: Driver) -> None:
+        with self._lock:
+            organizations, self._untold = self._untold, {}
+        if organizations:
+            lines = [f"{self._name} {organization_id}" for organization_id in organizations]
+            driver.execute(translate(_SQL["tell_work"]).text, {"lines": lines})
+            self._told_at = monotonic()
+
+    def _hear(self, notification: psycopg.Notify) -> None:
+        if notification.channel == "engram_keys":
+            self._tell_listeners(KeysChanged(OrganizationId(notification.payload)))
+            return
+        teller, _, organization_id = notification.payload.partition(" ")
+        if teller != self._name:
+            self._tell_listeners(WorkAdded(OrganizationId(organization_id)))
+
+    def _tell_listeners(self, change: Change) -> None:
+        with self._lock:
+            listeners = [*self._listeners]
+        for listener in listeners:
+            listener.tell(change)
+
+    def _note_loss(self, error: psycopg.Error) -> None:
+        if not self._is_loss_told:
+            logger.warning("what other processes do is seen later for now: %s", error)
+        self._is_loss_told = True
+
+
+class _Bell:
+    """Wakes a thread that waits for a connection to be readable."""
+
+    def __init__(self) -> None:
+        self._near, self._far = socket.socketpair()
+        self._near.settimeout(0)
+        self._far.settimeout(0)
+
+    def ring(self) -> None:
+        # When nothing more fits, it rings already.
+        with suppress(BlockingIOError):
+            self._near.send(b"!")
+
+    def wait(self, timeout_s: float | None, driver: Driver | None = None) -> None:
+        """Return when it rings, the connection is readable, or time is up."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._far, selectors.EVENT_READ)
+            if driver is not None:
+                selector.register(driver, selectors.EVENT_READ)
+            selector.select(timeout_s)
+        with suppress(BlockingIOError):
+            self._far.recv(4_096)
+
+    def close(self) -> None:
+        self._near.close()
+        self._far.close()
