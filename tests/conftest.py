@@ -30,3 +30,11 @@ settings.load_profile("engram")
 def anyio_backend() -> str:
     """Return the one event loop Engram runs on."""
     return "asyncio"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what tests have measured: those that record a property `told`."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(f"{report.nodeid}: {value}")
