@@ -79,6 +79,19 @@ async def test_past_the_budget_results_are_handles(store: OrganizationStore) -> 
     assert (handle.start_sequence, handle.end_sequence) == (1, 1)
 
 
+async def test_a_handle_stands_where_its_text_would(store: OrganizationStore) -> None:
+    await add(store, "the harbour at night")
+    await add(store, "harbour lanterns " * 25)
+    await add(store, "a word of lanterns, among others that have nothing to do with it")
+
+    answer = await search(SearchRequest(query="harbour lanterns", token_budget=100), store)
+
+    assert [result.is_handle for result in answer.results].count(True) == 1
+    scores = [result.score for result in answer.results]
+    assert scores == sorted(scores, reverse=True)
+    assert not answer.results[-1].is_handle
+
+
 async def test_a_window_comes_whole_with_its_text(store: OrganizationStore) -> None:
     conversation_id = await add(store, *HARBOUR)
 

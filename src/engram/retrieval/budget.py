@@ -1,7 +1,8 @@
 """Pack ranked messages into results, under a number of results and a token budget.
 
 The first results follow the ranking strictly. Later ones gather the messages of a conversation,
-because a result costs a place and the places are few. What does not fit comes as a handle.
+because a result costs a place and the places are few. What does not fit comes as a handle, in the place
+of its best message.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """What is delivered as text, and what comes as handles after it."""
+    """What is delivered as text, and what comes as handles."""
 
     groups: Sequence[Group]
     handles: Sequence[Scored]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -39,14 +40,19 @@ async def deliver(
 def _deliver_packed(
     packed: Packed, loaded: Loaded, request: SearchRequest, explained: Scoring | None
 ) -> Delivered:
-    results = [
-        result
-        for group in packed.groups
-        if (result := _result_of(group, loaded, request, explained))
-    ]
-    handles = choose_windows(packed.handles, last_sequences=_lengths(loaded))
+    """Return texts and handles, each where its best message stands in the ranking."""
+    handles = deque(choose_windows(packed.handles, last_sequences=_lengths(loaded)))
+    results: list[SearchResult] = []
+    for group in packed.groups:
+        result = _result_of(group, loaded, request, explained)
+        if result is None:
+            continue
+        while handles and handles[0].item.order > group.items[0].order:
+            results.append(_handle(handles.popleft(), loaded, request))
+        results.append(result)
+    results += (_handle(shown, loaded, request) for shown in handles)
     return Delivered(
-        results=(*results, *(_handle(shown, loaded, request) for shown in handles)),
+        results=tuple(results),
         tokens=sum(map(_tokens, results)),
         is_truncated=packed.is_truncated,
     )
