@@ -119,9 +119,10 @@ async def _move_all(
     advance: Callable[[int], None] = lambda _: None,
 ) -> Moved:
     plans = await mover.plan(only)
-    moved = [(plan.standing, await mover.move(plan, advance=advance)) for plan in plans]
+    for plan in plans:
+        await mover.move(plan, advance=advance)
     await mover.move_lost_audit()
-    return moved
+    return [(plan.standing, plan.rows) for plan in plans]
 
 
 def _rows(file: sqlite3.Connection, table: str, *, without: set[str]) -> list[str]:

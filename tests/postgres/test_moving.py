@@ -242,6 +242,25 @@ async def test_one_organisation_can_be_moved_alone(
         await to_postgres(old, database_url, only=OrganizationId("org_nowhere"))
 
 
+async def test_damaged_content_is_moved_as_it_is(
+    old: Path, furnished: Furnished, database_url: str, new: Path
+) -> None:
+    with opened_file(old, furnished.organization_id) as file:
+        file.execute(
+            "UPDATE message SET content = CAST(x'ff00' AS TEXT) WHERE content_encoding = 'raw'"
+        )
+
+    await to_postgres(old, database_url)
+    await to_sqlite(database_url, new)
+
+    damaged = "SELECT count(*) FROM message WHERE CAST(content AS BLOB) = x'ff00'"
+    with (
+        opened_file(old, furnished.organization_id) as before,
+        opened_file(new, furnished.organization_id) as after,
+    ):
+        assert before.execute(damaged).fetchone() == after.execute(damaged).fetchone() != (0,)
+
+
 async def test_text_that_postgres_cannot_keep_is_named(
     old: Path, furnished: Furnished, database_url: str
 ) -> None:

@@ -67,7 +67,10 @@ def list_moves(connection: Connection) -> dict[OrganizationId, Move]:
 
 
 def begin_move(connection: Connection, organization_id: OrganizationId, *, now: int) -> Move:
-    """Give an organisation its number here, and note that its copy begins."""
+    """Return the move of an organisation that was begun before, or begin one: it gets a number."""
+    move = list_moves(connection).get(organization_id)
+    if move is not None and move.state != "done":
+        return move
     values = {"organization_id": organization_id, "now": now}
     number: int = connection.execute(_SQL["reserve"], values).fetchone()[0]
     connection.execute(_SQL["unreserve"], values)
@@ -87,25 +90,22 @@ def advance_move(
     organization_id: OrganizationId,
     *,
     table: str,
-    last_key: Key | None,
+    last_key: Key,
     now: int,
 ) -> None:
     """Note what was copied last."""
     values = {
         "organization_id": organization_id,
         "table_name": table,
-        "last_key": None if last_key is None else json.dumps(last_key),
+        "last_key": json.dumps(last_key),
         "now": now,
     }
     connection.execute(_SQL["advance_move"], values)
 
 
-def change_move(
-    connection: Connection, organization_id: OrganizationId, *, state: MoveState, now: int
-) -> None:
-    """Note in which state the copy is."""
-    values = {"organization_id": organization_id, "state": state, "now": now}
-    connection.execute(_SQL["change_move"], values)
+def mark_stale(connection: Connection, organization_id: OrganizationId, *, now: int) -> None:
+    """Note that what was copied is not what the source has."""
+    _change_state(connection, organization_id, "stale", now=now)
 
 
 def read_control_rows(connection: Connection, organization_id: OrganizationId) -> ControlRows:
@@ -125,7 +125,12 @@ def publish(
     *,
     now: int,
 ) -> None:
-    """Let an organisation that was copied be known, with its keys and its audit."""
+    """Let an organisation that was copied be known, with its keys and its audit.
+
+    Another process may have moved the same one, and done so.
+    """
+    if any(each.id == organization.id for each in list_organizations(connection)):
+        return
     connection.execute(
         _SQL["add_organization"],
         {
@@ -146,7 +151,7 @@ def publish(
         raise StorageError(
             f"the keys or the audit of {organization.id} were not stored as they are"
         )
-    change_move(connection, organization.id, state="done", now=now)
+    _change_state(connection, organization.id, "done", now=now)
 
 
 def read_lost_audit(connection: Connection) -> tuple[tuple[Any, ...], ...]:
@@ -183,3 +188,10 @@ _AUDIT_COLUMNS = ("audit_id", "organization_id", "at", "actor", "action", "subje
 
 def _named(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(columns, row, strict=True))
+
+
+def _change_state(
+    connection: Connection, organization_id: OrganizationId, state: MoveState, *, now: int
+) -> None:
+    values = {"organization_id": organization_id, "state": state, "now": now}
+    connection.execute(_SQL["change_state"], values)

@@ -69,5 +69,5 @@ ON CONFLICT (organization_id) DO UPDATE SET
 UPDATE move SET table_name = :table_name, last_key = :last_key, changed_at = :now
 WHERE organization_id = :organization_id;
 
--- change_move --
+-- change_state --
 UPDATE move SET state = :state, changed_at = :now WHERE organization_id = :organization_id;

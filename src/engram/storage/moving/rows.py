@@ -48,8 +48,7 @@ class TableRows:
         values = {ORGANIZATION: number, **self._key_values(after), "limit": PAGE_ROWS}
         if self.table.has_content:
             values["limit"] = self._rows_that_fit(connection, after, values)
-        rows = connection.execute(self._statement("page", after=after), values).fetchall()
-        return [self._as_bytes(row) for row in rows]
+        return connection.execute(self._statement("page", after=after), values).fetchall()
 
     def pages(
         self, connection: Connection, number: int, *, after: Key | None = None
@@ -87,10 +86,6 @@ class TableRows:
     def _key_places(self) -> tuple[int, ...]:
         return tuple(map(self.columns.index, self.table.key))
 
-    @cached_property
-    def _content_place(self) -> int:
-        return self.columns.index(CONTENT)
-
     def _statement(self, name: str, *, after: Key | None = None) -> str:
         key = ", ".join(self.table.key)
         values = ", ".join(f":after_{name}" for name in self.table.key)
@@ -98,7 +93,10 @@ class TableRows:
             table=self.table.name,
             key=key,
             after="" if after is None else f"AND ({key}) > ({values})",
-            columns=", ".join(self.columns),
+            # Texts are bytes on their way, whichever of the two a database tells apart.
+            columns=", ".join(
+                f"CAST({name} AS BLOB)" if name == CONTENT else name for name in self.columns
+            ),
             written=", ".join((*self.columns, *self.renewed)),
             values=", ".join(f":{name}" for name in (*self.columns, *self.renewed)),
         )
@@ -118,12 +116,6 @@ class TableRows:
             rows += 1
         return rows
 
-    def _as_bytes(self, row: Row) -> Row:
-        if not self.table.is_text or not isinstance(row[self._content_place], str):
-            return row
-        place = self._content_place
-        return (*row[:place], row[place].encode(), *row[place + 1 :])
-
     def _stored(self, row: Row, keeping: Keeping) -> dict[str, Any]:
         """Return the values of a row as a database keeps them."""
         values = dict(zip(self.columns, row, strict=True))
@@ -131,8 +123,7 @@ class TableRows:
         if not keeping.nul:
             self._refuse_nul(row, values)
         if keeping.text and self.table.is_text and not _is_compressed(values["content_encoding"]):
-            content = values[CONTENT]
-            values[CONTENT] = None if content is None else content.decode()
+            values[CONTENT] = _as_text(values[CONTENT])
         return values
 
     def _refuse_nul(self, row: Row, values: Mapping[str, Any]) -> None:
@@ -142,6 +133,14 @@ class TableRows:
                     f"{name} of the {self.table.name} {self.key_of(row)} holds the character NUL,"
                     " which PostgreSQL does not keep in texts: change it first"
                 )
+
+
+def _as_text(content: bytes | None) -> str | bytes | None:
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        # Damaged before: `verify` says so wherever it is.
+        return content
 
 
 def _is_compressed(encoding: str | None) -> bool:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from engram.model.ids import OrganizationId
     from engram.settings import Settings
-    from engram.storage.moving.mover import Mover, Plan
+    from engram.storage.moving.mover import Mover
+    from engram.storage.moving.planning import Plan
     from engram.wiring import Direction
 
 _SHARED_EXAMPLES = """\b
