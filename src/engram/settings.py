@@ -63,6 +63,23 @@ class Settings(BaseModel):
             description="PostgreSQL database of the store; without it the store is in the directory.",
         ),
     ] = None
+    database_read_url: Annotated[
+        str | None,
+        Field(
+            pattern="^postgres(ql)?://",
+            repr=False,
+            description="Replica of that database, which answers reads when it is not too old.",
+        ),
+    ] = None
+    database_staleness: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=3_600,
+            description="Seconds by which a replica's answers may be behind what others wrote; "
+            "with 0 the primary is asked each time whether they are.",
+        ),
+    ] = 0.0
     host: Annotated[str, Field(description="Address the server binds.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="Port the server binds.")] = 8788
     workers: Annotated[int, Field(ge=1, le=64, description="Server processes.")] = 1

@@ -141,11 +141,18 @@ def build_service(
 def _build_store(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
     vector_bytes_max = settings.vector_memory_mb * 1_000_000
     if settings.database_url is None:
+        if settings.database_read_url is not None:
+            raise ConfigurationError("ENGRAM_DATABASE_READ_URL", "a replica of which database?")
         return SqliteStore(settings.home, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max)
     with _explained_imports():
         from engram.storage.postgres.store import PostgresStore  # noqa: PLC0415 few installations have one
     return PostgresStore(
-        settings.database_url, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max
+        settings.database_url,
+        clock=clock,
+        ids=ids,
+        vector_bytes_max=vector_bytes_max,
+        read_url=settings.database_read_url,
+        staleness_s=settings.database_staleness,
     )
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import psutil
 import psycopg
@@ -175,6 +175,11 @@ class Server:
         """Have commits wait for no standby from now on."""
         self._choose_standbys("")
 
+    def wait_for_lock(self) -> None:
+        """Return when a transaction waits for another."""
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        wait_until(lambda: bool(self.execute(waiting)), what=f"a lock in {self.name}")
+
     def promote(self) -> None:
         """Turn a standby into a primary; return when it takes writes."""
         seconds = int(PATIENCE_S)
@@ -287,7 +292,13 @@ def running_servers() -> Generator[Servers]:
         shutil.rmtree(directory)
 
 
-def url_of(servers: Sequence[Server], database: str = "postgres", **options: str) -> str:
+class Reachable(Protocol):
+    """What listens on a port of this machine."""
+
+    port: int
+
+
+def url_of(servers: Sequence[Reachable], database: str = "postgres", **options: str) -> str:
     """Return the address of a database that is on whichever of the servers answers."""
     hosts = ",".join(f"127.0.0.1:{server.port}" for server in servers)
     query = "&".join(f"{name}={value}" for name, value in options.items())

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from statistics import median
 from time import monotonic
 
 import pytest
 
-from engram.clock import RandomIds, SystemClock
-from engram.model.access import OrganizationDraft
-from engram.storage.ports import Store
-from engram.storage.postgres.store import PostgresStore
 from tests.postgres.servers import Server, Servers, running_servers, url_of
+from tests.postgres.stores import new_organization, opened
 from tests.postgres.writers import Crowd, Writer
-from tests.storage.drafts import ACTOR
 
 ROUNDS = 20
 WRITERS_PER_STORE = 4
@@ -28,16 +23,6 @@ def servers() -> Iterator[Servers]:
         yield servers
 
 
-@asynccontextmanager
-async def opened(url: str) -> AsyncGenerator[Store]:
-    store = PostgresStore(url, clock=SystemClock(), ids=RandomIds())
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def test_no_acknowledged_message_is_lost_or_doubled_when_primaries_are_killed_under_load(
     servers: Servers, record_property: Callable[[str, object], None]
 ) -> None:
@@ -45,10 +30,9 @@ async def test_no_acknowledged_message_is_lost_or_doubled_when_primaries_are_kil
     standby = servers.standby(primary)
     url = url_of((primary, standby))
     async with opened(url) as here, opened(url) as there:
-        draft = OrganizationDraft(name="Acme")
-        organization = await here.control.create_organization(draft, actor=ACTOR)
+        organization_id = (await new_organization(here)).organization_id
         writers = [
-            Writer(store, organization.id, name=f"writer {number} of {place}")
+            Writer(store, organization_id, name=f"writer {number} of {place}")
             for place, store in (("here", here), ("there", there))
             for number in range(WRITERS_PER_STORE)
         ]

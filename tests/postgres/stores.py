@@ -1,0 +1,33 @@
+"""Stores on servers of a test, opened for the length of a block."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from engram.clock import RandomIds, SystemClock
+from engram.model.access import OrganizationDraft
+from engram.storage.ports import OrganizationStore, Store
+from engram.storage.postgres.store import PostgresStore
+from tests.storage.drafts import ACTOR
+
+
+@asynccontextmanager
+async def opened(
+    url: str, *, read_url: str | None = None, staleness_s: float = 0.0
+) -> AsyncGenerator[PostgresStore]:
+    """Yield a store as a process of its own has it."""
+    store = PostgresStore(
+        url, clock=SystemClock(), ids=RandomIds(), read_url=read_url, staleness_s=staleness_s
+    )
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def new_organization(store: Store) -> OrganizationStore:
+    """Return the empty store of a new organisation."""
+    created = await store.control.create_organization(OrganizationDraft(name="Acme"), actor=ACTOR)
+    return await store.organization(created.id)
