@@ -175,6 +175,25 @@ class Server:
         """Have commits wait for no standby from now on."""
         self._choose_standbys("")
 
+    def wait_until_level(self, primary: Server) -> None:
+        """Return when this standby shows all that `primary` has now."""
+        ((end,),) = primary.execute("SELECT pg_current_wal_flush_lsn()::text")
+        is_level = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        wait_until(
+            lambda: self.execute(is_level, end) == [(True,)], what=f"{self.name} to be level"
+        )
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Generator[None]:
+        """Have this standby show nothing new while the block runs."""
+        self.execute("SELECT pg_wal_replay_pause()")
+        is_paused = "SELECT pg_get_wal_replay_pause_state() = 'paused'"
+        wait_until(lambda: self.execute(is_paused) == [(True,)], what=f"{self.name} to stand still")
+        try:
+            yield
+        finally:
+            self.execute("SELECT pg_wal_replay_resume()")
+
     def wait_for_lock(self) -> None:
         """Return when a transaction waits for another."""
         waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
