@@ -1,4 +1,4 @@
-"""How fast documents are stored and indexed, and what memory a large one takes of a server."""
+"""How fast documents are stored, indexed and asked, and what memory a large one takes of a server."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from bench.figures import Figure, allowed
 from bench.filling import new_organization
 from bench.opening import open_parts
 from bench.prose import paragraphs
+from bench.spans import span_figures
 from bench.timing import Spent, Stopwatch, timed
 from engram.embedding.choice import NoEmbedder
 from engram.limits import DOCUMENT_PIECE_BYTES
@@ -46,7 +47,7 @@ def measure(*, quick: bool) -> Sequence[Figure]:
         path = Path(directory, "document.md")
         text = "".join(paragraphs(QUICK_BYTES if quick else FULL_BYTES))
         path.write_bytes(text.encode()[:FULL_BYTES])
-        return [*_rates(path), *_memory_figures(path)]
+        return [*_rates(path), *span_figures(path.read_bytes()), *_memory_figures(path)]
 
 
 @dataclass(frozen=True, slots=True)
