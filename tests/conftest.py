@@ -8,6 +8,11 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.postgres.databases import database_url, postgres_server
+
+__all__ = ["database_url", "postgres_server"]
+"""Fixtures: of a session there is one each, so all tests have them from here."""
+
 # A shell that starts the tests in the background has them ignore interrupts, and every process they
 # start with them; the tests of interrupts need processes that do not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

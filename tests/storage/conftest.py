@@ -15,9 +15,10 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock, SequentialIds
+from tests.storage.drafts import BuildStore
 from tests.storage.notes import ORGANIZATION, create_notes
 
-BACKENDS = ("sqlite",)
+BACKENDS = ("sqlite", "postgres")
 
 OpenFile = Callable[[], Awaitable[SqliteFile]]
 
@@ -29,14 +30,22 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture(params=BACKENDS)
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
-) -> AsyncIterator[Store]:
-    """Yield an open, empty store of each backend."""
-    from engram.storage.sqlite.store import SqliteStore
+def build_store(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> BuildStore:
+    """Return what builds a store on the same, at first empty data, of each backend."""
+    if request.param == "sqlite":
+        from engram.storage.sqlite.store import SqliteStore
 
-    assert request.param == "sqlite"
-    opened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
+        return lambda ids: SqliteStore(tmp_path / "store", clock=clock, ids=ids)
+    from engram.storage.postgres.store import PostgresStore
+
+    url: str = request.getfixturevalue("database_url")
+    return lambda ids: PostgresStore(url, clock=clock, ids=ids)
+
+
+@pytest.fixture
+async def store(build_store: BuildStore) -> AsyncIterator[Store]:
+    """Yield an open, empty store of each backend."""
+    opened = build_store(SequentialIds())
     await opened.open()
     yield opened
     await opened.close()
@@ -58,12 +67,10 @@ async def other(store: Store) -> OrganizationStore:
 
 @pytest.fixture
 async def elsewhere(
-    organization: OrganizationStore, tmp_path: Path, clock: FakeClock
+    organization: OrganizationStore, build_store: BuildStore
 ) -> AsyncIterator[OrganizationStore]:
     """Yield the same organisation as another process has it, which remembers other things."""
-    from engram.storage.sqlite.store import SqliteStore
-
-    opened = SqliteStore(tmp_path / "store", clock=clock, ids=RandomIds())
+    opened = build_store(RandomIds())
     await opened.open()
     yield await opened.organization(organization.organization_id)
     await opened.close()

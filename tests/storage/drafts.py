@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from engram.clock import IdSource
 from engram.model.access import Quota
 from engram.model.conversation import (
     AppendReceipt,
@@ -20,12 +23,21 @@ from engram.model.conversation import (
 from engram.model.ids import ConversationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.status import Finding
-from engram.storage.ports import OrganizationStore
+from engram.storage.ports import OrganizationStore, Store
+from engram.storage.tables.database import Connection
+from tests.postgres.databases import present_database
+from tests.postgres.raw_rows import opened_rows, refuse_rows
 from tests.storage.finding import find_candidates
 
 ACTOR = "key_test"
 UNBOUNDED = Quota()
 EVERYTHING = SearchFilters()
+
+BuildStore = Callable[[IdSource], Store]
+"""What opens the same data again, as another process would."""
+
+on_sqlite = pytest.mark.parametrize("build_store", ["sqlite"], indirect=True)
+"""For tests of what only files are or suffer."""
 
 
 def drafts(*texts: str) -> tuple[MessageDraft, ...]:
@@ -96,7 +108,48 @@ async def findings(organization: OrganizationStore) -> list[Finding]:
 
 
 @contextmanager
-def opened(folder: Path, organization: OrganizationStore) -> Generator[sqlite3.Connection]:
+def opened(folder: Path, organization: OrganizationStore) -> Generator[Connection]:
+    """Open an organisation's rows with nothing of ours in between; commit at the end."""
+    if (folder / "store").is_dir():
+        with opened_file(folder, organization) as file:
+            yield file
+    else:
+        with opened_rows(present_database(), organization) as rows:
+            yield rows
+
+
+def tables_of(connection: Connection) -> list[str]:
+    """Return the tables of an organisation."""
+    names = connection.execute(
+        """/*sqlite:*/ SELECT name FROM sqlite_schema WHERE type = 'table'
+        /*postgres: SELECT table_name FROM information_schema.columns
+            WHERE table_schema = 'engram' AND column_name = 'organization_id'
+                AND data_type = 'bigint' */"""
+    )
+    return [name for (name,) in names]
+
+
+def dump(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
+    """Return all rows of an organisation."""
+    return {
+        name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)  # noqa: S608 - names of tables
+        for name in tables_of(connection)
+        if name != "meta"  # whose revision counts works that failed, where they shared a commit
+    }
+
+
+def refuse(connection: Connection, change: str, *, when: str = "true") -> None:
+    """Let a change of a table fail from now on."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute(
+            f"CREATE TRIGGER refuse BEFORE {change} WHEN {when} BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+    else:
+        refuse_rows(connection, change, when=when)
+
+
+@contextmanager
+def opened_file(folder: Path, organization: OrganizationStore) -> Generator[sqlite3.Connection]:
     """Open an organisation's SQLite file with nothing of ours in between; commit at the end."""
     path = folder / "store" / "orgs" / f"{organization.organization_id}.db"
     connection = sqlite3.connect(path, isolation_level=None)

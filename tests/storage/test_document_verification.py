@@ -30,7 +30,8 @@ LOST = {
     "another piece": """UPDATE document_piece SET (size_bytes, content_encoding, sha256, content) =
         (SELECT size_bytes, content_encoding, sha256, content FROM document_piece AS other
          WHERE other.key & 4095 = 2) WHERE key & 4095 = 1""",
-    "a piece too many": """INSERT INTO document_piece SELECT key + 9, organization_id, size_bytes,
+    "a piece too many": """INSERT INTO document_piece
+        (key, organization_id, size_bytes, content_encoding, sha256, content) SELECT key + 9, organization_id, size_bytes,
         content_encoding, sha256, content FROM document_piece WHERE key & 4095 = 1""",
     "another hash": "UPDATE document SET sha256 = zeroblob(32)",
     "a lost memory": "UPDATE document SET memory = 99",
@@ -108,7 +109,8 @@ async def test_pieces_of_no_document_are_removed(
     document = await store(organization, TEXT)
     with opened(tmp_path, organization) as connection:
         connection.execute(
-            """INSERT INTO document_piece SELECT key + (7 << 24), organization_id, size_bytes,
+            """INSERT INTO document_piece
+        (key, organization_id, size_bytes, content_encoding, sha256, content) SELECT key + (7 << 24), organization_id, size_bytes,
             content_encoding, sha256, content FROM document_piece"""
         )
 
@@ -154,7 +156,7 @@ async def test_a_damaged_text_of_a_converted_document_is_found(
     document = await upload(organization, b"%PDF", media_type=PDF)
     await organization.documents.put_text(document.id, [TEXT.encode()])
     with opened(tmp_path, organization) as connection:
-        connection.execute("UPDATE document_piece SET content = x'00' WHERE key >> 23 & 1")
+        connection.execute("UPDATE document_piece SET content = x'00' WHERE key >> 23 & 1 = 1")
 
     found = await findings(organization)
 

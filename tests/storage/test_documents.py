@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from engram.model.document import ByteRange
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryChange, MemoryFilters, MemoryOptions, MemoryQuery
 from engram.storage.ports import OrganizationStore
+from engram.storage.tables.database import Connection
 from engram.text.synopsis import synopsis
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
@@ -47,7 +47,7 @@ TABLES = (
     "conversation",
     "conversation_tag",
     "message",
-    "message_words_docsize",
+    "/*sqlite:*/ message_words_docsize /*postgres: word_length */",
     "vector",
     "instant_vector",
     "unembedded",
@@ -65,7 +65,7 @@ def prose(size: int, seed: int = 0) -> str:
     return _cut((text * (size // len(text.encode()) + 1)).encode()[:size])
 
 
-def _count(connection: sqlite3.Connection, table: str) -> int:
+def _count(connection: Connection, table: str) -> int:
     return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 ours
 
 

@@ -35,9 +35,11 @@ from tests.storage.drafts import (
     append,
     begin,
     count_holders,
+    dump,
     find,
     findings,
     opened,
+    refuse,
 )
 from tests.storage.embedded import QUICK, indexing_of
 from tests.storage.memory_drafts import get, memory_drafts, note, remember, store
@@ -115,19 +117,15 @@ async def test_a_failure_in_the_middle_stores_nothing(
 ) -> None:
     await note(organization, "was there before")
     with opened(tmp_path, organization) as connection:
-        connection.execute(
-            "CREATE TRIGGER refuse BEFORE INSERT ON memory WHEN NEW.importance = 4"
-            " BEGIN SELECT RAISE(ABORT, 'no'); END"
-        )
-        before = [*connection.iterdump()]
+        refuse(connection, "INSERT ON memory", when="NEW.importance = 4")
+        before = dump(connection)
 
     drafts = [MemoryDraft(content=f"memory {n}", importance=n, tags=("t",)) for n in range(5)]
     with pytest.raises(StorageError):
         await store(organization, *drafts)
 
     with opened(tmp_path, organization) as connection:
-        assert [*connection.iterdump()] == before
-        connection.execute("DROP TRIGGER refuse")
+        assert dump(connection) == before
     assert await findings(organization) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sqlite3
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -28,16 +27,20 @@ from engram.model.vectors import WORDS_ALONE, Indexing, Tier
 from engram.storage.memory_ports import MemoryStore
 from engram.storage.ports import OrganizationStore
 from engram.storage.tables import memory_removal
+from engram.storage.tables.database import Connection
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,
     UNBOUNDED,
     begin,
     count_holders,
+    dump,
     find,
     findings,
     opened,
     read_texts,
+    refuse,
+    tables_of,
 )
 from tests.storage.embedded import DEEP, QUICK, embed_waiting, indexing_of, nearest
 from tests.storage.memory_drafts import get, note, remember
@@ -264,17 +267,14 @@ async def test_a_failure_in_the_middle_changes_nothing(
 ) -> None:
     memory_id = await note(organization, "as it was")
     with opened(tmp_path, organization) as connection:
-        connection.execute(
-            "CREATE TRIGGER refuse BEFORE UPDATE OF version ON memory"
-            " BEGIN SELECT RAISE(ABORT, 'no'); END"
-        )
-        before = [*connection.iterdump()]
+        refuse(connection, "UPDATE OF version ON memory")
+        before = dump(connection)
 
     with pytest.raises(StorageError):
         await correct(organization, memory_id, content="as it would be")
 
     with opened(tmp_path, organization) as connection:
-        assert [*connection.iterdump()] == before
+        assert dump(connection) == before
 
 
 async def test_a_forgotten_memory_is_read_but_not_searched(
@@ -638,18 +638,16 @@ def read_records(folder: Path, organization: OrganizationStore) -> list[int]:
         return [record for (record,) in rows]
 
 
-def tables_with(connection: sqlite3.Connection, text: str) -> set[str]:
+def tables_with(connection: Connection, text: str) -> set[str]:
     """Return the tables that hold a text anywhere.
 
     FTS5 keeps the words of rows that are gone, marked as such, until it merges its segments: its
     tables of places say what it still finds.
     """
-    names = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%words_data'"
-    )
     return {
         name
-        for (name,) in names.fetchall()
+        for name in tables_of(connection)
+        if not name.endswith("words_data")
         for row in connection.execute(f"SELECT * FROM {name}")  # noqa: S608 - names of tables
         if any(
             text in value if isinstance(value, str) else text.encode() in value

@@ -39,7 +39,16 @@ from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.tables import rebuild
 from tests.fakes import FakeClock
-from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, count_holders, damage, findings
+from tests.storage.drafts import (
+    ACTOR,
+    UNBOUNDED,
+    append,
+    begin,
+    count_holders,
+    damage,
+    findings,
+    on_sqlite,
+)
 from tests.storage.embedded import QUICK, embed_waiting, indexing_of
 from tests.storage.memory_drafts import get, memory_drafts, note, remember
 
@@ -75,7 +84,11 @@ MENDED = {
     ),
     "the windows of records": ("counters", "UPDATE counters SET chunks = chunks - 1"),
     "the words of windows": ("words", "UPDATE upkeep SET window_words = window_words - 1"),
-    "no words": ("words", "INSERT INTO message_words (message_words) VALUES ('delete-all')"),
+    "no words": (
+        "words",
+        """/*sqlite:*/ INSERT INTO message_words (message_words) VALUES ('delete-all')
+        /*postgres: DELETE FROM word_posting */""",
+    ),
     "conversations that would be numbered again": (
         "jobs",
         "UPDATE upkeep SET last_conversation = 0",
@@ -111,7 +124,7 @@ LOST = {
     ),
     "a text that is another's": (
         "memories",
-        "UPDATE conversation SET id = 'mem_other' WHERE number = (1 << 32) + 1",
+        "UPDATE conversation SET id = 'mem_other' WHERE number = 4294967297",
     ),
     "a text that is a conversation's": (
         "memories",
@@ -128,30 +141,33 @@ LOST = {
     ),
     "a second text": (
         "memories",
-        """INSERT INTO message SELECT key + 1, organization_id, role, characters, occurred_at,
+        """INSERT INTO message (key, organization_id, role, characters, occurred_at, created_at, name,
+        tool_call_id, tool_name, content_encoding, sha256, metadata, content)
+        SELECT key + 1, organization_id, role, characters, occurred_at,
         created_at, name, tool_call_id, tool_name, content_encoding, sha256, metadata, content
-        FROM message WHERE key = (1 << 56) + (1 << 24) + 1""",
+        FROM message WHERE key = 72057594054705153""",
     ),
     "a lost text": ("memories", "DELETE FROM message WHERE key >> 56 = 1"),
-    "a lost record": ("file", "DELETE FROM conversation WHERE number >> 32 = 1"),
+    "a lost record": ("sequences", "DELETE FROM conversation WHERE number >> 32 = 1"),
     "a memory that was removed": (
         "memories",
-        "INSERT INTO tombstone SELECT id, 1, zeroblob(32), 1, 'x' FROM memory WHERE number = 1",
+        """INSERT INTO tombstone (id, organization_id, sha256, removed_at, actor)
+        SELECT id, 1, zeroblob(32), 1, 'x' FROM memory WHERE number = 1""",
     ),
-    "an unknown type": ("file", "UPDATE memory SET memory_type = 'rumour'"),
-    "an importance of five": ("file", "UPDATE memory SET importance = 5"),
-    "a relation of nothing": (
-        "file",
-        "INSERT INTO relation VALUES (1, 99, 'supports', 1, 1.0, 1)",
-    ),
+}
+
+LOST_IN_A_FILE = {
+    "an unknown type": "UPDATE memory SET memory_type = 'rumour'",
+    "an importance of five": "UPDATE memory SET importance = 5",
+    "a relation of nothing": "INSERT INTO relation VALUES (1, 99, 'supports', 1, 1.0, 1)",
     **{
         f"a row of another organisation in {table}": (
-            "file",
-            f"UPDATE {table} SET organization_id = 99",  # noqa: S608 - fixed names
+            f"UPDATE {table} SET organization_id = 99"  # noqa: S608 - fixed names
         )
         for table in ("episode", "memory", "memory_version", "relation", "feedback", "tombstone")
     },
 }
+"""PostgreSQL lets nobody do such damage."""
 
 
 @pytest.fixture
@@ -218,6 +234,21 @@ async def test_what_is_lost_of_memories_is_found_and_left_to_a_person(
     await organization.repair()
     left = {finding.check for finding in await findings(organization)}
     assert check in left
+
+
+@on_sqlite
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("kind", LOST_IN_A_FILE)
+async def test_what_has_no_place_in_a_file_is_found_and_left_to_a_person(
+    organization: OrganizationStore, tmp_path: Path, kind: str
+) -> None:
+    damage(tmp_path, organization, LOST_IN_A_FILE[kind])
+
+    found = await findings(organization)
+    assert "file" in {finding.check for finding in found if not finding.repairable}
+
+    await organization.repair()
+    assert "file" in {finding.check for finding in await findings(organization)}
 
 
 async def test_a_number_is_not_given_again_after_the_state_was_lost(

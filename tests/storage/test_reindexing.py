@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from engram.clock import RandomIds
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.store import SqliteStore
 from engram.storage.tables import rebuild, state
 from engram.text.analyse import ANALYSER_VERSION, query_terms
-from tests.fakes import FakeClock, SequentialIds
 from tests.storage.drafts import (
     ACTOR,
+    BuildStore,
     append,
     begin,
     count_holders,
     findings,
+    on_sqlite,
     opened,
     read_texts,
 )
@@ -43,7 +44,8 @@ async def test_reindexing_gives_the_same_indexes(
     assert await findings(organization) == []
 
 
-async def test_reindexing_keeps_the_settings_of_the_indexes(
+@on_sqlite
+async def test_reindexing_keeps_the_settings_of_an_index_in_a_file(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
     before = settings_of(tmp_path, organization)
@@ -109,12 +111,13 @@ async def test_of_two_reindexes_at_once_one_goes_on(
 
 @pytest.mark.parametrize("by", ["opening", "appending"])
 async def test_what_a_dead_reindex_left_is_cleared_away(
-    organization: OrganizationStore, tmp_path: Path, clock: FakeClock, by: str
+    organization: OrganizationStore, tmp_path: Path, build_store: BuildStore, by: str
 ) -> None:
     conversation_id = await begin(organization, *["apple"] * 10)
     with opened(tmp_path, organization) as connection:
         connection.execute(
-            "CREATE VIRTUAL TABLE message_words_next USING fts5(words, content = '')"
+            "/*sqlite:*/ CREATE VIRTUAL TABLE message_words_next USING fts5(words, content = '')"
+            " /*postgres: INSERT INTO word_length VALUES (1, 1, 1, 1, 1) */"
         )
         connection.execute(
             "UPDATE upkeep SET rebuild_id = 'job_dead', rebuild_version = ?, rebuild_upto = 0,"
@@ -124,7 +127,7 @@ async def test_what_a_dead_reindex_left_is_cleared_away(
     assert [finding.check for finding in await findings(organization)] == ["jobs"]
 
     if by == "opening":
-        reopened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
+        reopened = build_store(RandomIds())
         await reopened.open()
         await reopened.organization(organization.organization_id)
         await reopened.close()
@@ -133,19 +136,25 @@ async def test_what_a_dead_reindex_left_is_cleared_away(
 
     assert await findings(organization) == []
     with opened(tmp_path, organization) as connection:
-        names = connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%_next%'")
-        assert names.fetchall() == []
+        left = connection.execute(
+            "/*sqlite:*/ SELECT name FROM sqlite_schema WHERE name LIKE '%_next%'"
+            " /*postgres: SELECT key FROM word_length WHERE generation > 0 */"
+        )
+        assert left.fetchall() == []
 
 
 async def test_words_of_an_older_analyser_are_rebuilt_on_opening(
-    organization: OrganizationStore, tmp_path: Path, clock: FakeClock
+    organization: OrganizationStore, tmp_path: Path, build_store: BuildStore
 ) -> None:
     conversation_id = await begin(organization, *["apple"] * 7)
     with opened(tmp_path, organization) as connection:
         connection.execute("UPDATE upkeep SET analyser_version = 0")
-        connection.execute("INSERT INTO message_words (message_words) VALUES ('delete-all')")
+        connection.execute(
+            "/*sqlite:*/ INSERT INTO message_words (message_words) VALUES ('delete-all')"
+            " /*postgres: DELETE FROM word_posting */"
+        )
 
-    reopened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
+    reopened = build_store(RandomIds())
     await reopened.open()
     mine = await reopened.organization(organization.organization_id)
 
@@ -157,12 +166,12 @@ async def test_words_of_an_older_analyser_are_rebuilt_on_opening(
 
 @pytest.mark.parametrize("column", ["analyser_version", "rebuild_version"])
 async def test_words_of_a_newer_analyser_are_left_alone(
-    organization: OrganizationStore, tmp_path: Path, clock: FakeClock, column: str
+    organization: OrganizationStore, tmp_path: Path, build_store: BuildStore, column: str
 ) -> None:
     conversation_id = await begin(organization, "text")
     with opened(tmp_path, organization) as connection:
         connection.execute(f"UPDATE upkeep SET {column} = ?", (ANALYSER_VERSION + 1,))  # noqa: S608 - fixed names
-    reopened = SqliteStore(tmp_path / "store", clock=clock, ids=SequentialIds())
+    reopened = build_store(RandomIds())
     await reopened.open()
 
     for attempt in (

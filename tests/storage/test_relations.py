@@ -20,7 +20,7 @@ from engram.model.ids import MemoryId
 from engram.model.memory import RELATION_TYPES, Relation
 from engram.storage.ports import OrganizationStore, Store
 from tests.fakes import FakeClock
-from tests.storage.drafts import ACTOR, opened
+from tests.storage.drafts import ACTOR, on_sqlite, opened_file
 from tests.storage.memory_drafts import relation, remember
 
 NOWHERE = MemoryId("mem_nowhere")
@@ -289,12 +289,13 @@ def next_relations(
     return new[:FEW]
 
 
-async def test_a_relation_of_a_memory_with_itself_has_no_place(
+@on_sqlite
+async def test_a_relation_of_a_memory_with_itself_has_no_place_in_a_file(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
     await remember(organization, "a memory alone")
 
-    with pytest.raises(sqlite3.IntegrityError), opened(tmp_path, organization) as connection:
+    with pytest.raises(sqlite3.IntegrityError), opened_file(tmp_path, organization) as connection:
         connection.execute(
             "INSERT INTO relation SELECT number, number, 'follows', organization_id, 1, 0"
             " FROM memory"

@@ -307,11 +307,13 @@ async def test_damaged_messages_do_not_hide_those_that_can_be_read(
 def damage(folder: Path, organization: OrganizationStore, *, sequences: Sequence[int]) -> None:
     with opened(folder, organization) as connection:
         connection.executemany(
-            "UPDATE message SET content = 'x' || content WHERE key & 0xFFFFFF = ?",
+            "UPDATE message SET content = 'x' || content WHERE key & 16777215 = ?",
             [(sequence,) for sequence in sequences],
         )
 
 
 def restore(folder: Path, organization: OrganizationStore) -> None:
     with opened(folder, organization) as connection:
-        connection.execute("UPDATE message SET content = ltrim(content, 'x')")
+        connection.execute(
+            "UPDATE message SET content = /*sqlite:*/ ltrim(content, 'x') /*postgres: ltrim(content, 'x'::bytea) */"
+        )

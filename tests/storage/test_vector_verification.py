@@ -13,7 +13,7 @@ from engram.model.ids import ConversationId, MessageKey
 from engram.model.vectors import Indexing
 from engram.storage.ports import OrganizationStore
 from engram.storage.tables.keys import message_key
-from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage, drafts, findings
+from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage, drafts, findings, on_sqlite
 from tests.storage.embedded import DEEP, QUICK, append_meant, embed_waiting, indexing_of, nearest
 
 LONG = "a text that is long enough to have four passages, each with a vector"
@@ -23,13 +23,19 @@ DAMAGE = {
     "deep vectors of nothing": "UPDATE vector SET key = 77 << 24 WHERE seq % 3 = 0",
     "instant vectors of nothing": "UPDATE instant_vector SET key = key + 100",
     "vectors of both tiers": """
-        INSERT INTO instant_vector SELECT seq + 1000, 1, 1, key, 0, 1, zeroblob(13) FROM vector
+        INSERT INTO instant_vector (seq, organization_id, embedder, key,
+        start_character, end_character, content)
+        SELECT seq + 1000, 1, 1, key, 0, 1, zeroblob(13) FROM vector
         WHERE key = (1 << 24) + 1""",
     "instant vectors beside deep ones": """
-        INSERT INTO vector SELECT seq + 1000, 1, 2, key, 0, 5, randomblob(21) FROM instant_vector
+        INSERT INTO vector (seq, organization_id, embedder, key,
+        start_character, end_character, content)
+        SELECT seq + 1000, 1, 2, key, 0, 5, zeroblob(21) FROM instant_vector
         WHERE key = (1 << 24) + 6""",
     "a passage too many": """
-        INSERT INTO vector SELECT seq + 1000, 1, embedder, key, 7, end_character, content
+        INSERT INTO vector (seq, organization_id, embedder, key,
+        start_character, end_character, content)
+        SELECT seq + 1000, 1, embedder, key, 7, end_character, content
         FROM vector WHERE start_character = 0 AND key = (1 << 24) + 3""",
     "passages that overlap": "UPDATE vector SET end_character = 30 WHERE end_character = 20",
     "an instant passage that overlaps": """
@@ -139,10 +145,11 @@ async def test_counters_of_vectors_are_mended(
     assert await meant.counters() == before
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     "table", ["embedder", "vector", "instant_vector", "unembedded", "vector_removal"]
 )
-async def test_a_row_of_another_organisation_is_found(
+async def test_a_row_of_another_organisation_in_a_file_is_found(
     meant: OrganizationStore, tmp_path: Path, table: str
 ) -> None:
     await meant.delete_conversation(await append_other(meant), actor="test")

@@ -18,7 +18,8 @@ from tests.storage.drafts import (
     count_holders,
     damage,
     findings,
-    opened,
+    on_sqlite,
+    opened_file,
     read_texts,
 )
 
@@ -45,36 +46,56 @@ MENDED = {
     "the words of windows": ("words", "UPDATE upkeep SET window_words = window_words + 1"),
     "an unindexed message": (
         "words",
-        """INSERT INTO message_words (message_words, rowid, words, stops)
-        VALUES ('delete', (2 << 12) + 1, 'pear', '')""",
+        """/*sqlite:*/ INSERT INTO message_words (message_words, rowid, words, stops)
+        VALUES ('delete', (2 << 12) + 1, 'pear', '')
+        /*postgres: DELETE FROM word_length WHERE key = (2 << 24) + 1 */""",
     ),
     "a message indexed that is none": (
         "words",
-        "INSERT INTO message_words (rowid, words, stops) VALUES ((2 << 12) + 9, 'pear', '')",
+        """/*sqlite:*/
+        INSERT INTO message_words (rowid, words, stops) VALUES ((2 << 12) + 9, 'pear', '')
+        /*postgres: INSERT INTO word_length VALUES (1, 0, (2 << 24) + 9, 1, 0) */""",
     ),
     "a message indexed that is before all": (
         "words",
-        "INSERT INTO message_words (rowid, words, stops) VALUES (1, 'pear', '')",
+        """/*sqlite:*/ INSERT INTO message_words (rowid, words, stops) VALUES (1, 'pear', '')
+        /*postgres: INSERT INTO word_length VALUES (1, 0, 1, 1, 0) */""",
     ),
     "a stop word that tells something": (
         "words",
-        "INSERT INTO message_words (rowid, words, stops) VALUES (1, '', 'pear')",
+        """/*sqlite:*/ INSERT INTO message_words (rowid, words, stops) VALUES (1, '', 'pear')
+        /*postgres: UPDATE word_length SET telling = telling - 1, stops = stops + 1 */""",
     ),
     "no words of messages": (
         "words",
-        "INSERT INTO message_words (message_words) VALUES ('delete-all')",
+        """/*sqlite:*/ INSERT INTO message_words (message_words) VALUES ('delete-all')
+        /*postgres: DELETE FROM word_posting */""",
     ),
-    "a size in the word index": ("words", "UPDATE message_words_docsize SET sz = x'63'"),
-    "a row without words": ("words", "DELETE FROM message_words_docsize WHERE id = (2 << 12) + 1"),
+    "a size in the word index": (
+        "words",
+        """/*sqlite:*/ UPDATE message_words_docsize SET sz = x'63'
+        /*postgres: UPDATE word_length SET telling = 99 */""",
+    ),
+    "a row without words": (
+        "words",
+        """/*sqlite:*/ DELETE FROM message_words_docsize WHERE id = (2 << 12) + 1
+        /*postgres: DELETE FROM word_posting WHERE key = (2 << 24) + 1 */""",
+    ),
     "the totals of a word index": (
         "words",
-        "UPDATE message_words_data SET block = x'01' WHERE id = 1",
+        """/*sqlite:*/ UPDATE message_words_data SET block = x'01' WHERE id = 1
+        /*postgres: UPDATE word_index SET words = 1 */""",
     ),
     "a page of a word index": (
         "words",
-        "UPDATE message_words_data SET block = zeroblob(60) WHERE id > 100",
+        """/*sqlite:*/ UPDATE message_words_data SET block = zeroblob(60) WHERE id > 100
+        /*postgres: UPDATE word_posting SET occurrences = 60 */""",
     ),
-    "an unreadable word index": ("words", "DELETE FROM message_words_data WHERE id > 100"),
+    "an unreadable word index": (
+        "words",
+        """/*sqlite:*/ DELETE FROM message_words_data WHERE id > 100
+        /*postgres: DELETE FROM word_index */""",
+    ),
     "a job in no state": ("jobs", "UPDATE job SET attempts = -1"),
     "a job half leased": ("jobs", "UPDATE job SET lease_owner = 'me'"),
     "a job without a kind": ("jobs", "UPDATE job SET kind = ''"),
@@ -89,7 +110,10 @@ LOST = {
         "UPDATE message SET content = substr(content, 1, 40) WHERE characters > 100",
     ),
     "a changed hash": ("hashes", "UPDATE message SET sha256 = zeroblob(32)"),
-    "text that is no UTF-8": ("hashes", "UPDATE message SET content = CAST(x'ff' AS TEXT)"),
+    "text that is no UTF-8": (
+        "hashes",
+        "UPDATE message SET content = /*sqlite:*/ CAST(x'ff' AS TEXT) /*postgres: x'ff' */",
+    ),
     "an unknown encoding": ("hashes", "UPDATE message SET content_encoding = 'rot13'"),
     "an unknown dictionary": ("hashes", "UPDATE message SET content_encoding = 'zstd:7'"),
     "a gap": ("sequences", "DELETE FROM message WHERE key = (1 << 24) + 4"),
@@ -99,9 +123,13 @@ LOST = {
         "sequences",
         "UPDATE message SET key = key - 1 WHERE key = (1 << 24) + 1",
     ),
-    "a row of another organisation": ("file", "UPDATE job SET organization_id = 99"),
-    "a tag of nothing": ("file", "INSERT INTO conversation_tag VALUES (1, 77, 0, 'lost')"),
 }
+
+LOST_IN_A_FILE = {
+    "a row of another organisation": "UPDATE job SET organization_id = 99",
+    "a tag of nothing": "INSERT INTO conversation_tag VALUES (1, 77, 0, 'lost')",
+}
+"""PostgreSQL lets nobody do such damage."""
 
 
 @pytest.fixture
@@ -155,8 +183,24 @@ async def test_damage_to_what_was_stored_is_found_and_stays_visible(
     assert not any(finding.repairable for finding in left)
 
 
+@on_sqlite
 @pytest.mark.usefixtures("conversation_id")
-async def test_a_broken_index_of_a_table_is_rebuilt(
+@pytest.mark.parametrize("kind", LOST_IN_A_FILE)
+async def test_a_row_that_has_no_place_in_a_file_is_found_and_stays_visible(
+    organization: OrganizationStore, tmp_path: Path, kind: str
+) -> None:
+    damage(tmp_path, organization, LOST_IN_A_FILE[kind])
+
+    (finding,) = await findings(organization)
+    await organization.repair()
+
+    assert (finding.check, finding.repairable) == ("file", False)
+    assert await findings(organization) == [finding]
+
+
+@on_sqlite
+@pytest.mark.usefixtures("conversation_id")
+async def test_a_broken_index_of_a_table_in_a_file_is_rebuilt(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
     hide_index = "DELETE FROM sqlite_schema WHERE name = 'conversation_created' RETURNING *"
@@ -177,7 +221,7 @@ def change_schema(
     folder: Path, organization: OrganizationStore, statement: str, *values: object
 ) -> list[tuple[object, ...]]:
     """Change SQLite's own table of tables, so that an index can miss a change of its table."""
-    with opened(folder, organization) as connection:
+    with opened_file(folder, organization) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         rows = connection.execute(statement, values).fetchall()
         (version,) = connection.execute("PRAGMA schema_version").fetchone()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from engram.errors import StoreCorruptError
 from engram.storage.postgres.word_check import PostingCheck, words_in
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
@@ -27,7 +28,8 @@ class PostingWordIndex:
     ) -> None:
         lists = _Lists.of(rows)
         values = {"organization_id": organization_id, "generation_step": int(is_next)}
-        connection.execute(_SQL["add_messages"], values | lists.lengths)
+        if not connection.execute(_SQL["add_messages"], values | lists.lengths).rowcount:
+            raise _lost()
         connection.execute(_SQL["add_postings"], values | lists.postings)
 
     def remove(
@@ -51,13 +53,15 @@ class PostingWordIndex:
         self.drop_next(connection, organization_id=organization_id)
 
     def drop_next(self, connection: Connection, *, organization_id: int) -> None:
-        for name in ("drop_lengths", "drop_postings", "forget_next"):
+        for name in ("forget_next", "drop_lengths", "drop_postings"):
             connection.execute(_SQL[name], {"organization_id": organization_id})
 
     def statistics(self, connection: Connection, *, organization_id: int) -> WordStatistics:
         row = connection.execute(
             _SQL["statistics"], {"organization_id": organization_id}
         ).fetchone()
+        if row is None:
+            raise _lost()
         return WordStatistics(*row)
 
     def count(self, connection: Connection, *, organization_id: int) -> int:
@@ -80,6 +84,10 @@ class PostingWordIndex:
 
     def check(self, connection: Connection, *, organization_id: int) -> PostingCheck:
         return PostingCheck(connection, organization_id=organization_id)
+
+
+def _lost() -> StoreCorruptError:
+    return StoreCorruptError("the state of the word index is lost: run `engram doctor --repair`")
 
 
 @dataclass(frozen=True, slots=True)

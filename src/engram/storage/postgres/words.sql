@@ -64,7 +64,9 @@ WHERE organization_id = :organization_id AND generation <>
     (SELECT generation FROM word_index WHERE organization_id = :organization_id);
 
 -- forget_next --
-UPDATE word_index SET next_texts = 0, next_words = 0 WHERE organization_id = :organization_id;
+-- A row that was lost comes back, with no present index.
+INSERT INTO word_index (organization_id) VALUES (:organization_id)
+ON CONFLICT (organization_id) DO UPDATE SET next_texts = 0, next_words = 0;
 
 -- take_over --
 UPDATE word_index SET
