@@ -304,11 +304,29 @@ def running_servers() -> Generator[Servers]:
     directory = Path(tempfile.mkdtemp(prefix="engram-"))
     _hand_over(directory)
     servers = Servers(directory)
+    with _removed_with_this_process(directory):
+        try:
+            yield servers
+        finally:
+            servers.stop()
+
+
+@contextlib.contextmanager
+def _removed_with_this_process(directory: Path) -> Generator[None]:
+    """Remove a directory after the block, or when this process is killed.
+
+    A server whose files are gone ends by itself within a minute.
+    """
+    waiting = subprocess.Popen(
+        ["sh", "-c", 'read -r _; rm -rf -- "$0"', directory],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
-        yield servers
+        yield
     finally:
-        servers.stop()
-        shutil.rmtree(directory)
+        # It reads to the end of a pipe that no other process holds.
+        waiting.communicate(timeout=PATIENCE_S)
 
 
 class Reachable(Protocol):

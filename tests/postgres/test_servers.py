@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
-from tests.postgres.servers import Servers, is_dead, running_servers, url_of
+from tests.postgres.servers import Servers, is_dead, running_servers, url_of, wait_until
+
+PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -79,3 +85,20 @@ def test_servers_end_with_their_block_even_if_it_fails() -> None:
     with pytest.raises(KeyError):
         fail()
     assert [True] == [*map(is_dead, running)]
+
+
+def test_files_of_servers_are_gone_when_the_tests_are_killed() -> None:
+    program = (
+        "import os\n"
+        "from tests.postgres.servers import running_servers\n"
+        "with running_servers() as servers:\n"
+        "    print(servers.blank().socket_url(), flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, cwd=PROJECT
+    )
+
+    (directory,) = re.findall(r"host=(\S+)/server1", done.stdout)
+    wait_until(lambda: not Path(directory).exists(), what="the removal of its files")

@@ -51,8 +51,8 @@ class MortalTarget(PostgresTarget):
     def control(self) -> MortalControl:  # pyright: ignore[reportIncompatibleMethodOverride] it does the same
         return self._mortal
 
-    async def open(self) -> None:
-        await super().open()
+    async def open(self, *, only_look: bool = False) -> None:
+        await super().open(only_look=only_look)
         self._mortal = MortalControl(super().control, self.writes_left)
 
 
