@@ -54,21 +54,22 @@ def cut_pieces(codec: ContentCodec, data: bytes, *, first_place: int) -> list[Ne
 def put_pieces(
     connection: Connection, tenant: Tenant, target: Pieces, pieces: Iterable[NewPiece]
 ) -> None:
-    """Store pieces; one that was not full is replaced."""
-    tenant.execute_many(
-        connection,
-        _SQL["put_piece"],
-        (
-            {
-                "key": target.key(piece.place),
-                "size_bytes": piece.stored.content_bytes,
-                "content_encoding": piece.stored.encoding,
-                "sha256": piece.stored.sha256,
-                "content": piece.stored.content,
-            }
-            for piece in pieces
-        ),
-    )
+    """Store pieces that follow each other; one that was not full is replaced."""
+    rows = [
+        {
+            "key": target.key(piece.place),
+            "size_bytes": piece.stored.content_bytes,
+            "content_encoding": piece.stored.encoding,
+            "sha256": piece.stored.sha256,
+            "content": piece.stored.content,
+        }
+        for piece in pieces
+    ]
+    if not rows:
+        return
+    first, last = rows[0]["key"], rows[-1]["key"]
+    tenant.execute(connection, _SQL["delete_pieces"], first=first, last=last)
+    tenant.execute_many(connection, _SQL["add_piece"], rows)
 
 
 def delete_pieces(connection: Connection, tenant: Tenant, document: int) -> None:

@@ -53,13 +53,9 @@ UPDATE document
 SET parts = parts + 1, part_sha256 = :sha256, size_bytes = :size_bytes, waits_since = :now
 WHERE organization_id = :organization_id AND number = :number AND state = 'uploading';
 
--- put_piece --
--- The last piece of an upload grows with the next part.
+-- add_piece --
 INSERT INTO document_piece (key, organization_id, size_bytes, content_encoding, sha256, content)
-VALUES (:key, :organization_id, :size_bytes, :content_encoding, :sha256, :content)
-ON CONFLICT (key) DO UPDATE SET
-    size_bytes = excluded.size_bytes, content_encoding = excluded.content_encoding,
-    sha256 = excluded.sha256, content = excluded.content;
+VALUES (:key, :organization_id, :size_bytes, :content_encoding, :sha256, :content);
 
 -- get_piece --
 -- Returns encoding, hash and content of a piece.

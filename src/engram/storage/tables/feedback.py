@@ -64,15 +64,16 @@ def _put(
     actor: str,
     now: int,
 ) -> None:
-    (number,) = tenant.execute(
-        connection,
-        _SQL["put_feedback"],
-        memory=memory,
-        helpful=feedback.helpful,
-        event_id=feedback.event_id,
-        failure_class=feedback.failure_class,
-        actor=actor,
-        now=now,
-    ).fetchone()
+    values = {
+        "memory": memory,
+        "helpful": feedback.helpful,
+        "event_id": feedback.event_id,
+        "failure_class": feedback.failure_class,
+        "actor": actor,
+        "now": now,
+    }
+    if tenant.execute(connection, _SQL["change_feedback"], **values).fetchone() is not None:
+        return
+    (number,) = tenant.execute(connection, _SQL["add_feedback"], **values).fetchone()
     upto = number - limits.FEEDBACK_KEPT
     tenant.execute(connection, _SQL["drop_feedback"], memory=memory, upto=upto)

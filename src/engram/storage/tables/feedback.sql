@@ -1,21 +1,18 @@
--- put_feedback --
--- Adds what was said of a memory, or replaces what was said of it for the same event.
+-- change_feedback --
+-- Replaces what was said of a memory for the same event; returns a row if anything was.
+UPDATE feedback SET
+    helpful = :helpful, failure_class = :failure_class, actor = :actor, created_at = :now
+WHERE organization_id = :organization_id AND memory = :memory AND event_id = :event_id
+RETURNING number;
+
+-- add_feedback --
+-- Adds what was said of a memory; returns its number.
 INSERT INTO feedback
     (memory, number, organization_id, helpful, event_id, failure_class, actor, created_at)
 SELECT :memory,
-    coalesce(
-        (SELECT number FROM feedback
-         WHERE organization_id = :organization_id AND memory = :memory AND event_id = :event_id),
-        1 + (SELECT max(number) FROM feedback
-             WHERE organization_id = :organization_id AND memory = :memory),
-        1),
+    1 + (SELECT coalesce(max(number), 0) FROM feedback
+         WHERE organization_id = :organization_id AND memory = :memory),
     :organization_id, :helpful, :event_id, :failure_class, :actor, :now
-WHERE true
-ON CONFLICT (memory, number) DO UPDATE SET
-    helpful = excluded.helpful,
-    failure_class = excluded.failure_class,
-    actor = excluded.actor,
-    created_at = excluded.created_at
 RETURNING number;
 
 -- drop_feedback --

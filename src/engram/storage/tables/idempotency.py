@@ -35,10 +35,16 @@ def remember(
     now: int,
 ) -> None:
     """Write down what an append with this key is answered, and purge some keys that have expired."""
-    tenant.execute(connection, _SQL["purge_idempotency"], since=now - _LIFE, limit=_PURGED_AT_ONCE)
     tenant.execute(
         connection,
-        _SQL["put_idempotency"],
+        _SQL["purge_idempotency"],
+        key=key,
+        since=now - _LIFE,
+        limit=_PURGED_AT_ONCE,
+    )
+    tenant.execute(
+        connection,
+        _SQL["add_idempotency"],
         key=key,
         conversation=conversation,
         first_sequence=receipt.first_sequence,

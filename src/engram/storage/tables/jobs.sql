@@ -2,7 +2,7 @@
 -- Adds a job unless one of that kind and subject waits already.
 INSERT INTO job (organization_id, id, kind, subject, available_at)
 VALUES (:organization_id, :id, :kind, :subject, :now)
-ON CONFLICT (organization_id, kind, subject) WHERE lease_owner IS NULL DO NOTHING;
+ON CONFLICT DO NOTHING;
 
 -- find_claimable_jobs --
 -- Returns the numbers of jobs, newest first, that wait or whose lease has expired.

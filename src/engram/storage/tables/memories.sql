@@ -257,5 +257,12 @@ SELECT document_id FROM memory NOT INDEXED
 WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers))
     AND record IS NOT NULL AND document_id IS NOT NULL;
 
+-- leave_episodes --
+-- Memories of other projects may belong to a project's episodes.
+UPDATE memory SET episode_id = NULL
+WHERE organization_id = :organization_id AND episode_id IN
+    (SELECT episode.id FROM episode
+     WHERE episode.organization_id = :organization_id AND episode.project = :project);
+
 -- delete_episodes --
 DELETE FROM episode WHERE organization_id = :organization_id AND project = :project;

@@ -208,6 +208,7 @@ async def _delete_batch(
         is_done = not _first_numbers(connection, tenant, project, upto=upto, limit=1)
         episodes = 0
         if is_done:
+            tenant.execute(connection, _SQL["leave_episodes"], project=project)
             episodes = tenant.execute(connection, _SQL["delete_episodes"], project=project).rowcount
         if removed or episodes:
             audit.record(

@@ -45,24 +45,22 @@ FROM idempotency JOIN conversation
 WHERE idempotency.organization_id = :organization_id AND key = :key
     AND idempotency.created_at > :since;
 
--- put_idempotency --
--- Replaces a row that is too old to count.
+-- add_idempotency --
 INSERT INTO idempotency
     (organization_id, key, conversation, first_sequence, last_sequence, created_at)
-VALUES (:organization_id, :key, :conversation, :first_sequence, :last_sequence, :now)
-ON CONFLICT (organization_id, key) DO UPDATE SET
-    conversation = excluded.conversation,
-    first_sequence = excluded.first_sequence,
-    last_sequence = excluded.last_sequence,
-    created_at = excluded.created_at;
+VALUES (:organization_id, :key, :conversation, :first_sequence, :last_sequence, :now);
 
 -- purge_idempotency --
--- Removes some rows that are too old to count; every new row removes more than one.
+-- Removes some rows that are too old to count, that of a key among them; every new row removes more
+-- than one.
 DELETE FROM idempotency
 WHERE organization_id = :organization_id AND key IN
-    (SELECT key FROM idempotency
-     WHERE organization_id = :organization_id AND created_at <= :since
-     ORDER BY created_at LIMIT :limit);
+    (SELECT key FROM
+        (SELECT key FROM idempotency
+         WHERE organization_id = :organization_id AND created_at <= :since
+         ORDER BY created_at LIMIT :limit) AS old
+     UNION ALL
+     SELECT :key);
 
 -- get_state --
 -- Returns what an append has to know: counts, the words' analyser, a rebuild, the dictionary.

@@ -40,16 +40,7 @@ def connect(
     target = find_memory(connection, tenant, draft.target_id)
     if draft.relation_type == "supersedes":
         refuse_circle(connection, tenant, source=source, target=target)
-    strength, created_at = tenant.execute(
-        connection,
-        _SQL["put_relation"],
-        source=source,
-        target=target,
-        relation_type=draft.relation_type,
-        strength=draft.strength,
-        now=tenant.now(),
-    ).fetchone()
-    row = RelationRow(source, target, draft.relation_type, strength, created_at)
+    row = _put(connection, tenant, draft, source=source, target=target)
     _record(
         connection,
         tenant,
@@ -60,6 +51,22 @@ def connect(
         actor=actor,
     )
     return _relation(tenant, row, {source: draft.source_id, target: draft.target_id})
+
+
+def _put(
+    connection: Connection, tenant: Tenant, draft: RelationDraft, *, source: int, target: int
+) -> RelationRow:
+    values = {
+        "source": source,
+        "target": target,
+        "relation_type": draft.relation_type,
+        "strength": draft.strength,
+    }
+    made = tenant.execute(connection, _SQL["change_relation"], **values).fetchone()
+    if made is None:
+        now = tenant.now()
+        made = tenant.execute(connection, _SQL["add_relation"], **values, now=now).fetchone()
+    return RelationRow(source, target, draft.relation_type, draft.strength, made[0])
 
 
 def disconnect(

@@ -1,9 +1,15 @@
--- put_relation --
--- Adds a relation, or gives it another strength. Returns its strength and when it was made.
+-- change_relation --
+-- Gives a relation another strength; returns when it was made, no row if there is none.
+UPDATE relation SET strength = :strength
+WHERE organization_id = :organization_id
+    AND source = :source AND target = :target AND relation_type = :relation_type
+RETURNING created_at;
+
+-- add_relation --
+-- Returns when it was made.
 INSERT INTO relation (source, target, relation_type, organization_id, strength, created_at)
 VALUES (:source, :target, :relation_type, :organization_id, :strength, :now)
-ON CONFLICT (source, target, relation_type) DO UPDATE SET strength = excluded.strength
-RETURNING strength, created_at;
+RETURNING created_at;
 
 -- remove_relation --
 -- Returns a row if there was such a relation.

@@ -130,4 +130,5 @@ async def _mend_documents(tenant: Tenant) -> None:
 
 def _recount(connection: Connection, *, tenant: Tenant) -> None:
     true = dict(zip(COUNTER_NAMES, count_all(connection, tenant), strict=True))
-    tenant.execute(connection, _SQL["put_counters"], **true)
+    tenant.execute(connection, _SQL["forget_counters"])
+    tenant.execute(connection, _SQL["count_anew"], **true)

@@ -27,22 +27,16 @@ WHERE organization_id = :organization_id AND key = :key;
 UPDATE conversation SET content_bytes = content_bytes - :excess
 WHERE organization_id = :organization_id AND number = :conversation;
 
--- put_counters --
+-- forget_counters --
+DELETE FROM counters WHERE organization_id = :organization_id;
+
+-- count_anew --
 INSERT INTO counters
     (organization_id, conversations, messages, content_bytes, chunks, vectors, pending, memories,
      documents)
 VALUES
     (:organization_id, :conversations, :messages, :content_bytes, :chunks, :vectors, :pending,
-     :memories, :documents)
-ON CONFLICT (organization_id) DO UPDATE SET
-    conversations = excluded.conversations,
-    messages = excluded.messages,
-    content_bytes = excluded.content_bytes,
-    chunks = excluded.chunks,
-    vectors = excluded.vectors,
-    pending = excluded.pending,
-    memories = excluded.memories,
-    documents = excluded.documents;
+     :memories, :documents);
 
 -- delete_nameless_jobs --
 DELETE FROM job WHERE organization_id = :organization_id AND kind = '';

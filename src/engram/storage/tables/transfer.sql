@@ -30,7 +30,7 @@ VALUES
 -- Returns a row if it is new.
 INSERT INTO relation (source, target, relation_type, organization_id, strength, created_at)
 VALUES (:source, :target, :relation_type, :organization_id, :strength, :created_at)
-ON CONFLICT (source, target, relation_type) DO NOTHING
+ON CONFLICT DO NOTHING
 RETURNING 1;
 
 -- outgoing_relations --
@@ -44,7 +44,7 @@ ORDER BY source, target, relation_type;
 -- Returns a row if it is new.
 INSERT INTO episode (id, organization_id, project, description, started_at, ended_at, summary)
 VALUES (:id, :organization_id, :project, :description, :started_at, :ended_at, :summary)
-ON CONFLICT (id) DO NOTHING
+ON CONFLICT DO NOTHING
 RETURNING 1;
 
 -- scan_episodes --

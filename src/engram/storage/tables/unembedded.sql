@@ -1,13 +1,13 @@
 -- add_unembedded --
 INSERT INTO unembedded (organization_id, key) VALUES (:organization_id, :key)
-ON CONFLICT (key) DO NOTHING;
+ON CONFLICT DO NOTHING;
 
 -- add_unembedded_last --
 -- Lets a chunk of a document wait behind all messages and the chunks before it.
 INSERT INTO unembedded (number, organization_id, key)
 SELECT CASE WHEN min(number) < 0 THEN min(number) ELSE 0 END - 1, :organization_id, :key FROM unembedded
 WHERE organization_id = :organization_id
-ON CONFLICT (key) DO NOTHING;
+ON CONFLICT DO NOTHING;
 
 -- copy_unembedded --
 -- Lets a message wait if another does.

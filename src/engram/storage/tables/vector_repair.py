@@ -30,4 +30,5 @@ def mend_vectors(connection: Connection, *, tenant: Tenant) -> None:
         statement = _SQL[change].replace("/*found*/", _CHECK[found].removesuffix(";"))
         tenant.execute(connection, statement)
     seq = newest_seq(connection, tenant) + _SEQS_SKIPPED
-    tenant.execute(connection, _SQL["put_vector_state"], seq=seq)
+    tenant.execute(connection, _SQL["forget_state"])
+    tenant.execute(connection, _SQL["add_state"], seq=seq)

@@ -27,7 +27,9 @@ WHERE organization_id = :organization_id AND key IN (SELECT key FROM (/*found*/)
 INSERT INTO unembedded (organization_id, key)
 SELECT :organization_id, key FROM (/*found*/);
 
--- put_vector_state --
+-- forget_state --
+DELETE FROM vector_state WHERE organization_id = :organization_id;
+
+-- add_state --
 -- Every process that holds vectors in memory reads them again.
-INSERT INTO vector_state (organization_id, seq, forgotten) VALUES (:organization_id, :seq, :seq)
-ON CONFLICT (organization_id) DO UPDATE SET seq = excluded.seq, forgotten = excluded.forgotten;
+INSERT INTO vector_state (organization_id, seq, forgotten) VALUES (:organization_id, :seq, :seq);
