@@ -30,6 +30,7 @@ BENCHMARKS = (
     "size",
     "notes",
     "paraphrases",
+    "postgres",
 )
 
 Measure = Callable[..., Sequence[Figure]]

@@ -41,7 +41,8 @@ def _centres() -> Floats:
     return np.stack([model.embed_passage(text) for text in chat(CENTRES)])
 
 
-def _vectors(random: np.random.Generator, count: int) -> Floats:
+def planted_vectors(random: np.random.Generator, count: int) -> Floats:
+    """Return vectors at random around those of real texts."""
     centres = _centres()
     noise = random.standard_normal((count, centres.shape[1]), dtype=np.float32)
     noise *= SPREAD / centres.shape[1] ** 0.5
@@ -127,5 +128,5 @@ def _with_blobs(
     random = np.random.default_rng(7)
     for start in range(0, len(owners), BATCH):
         some = owners[start : start + BATCH]
-        rows = quantise(_vectors(random, len(some)), dimensions=dimensions)
+        rows = quantise(planted_vectors(random, len(some)), dimensions=dimensions)
         yield from zip(some, pack_blobs(rows), strict=True)
