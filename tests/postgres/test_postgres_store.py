@@ -1,0 +1,266 @@
+"""What a store on a shared database must bear: other processes, and a server that cuts it off."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from engram.clock import RandomIds, SystemClock
+from engram.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    StoreBusyError,
+    StoreNewerError,
+    StoreUnavailableError,
+)
+from engram.model.access import OrganizationDraft
+from engram.model.ids import ConversationKey, MessageKey
+from engram.model.search import Candidates, Loaded, SearchFilters
+from engram.storage.ports import OrganizationStore
+from engram.storage.postgres.store import PostgresStore
+from tests.postgres.servers import Server
+from tests.postgres.stores import new_organization, opened
+from tests.storage.drafts import ACTOR, append, begin, findings, read_texts
+
+MIGRATE = """
+import sys, psycopg
+from engram.storage.postgres.migrate import load_migrations, migrate
+with psycopg.connect(sys.argv[1], autocommit=True) as driver:
+    sys.stdin.readline()
+    migrate(driver, load_migrations())
+"""
+
+CUT_OFF_WRITERS = """
+CREATE FUNCTION public.cut_off() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+    $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$;
+CREATE TRIGGER cut_off BEFORE INSERT ON engram.audit
+    FOR EACH ROW EXECUTE FUNCTION public.cut_off()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a search has chosen."""
+
+    messages: Sequence[MessageKey]
+    conversations: Sequence[ConversationKey] = ()
+
+
+def all_of(found: Candidates) -> Choice:
+    return Choice([MessageKey(int(key)) for key in found.keys])
+
+
+async def search(
+    organization: OrganizationStore, choose: Callable[[Candidates], Choice]
+) -> tuple[Choice, Loaded]:
+    return await organization.search(
+        ["appl"], vectors=(), filters=SearchFilters(), now=0, limit=5, choose=choose
+    )
+
+
+def execute(url: str, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as driver:
+        cursor = driver.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def cut_off(url: str) -> None:
+    """End every connection to a database but the one that asks."""
+    execute(
+        url,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+
+
+async def test_two_stores_write_in_one_organisation_and_lose_nothing(database_url: str) -> None:
+    async with opened(database_url) as one, opened(database_url) as two:
+        here = await new_organization(one)
+        there = await two.organization(here.organization_id)
+        conversation_id = await begin(here)
+
+        await asyncio.gather(
+            *(
+                append(store, f"{n}", to=conversation_id)
+                for n in range(50)
+                for store in (here, there)
+            )
+        )
+
+        texts = await read_texts(there, conversation_id)
+        assert sorted(texts) == sorted(f"{n}" for n in range(50) for _ in range(2))
+        assert await findings(here) == []
+
+
+async def test_a_revision_changes_with_every_write_of_any_process(database_url: str) -> None:
+    async with opened(database_url) as one, opened(database_url) as two:
+        here = await new_organization(one)
+        there = await two.organization(here.organization_id)
+        now = SystemClock().now()
+        before = await here.revision(now=now)
+        assert await here.revision(now=now) == await there.revision(now=now) == before
+
+        await begin(there, "text")
+
+        assert await here.revision(now=now) == await there.revision(now=now) != before
+
+
+async def test_there_is_one_local_organisation(database_url: str) -> None:
+    async with opened(database_url) as one, opened(database_url) as two:
+        draft = OrganizationDraft(name="Local")
+
+        results = await asyncio.gather(
+            *(
+                store.control.create_organization(draft, actor=ACTOR, is_local=True)
+                for store in (one, two, one, two)
+            ),
+            return_exceptions=True,
+        )
+
+        assert sum(isinstance(result, ConflictError) for result in results) == 3
+
+
+async def test_a_deleted_organisation_is_refused_by_who_still_has_it(database_url: str) -> None:
+    async with opened(database_url) as one, opened(database_url) as two:
+        here = await new_organization(one)
+        kept = await new_organization(one)
+        conversation_id = await begin(here, "text")
+        await begin(kept, "text")
+        there = await two.organization(here.organization_id)
+
+        await one.control.delete_organization(here.organization_id, actor=ACTOR)
+
+        for attempt in (
+            there.counters(),
+            append(there, "more", to=conversation_id),
+            here.counters(),
+            two.organization(here.organization_id),
+        ):
+            with pytest.raises(NotFoundError):
+                await attempt
+        assert (await kept.counters()).messages == 1
+        assert execute(database_url, "SELECT count(*) FROM engram.message") == [(1,)]
+        assert execute(database_url, "SELECT count(*) FROM engram.meta") == [(1,)]
+        assert execute(database_url, "SELECT * FROM engram.removal") == []
+
+
+async def test_a_removal_that_was_cut_short_is_finished_by_who_opens_next(
+    database_url: str,
+) -> None:
+    async with opened(database_url) as store:
+        await begin(await new_organization(store), "text")
+    execute(
+        database_url,
+        "INSERT INTO engram.removal SELECT number, organization_id FROM engram.organization;"
+        "UPDATE engram.meta SET is_deleted = 1; DELETE FROM engram.organization",
+    )
+
+    async with opened(database_url):
+        assert execute(database_url, "SELECT count(*) FROM engram.message") == [(0,)]
+    assert execute(database_url, "SELECT * FROM engram.removal") == []
+
+
+async def test_idle_connections_that_were_cut_off_are_replaced_unseen(database_url: str) -> None:
+    async with opened(database_url) as store:
+        organization = await new_organization(store)
+        conversation_id = await begin(organization, "one")
+
+        for text in ("two", "three"):
+            cut_off(database_url)
+            await append(organization, text, to=conversation_id)
+            cut_off(database_url)
+            assert (await organization.counters()).messages > 1
+
+        assert await read_texts(organization, conversation_id) == ["one", "two", "three"]
+
+
+async def test_a_read_that_is_cut_off_says_so_and_the_next_is_done(database_url: str) -> None:
+    async with opened(database_url) as store:
+        organization = await new_organization(store)
+        await begin(organization, "apple")
+
+        def be_cut_off(found: Candidates) -> Choice:
+            cut_off(database_url)
+            return all_of(found)
+
+        with pytest.raises(StoreUnavailableError) as raised:
+            await search(organization, be_cut_off)
+
+        assert isinstance(raised.value, StoreBusyError)
+        assert isinstance(raised.value.__cause__, psycopg.Error)
+        chosen, _ = await search(organization, all_of)
+        assert len(chosen.messages) == 1
+
+
+async def test_a_write_that_is_cut_off_leaves_nothing_and_the_next_is_done(
+    database_url: str,
+) -> None:
+    async with opened(database_url) as store:
+        organization = await new_organization(store)
+        conversation_id = await begin(organization, "one")
+        execute(database_url, CUT_OFF_WRITERS)
+
+        with pytest.raises(StoreUnavailableError):
+            await append(organization, "lost", to=conversation_id)
+
+        execute(database_url, "DROP TRIGGER cut_off ON engram.audit")
+        await append(organization, "two", to=conversation_id)
+        assert await read_texts(organization, conversation_id) == ["one", "two"]
+        assert await findings(organization) == []
+
+
+async def test_a_server_that_is_not_there_is_told_without_the_password() -> None:
+    url = "postgresql://user:zzyzx@127.0.0.1:1/engram?connect_timeout=2"
+    store = PostgresStore(url, clock=SystemClock(), ids=RandomIds())
+
+    with pytest.raises(StoreUnavailableError) as raised:
+        await store.open()
+    await store.close()
+
+    assert "zzyzx" not in f"{raised.value} {raised.value.__cause__}"
+
+
+async def test_a_text_with_a_nul_character_is_refused_where_it_is_no_content(
+    database_url: str,
+) -> None:
+    async with opened(database_url) as store:
+        organization = await new_organization(store)
+
+        conversation_id = await begin(organization, "a\0b")
+        assert await read_texts(organization, conversation_id) == ["a\0b"]
+        with pytest.raises(InvalidRequestError):
+            await begin(organization, title="a\0b")
+
+
+def test_processes_that_migrate_at_once_do_it_once(postgres_server: Server, tmp_path: Path) -> None:
+    postgres_server.execute("CREATE DATABASE engram_migrated")
+    url = postgres_server.socket_url("engram_migrated")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", MIGRATE, url], stdin=subprocess.PIPE)
+        for _ in range(3)
+    ]
+
+    for process in processes:
+        process.communicate(b"go\n", timeout=60)
+
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    versions = execute(url, "SELECT version FROM engram.migration ORDER BY version")
+    assert versions == [(number,) for number in range(1, len(versions) + 1)]
+    postgres_server.execute("DROP DATABASE engram_migrated")
+
+
+async def test_a_newer_schema_is_refused(database_url: str) -> None:
+    execute(database_url, "INSERT INTO engram.migration VALUES (999, '0999_future.sql')")
+    store = PostgresStore(database_url, clock=SystemClock(), ids=RandomIds())
+
+    with pytest.raises(StoreNewerError):
+        await store.open()
+    await store.close()
