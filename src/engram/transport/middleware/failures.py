@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engram.errors import EngramError
+from engram.errors import EngramError, StoreUnavailableError
 from engram.transport.rest.headers import request_id
 from engram.transport.rest.problems import (
     INTERNAL_ERROR,
@@ -69,5 +69,6 @@ def _log(exc: Exception, problem: Problem, scope: Scope) -> None:
             scope["path"],
             problem.code,
             request_id(scope),
-            exc_info=exc,
+            # While a database is away every request fails, and none of them says more than this.
+            exc_info=None if isinstance(exc, StoreUnavailableError) else exc,
         )
