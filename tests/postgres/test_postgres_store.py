@@ -264,3 +264,30 @@ async def test_a_newer_schema_is_refused(database_url: str) -> None:
     with pytest.raises(StoreNewerError):
         await store.open()
     await store.close()
+
+
+async def test_no_superuser_is_needed_and_no_owner_once_the_tables_are_there(
+    postgres_server: Server,
+) -> None:
+    for statement in (
+        "CREATE ROLE owner LOGIN CREATEROLE",
+        "CREATE ROLE clerk LOGIN",
+        "CREATE DATABASE engram_owned OWNER owner",
+        # Another database of this server has made it, for another owner.
+        "GRANT engram_app TO owner WITH ADMIN OPTION",
+    ):
+        postgres_server.execute(statement)
+    postgres_server.execute("CREATE EXTENSION vector", database="engram_owned")
+    url = postgres_server.socket_url("engram_owned").removesuffix("postgres")
+
+    async with opened(url + "owner") as store:
+        organization = await new_organization(store)
+        conversation_id = await begin(organization, "one")
+    postgres_server.execute("GRANT engram_app TO clerk")
+    async with opened(url + "clerk") as store:
+        organization = await store.organization(organization.organization_id)
+        await append(organization, "two", to=conversation_id)
+        assert await read_texts(organization, conversation_id) == ["one", "two"]
+
+    postgres_server.execute("DROP DATABASE engram_owned WITH (FORCE)")
+    postgres_server.execute("DROP ROLE owner, clerk")

@@ -25,8 +25,9 @@ _BY_STATE: dict[type[psycopg.Error], type[StorageError]] = {
     states.DeadlockDetected: StoreBusyError,
     states.TooManyConnections: StoreBusyError,
     states.OutOfMemory: StoreBusyError,
+    # Said by a server that keeps an organisation's rows on another.
+    states.SqlclientUnableToEstablishSqlconnection: StoreUnavailableError,
     states.DiskFull: StoreFullError,
-    states.InsufficientPrivilege: StoreReadOnlyError,
     states.DataCorrupted: StoreCorruptError,
     states.IndexCorrupted: StoreCorruptError,
 }
@@ -70,4 +71,6 @@ def _translate(error: psycopg.Error) -> StorageError | InvalidRequestError:
         return InvalidRequestError("PostgreSQL keeps no text with a NUL character in it")
     if is_lost(error):
         return StoreUnavailableError()
+    if isinstance(error, states.InsufficientPrivilege):
+        return StoreReadOnlyError("the user of the database lacks a right that Engram needs")
     return _BY_STATE.get(type(error), StorageError)()
