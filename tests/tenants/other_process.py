@@ -9,11 +9,9 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import reduce
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, cast
 
 from engram.clock import RandomIds
-from engram.embedding.choice import Hashed
 from engram.errors import EngramError
 from engram.service import Service
 from engram.settings import Settings
@@ -31,9 +29,9 @@ class OtherProcess:
         self._process.start()
         theirs.close()
 
-    def open(self, home: Path) -> Service:
-        """Open the store in `home` and return what stands for the service on it."""
-        self._ask("open", home)
+    def open(self, settings: Settings) -> Service:
+        """Open the store of the settings and return what stands for the service on it."""
+        self._ask("open", settings)
         return cast("Service", _Remote(self))
 
     def advance(self, step: timedelta) -> None:
@@ -97,10 +95,9 @@ def _serve(connection: Connection) -> None:
 class _House:
     """The store that is open, and its clock."""
 
-    async def open(self, home: Path) -> None:
+    async def open(self, settings: Settings) -> None:
         self.clock = FakeClock()
         self.stack = AsyncExitStack()
-        settings = Settings(home=home, embedder=Hashed())
         service = open_service(settings, clock=self.clock, ids=RandomIds())
         self.service = await self.stack.enter_async_context(service)
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -22,6 +21,7 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     rule,
+    run_state_machine_as_test,
 )
 
 from engram.clock import RandomIds
@@ -44,6 +44,7 @@ from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import FakeClock
+from tests.tenants.conftest import HISTORIES
 from tests.tenants.other_process import OtherProcess
 
 T = TypeVar("T")
@@ -100,6 +101,9 @@ class Tenants(RuleBasedStateMachine):
 
     held = Bundle[Held]("held")
 
+    database_url: str | None = None
+    """Where the histories happen, all in one database; without it each has files of its own."""
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
@@ -117,11 +121,10 @@ class Tenants(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         home = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        here = open_service(
-            Settings(home=home, embedder=Hashed()), clock=self.clock, ids=RandomIds()
-        )
+        settings = Settings(home=home, embedder=Hashed(), database_url=self.database_url)
+        here = open_service(settings, clock=self.clock, ids=RandomIds())
         self.services.append(self.run(self.stack.enter_async_context(here)))
-        self.services.append(other_process().open(home))
+        self.services.append(other_process().open(settings))
         self.stack.callback(other_process().close_store)
         for number in range(TENANTS):
             draft = OrganizationDraft(name=f"tenant {number}")
@@ -288,5 +291,8 @@ class Tenants(RuleBasedStateMachine):
             assert status.counters.conversations == 0
 
 
-Tenants.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
-TestMemoriesOfTenants = Tenants.TestCase
+def test_no_answer_ever_holds_anothers_memory(database: str | None) -> None:
+    class Here(Tenants):
+        database_url = database
+
+    run_state_machine_as_test(Here, settings=HISTORIES)
