@@ -92,6 +92,15 @@ async def test_what_is_announced_last_is_told_before_the_store_is_closed(
         assert WorkAdded(OrganizationId("org_late")) in organizations
 
 
+async def test_who_listens_learns_that_the_store_is_closed(database_url: str) -> None:
+    async with opened(database_url) as store:
+        changes = store.changes()
+        await anext(changes)
+
+    with anyio.fail_after(PATIENCE_S):
+        assert [change async for change in changes] == []
+
+
 async def test_end_of_keys_is_told_to_all(here: PostgresStore, there: PostgresStore) -> None:
     organization_id = (await new_organization(here)).organization_id
     key = await here.control.create_key(organization_id, KeyDraft(name="k"), actor=ACTOR)

@@ -47,9 +47,9 @@ def tell_keys(connection: Connection, organization_id: OrganizationId) -> None:
 @dataclass(frozen=True, slots=True)
 class _Listener:
     loop: asyncio.AbstractEventLoop
-    heard: asyncio.Queue[Change]
+    heard: asyncio.Queue[Change | None]
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: Change | None) -> None:
         # A loop that has been closed has nobody who listens.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.heard.put_nowait, change)
@@ -80,14 +80,19 @@ class Changes:
         self._look()
 
     async def follow(self) -> AsyncGenerator[Change]:
-        """Yield what other processes tell; what they tell while this one is cut off is missed."""
+        """Yield what other processes tell, until this is closed.
+
+        What they tell while this one is cut off is missed.
+        """
         listener = _Listener(asyncio.get_running_loop(), asyncio.Queue())
         with self._lock:
+            if self._is_closed:
+                return
             self._listeners.append(listener)
         self._look()
         try:
-            while True:
-                yield await listener.heard.get()
+            while (change := await listener.heard.get()) is not None:
+                yield change
         finally:
             with self._lock:
                 self._listeners.remove(listener)
@@ -101,6 +106,7 @@ class Changes:
             self._bell.ring()
             thread.join()
             self._bell.close()
+        self._tell_listeners(None)
 
     def _look(self) -> None:
         """Have the thread look, which is begun if there is none."""
@@ -157,7 +163,7 @@ class Changes:
         if teller != self._name:
             self._tell_listeners(WorkAdded(OrganizationId(organization_id)))
 
-    def _tell_listeners(self, change: Change) -> None:
+    def _tell_listeners(self, change: Change | None) -> None:
         with self._lock:
             listeners = [*self._listeners]
         for listener in listeners:
