@@ -51,7 +51,7 @@ class StaticModel:
 
         It is almost orthogonal to everything but its like, where a zero row would be no vector.
         """
-        empty = [index for index, row in enumerate(sums) if not row.any()]
+        empty: list[int] = np.flatnonzero(~sums.any(axis=1)).tolist()
         if empty:
             sums[empty] = hashed_vectors([texts[index] for index in empty], sums.shape[1])
 

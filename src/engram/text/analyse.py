@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -24,7 +23,9 @@ TOKEN_CHARACTERS_MAX = 64
 """A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
 
 _PREFIX_CHARACTERS = 32
-_CACHED_TOKENS = 32_768
+_TOKENS_KEPT = 40_000
+"""Tokens whose words are remembered, some 8 MB."""
+
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
@@ -46,7 +47,10 @@ def message_words(message: Message | MessageDraft, *, title: str | None = None) 
     A document has the title of its conversation in the place of a speaker.
     """
     parts = (called(message, title=title), message.tool_name, message.content)
-    words = [_words_of(raw) for part in parts if part for raw in _TOKEN.findall(fold(part))]
+    words: list[str] = []
+    for part in parts:
+        if part:
+            words += map(_KNOWN.__getitem__, _TOKEN.findall(fold(part)))
     if message.occurred_at is not None:
         words.append(_day_words(message.occurred_at))
     return " ".join(words)
@@ -58,8 +62,9 @@ def part_words(words: str) -> tuple[str, str]:
     A window is found by what tells something in its messages; a message by all its words.
     """
     every = words.split(" ")
-    telling = " ".join(word for word in every if word not in STOP_WORDS)
-    return telling, " ".join(word for word in every if word in STOP_WORDS)
+    telling = [word for word in every if word not in STOP_WORDS]
+    stops = [word for word in every if word in STOP_WORDS] if len(telling) < len(every) else ()
+    return " ".join(telling), " ".join(stops)
 
 
 def query_terms(query: str) -> list[str]:
@@ -78,7 +83,7 @@ def is_prefix(term: str) -> bool:
 
 
 def _query_words(raw: str) -> list[str]:
-    words = _words_of(raw).split(" ")
+    words = _KNOWN[raw].split(" ")
     if len(words) > 1 and is_prefix(words[-1]):
         return words[:-1]  # in a longer run the pairs say it all
     return words
@@ -89,16 +94,19 @@ def _day_words(moment: datetime) -> str:
     return f"{day.day} {_normal_form(_MONTHS[day.month - 1])} {day.year}"
 
 
-def _words_of(raw: str) -> str:
-    """Return the words of one token of a text, joined by spaces; never empty."""
-    if len(raw) > TOKEN_CHARACTERS_MAX:  # not worth a place in the cache
-        return " ".join(_analyse(raw))
-    return _analyse_cached(raw)
+class _Known(dict[str, str]):
+    """The words of tokens, joined by spaces and never empty; those that came before are remembered."""
+
+    def __missing__(self, raw: str) -> str:
+        words = " ".join(_analyse(raw))
+        if len(raw) <= TOKEN_CHARACTERS_MAX:  # a longer one hardly comes again
+            if len(self) >= _TOKENS_KEPT:
+                self.clear()
+            self[raw] = words
+        return words
 
 
-@lru_cache(maxsize=_CACHED_TOKENS)
-def _analyse_cached(raw: str) -> str:
-    return " ".join(_analyse(raw))
+_KNOWN = _Known()
 
 
 def _analyse(raw: str) -> Iterable[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
-from engram.text.passages import SENTENCE_END, Passage, iterate_passages
+from engram.text.passages import SENTENCE_END, Passage, count_tokens_roughly, iterate_passages
 
 
 def iterate_sentences(text: str) -> Iterator[Passage]:
@@ -40,5 +40,8 @@ def _join_short(text: str) -> Iterator[Passage]:
 
 def _cut_long(text: str, sentence: Passage) -> Iterator[Passage]:
     said = text[sentence.start : sentence.end]
+    if count_tokens_roughly(said) <= SENTENCE_TOKENS_MAX:
+        yield sentence
+        return
     for part in iterate_passages(said, tokens_max=SENTENCE_TOKENS_MAX):
         yield Passage(sentence.start + part.start, sentence.start + part.end)
