@@ -15,7 +15,6 @@ from engram.transport.asgi import create_app
 from engram.wiring import open_service
 from tests.tenants.house import House, Party, furnish
 
-
 HISTORIES = how_much(max_examples=25, stateful_step_count=30, deadline=None)
 """How many random histories of tenants there are on each backend, and how long they are."""
 
