@@ -133,12 +133,13 @@ class Background:
             store = await self._store.organization(organization_id)
             done = await self._work_off(store)
             await store.tend_vectors()
-            return done
         except NotFoundError:
             return 0  # deleted meanwhile, and its jobs with it
         except EngramError:
             logger.exception("the jobs of organisation %s cannot be done now", organization_id)
             return 0
+        else:
+            return done
 
     async def _work_off(self, store: OrganizationStore) -> int:
         done = 0
