@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
-from engram.model.conversation import Message, MessagePage, MessageQuery
+from engram.model.conversation import Conversation, Message, MessagePage, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey, MessageKey
 from engram.model.search import Loaded
 from engram.storage.tables.counting import read_counters
@@ -16,11 +16,13 @@ from engram.storage.tables.found_memories import read_found_memories
 from engram.storage.tables.keys import conversation_of, kind_of, message_key
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import (
+    MessageRow,
+    find_rows,
     message_rows,
     read_conversation_ids,
     read_conversations,
     read_message,
-    read_messages,
+    read_rows,
 )
 from engram.storage.tables.tenant import Tenant
 
@@ -70,12 +72,35 @@ def load_found(
     numbers = [number for number in conversations if kind_of(number) == "conversation"]
     known = read_conversations(connection, tenant, numbers)
     return Loaded(
-        messages=read_messages(connection, tenant, said, known=known),
+        messages=_read_found(connection, tenant, said, known),
         conversations=known,
         memories=read_found_memories(connection, tenant, records) if records else {},
         chunk_counts=_chunk_counts(connection, tenant, records),
         pending=read_counters(connection, tenant).pending,
     )
+
+
+def _read_found(
+    connection: Connection,
+    tenant: Tenant,
+    keys: Sequence[MessageKey],
+    known: Mapping[ConversationKey, Conversation],
+) -> dict[MessageKey, Message]:
+    """Return the messages that exist among `keys`, as far as they are remembered without decoding."""
+    found: dict[MessageKey, Message] = {}
+    new: list[MessageRow] = []
+    for row in find_rows(connection, tenant, keys):
+        remembered = tenant.messages.get(row.key, sha256=row.sha256)
+        if remembered is None:
+            new.append(row)
+        else:
+            found[MessageKey(row.key)] = remembered
+    if new:
+        read = read_rows(connection, tenant, new, known=known)
+        for row in new:
+            tenant.messages.put(row.key, read[MessageKey(row.key)], sha256=row.sha256)
+        found |= read
+    return found
 
 
 def _chunk_counts(

@@ -124,36 +124,45 @@ def message_rows(
     return map(MessageRow._make, cursor)
 
 
-def read_messages(
+def find_rows(
+    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey]
+) -> list[MessageRow]:
+    """Return the rows of the messages that exist among `keys`."""
+    cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
+    return list(map(MessageRow._make, cursor))
+
+
+def read_rows(
     connection: Connection,
     tenant: Tenant,
-    keys: Sequence[MessageKey],
+    rows: Iterable[MessageRow],
     *,
     known: Mapping[ConversationKey, Conversation] = MappingProxyType({}),
 ) -> dict[MessageKey, Message]:
-    """Return the messages that exist among `keys`; `known` are conversations read before.
+    """Return the messages of rows; `known` are conversations read before.
 
     Raises:
         StoreCorruptError: one of them cannot be read.
     """
-    cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
-    rows = list(map(MessageRow._make, cursor))
-    found: dict[MessageKey, Message] = {}
-    new: list[MessageRow] = []
-    for row in rows:
-        remembered = tenant.messages.get(row.key, sha256=row.sha256)
-        if remembered is None:
-            new.append(row)
-        else:
-            found[MessageKey(row.key)] = remembered
-    ids = _ids_of(connection, tenant, {row.key >> SEQUENCE_BITS for row in new}, known)
-    for row in new:
-        message = read_message(
+    rows = list(rows)
+    ids = _ids_of(connection, tenant, {row.key >> SEQUENCE_BITS for row in rows}, known)
+    return {
+        MessageKey(row.key): read_message(
             connection, tenant, row, conversation_id=ids[row.key >> SEQUENCE_BITS]
         )
-        tenant.messages.put(row.key, message, sha256=row.sha256)
-        found[MessageKey(row.key)] = message
-    return found
+        for row in rows
+    }
+
+
+def read_messages(
+    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey]
+) -> dict[MessageKey, Message]:
+    """Return the messages that exist among `keys`.
+
+    Raises:
+        StoreCorruptError: one of them cannot be read.
+    """
+    return read_rows(connection, tenant, find_rows(connection, tenant, keys))
 
 
 def read_readable(
