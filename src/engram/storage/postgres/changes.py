@@ -131,6 +131,9 @@ class Changes:
             except psycopg.Error as exc:
                 self._note_loss(exc)
                 self._bell.wait(RETRY_S)
+            except Exception:
+                logger.exception("hearing other processes failed; it will be tried again")
+                self._bell.wait(RETRY_S)
 
     def _converse(self, driver: Driver) -> None:
         # Whatever was told before has not been heard.

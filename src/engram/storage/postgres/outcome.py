@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from time import monotonic, sleep
 
@@ -13,8 +12,6 @@ from engram.errors import StoreUnavailableError
 from engram.storage.postgres.failures import is_lost
 from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import Begun, Scope
-
-logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.02
 _IN_DOUBT = "the database was lost while it stored this, which may be done or not"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from math import inf
+from time import monotonic
 
 
 class SeenRevision:
@@ -13,6 +14,7 @@ class SeenRevision:
         self._lock = threading.Lock()
         self._revision = 0
         self._newest_at = -inf
+        self._doubted_at = -inf
 
     @property
     def revision(self) -> int:
@@ -28,9 +30,12 @@ class SeenRevision:
         """Take note of a revision, and of when it was the newest that the primary had."""
         with self._lock:
             self._revision = max(self._revision, revision)
-            self._newest_at = max(self._newest_at, newest_at)
+            # Who asked before somebody told of a write may have been answered before it.
+            if newest_at > self._doubted_at:
+                self._newest_at = max(self._newest_at, newest_at)
 
     def doubt(self) -> None:
         """Take note that somebody has written since."""
         with self._lock:
             self._newest_at = -inf
+            self._doubted_at = monotonic()
