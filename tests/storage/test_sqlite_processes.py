@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,18 +11,14 @@ import pytest
 
 from engram.clock import RandomIds, SystemClock
 from engram.model.access import OrganizationDraft
-from engram.model.conversation import Message, MessageQuery
-from engram.model.ids import ConversationId
-from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import texts
+from tests.storage.processes import PROJECT, all_messages, command
 
 PROCESSES = 8
 ROUNDS = 25
 KILLS = 50
-
-PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -93,27 +88,6 @@ async def test_what_a_killed_process_acknowledged_is_there(
     assert len(set(stored)) == len(stored)
     assert [message.sequence for message in messages] == list(range(1, len(messages) + 1))
     assert [finding async for finding in organization.verify()] == []
-
-
-async def all_messages(organization: OrganizationStore) -> list[Message]:
-    """Return every message of the default conversation."""
-    appended = await organization.list_audit(limit=1, before=None)
-    conversation_id = ConversationId(appended[0].subject or "")
-    messages: list[Message] = []
-    while True:
-        query = MessageQuery(
-            conversation_id=conversation_id, message_limit=500, message_offset=len(messages)
-        )
-        page = await organization.get_conversation(query)
-        messages.extend(page.messages)
-        if not page.messages:
-            return messages
-
-
-def command(program: str, *arguments: object) -> list[str]:
-    """Return the command that runs a program of `tests/storage/programs`."""
-    module = f"tests.storage.programs.{program}"
-    return [sys.executable, "-m", module, *map(str, arguments)]
 
 
 def run_together(program: str, path: Path) -> None:

@@ -7,21 +7,20 @@ import os
 import random
 import signal
 import sys
-from pathlib import Path
 from typing import NoReturn
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import OrganizationId
-from engram.storage.sqlite.store import SqliteStore
+from tests.storage.places import store_at
 
 WRITERS = 3
 
 
-async def append_forever(directory: Path, organization_id: OrganizationId, name: str) -> None:
+async def append_forever(place: str, organization_id: OrganizationId, name: str) -> None:
     """Append without end; write each text to standard output once it is acknowledged."""
-    store = SqliteStore(directory, clock=SystemClock(), ids=RandomIds())
+    store = store_at(place, clock=SystemClock())
     await store.open()
     organization = await store.organization(organization_id)
 
@@ -37,13 +36,13 @@ async def append_forever(directory: Path, organization_id: OrganizationId, name:
     await asyncio.gather(*[append(writer) for writer in range(WRITERS)])
 
 
-def run_child(directory: Path, organization_id: OrganizationId, name: str) -> NoReturn:
+def run_child(place: str, organization_id: OrganizationId, name: str) -> NoReturn:
     """Be the process that gets killed."""
-    asyncio.run(append_forever(directory, organization_id, name))
+    asyncio.run(append_forever(place, organization_id, name))
     os._exit(1)
 
 
-def main(directory: str, organization_id: str, kills: str) -> None:
+def main(place: str, organization_id: str, kills: str) -> None:
     """Fork, wait for some acknowledgements, kill; pass on every acknowledgement that came."""
     moments = random.Random(0)  # noqa: S311 - moments, not secrets
     for number in range(int(kills)):
@@ -51,7 +50,7 @@ def main(directory: str, organization_id: str, kills: str) -> None:
         child = os.fork()
         if child == 0:
             os.dup2(write_end, sys.stdout.fileno())
-            run_child(Path(directory), OrganizationId(organization_id), f"child {number}")
+            run_child(place, OrganizationId(organization_id), f"child {number}")
         os.close(write_end)
         with os.fdopen(read_end) as acknowledged:
             lines = [acknowledged.readline() for _ in range(moments.randrange(1, 40))]

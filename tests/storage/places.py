@@ -1,0 +1,22 @@
+"""Where the store of a test is: a directory or a database, told to every process in one word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engram.clock import Clock, RandomIds
+from engram.storage.ports import Store
+from engram.storage.postgres.store import PostgresStore
+from engram.storage.sqlite.store import SqliteStore
+
+
+def is_database(place: str) -> bool:
+    """Say whether a place is the address of a database."""
+    return place.startswith("postgresql://")
+
+
+def store_at(place: str, *, clock: Clock) -> Store:
+    """Return the store of a place, not opened yet."""
+    if is_database(place):
+        return PostgresStore(place, clock=clock, ids=RandomIds())
+    return SqliteStore(Path(place), clock=clock, ids=RandomIds())
