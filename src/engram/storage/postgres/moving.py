@@ -18,7 +18,7 @@ from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.pool import Driver, Pool, connect
-from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope
+from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope, choose
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
@@ -171,8 +171,8 @@ def _version(driver: Driver) -> int:
 
 
 def _has_rows(connection: Connection, *, number: int) -> bool:
+    choose(connection, number)
     values = {"organization_id": number}
-    connection.execute(_ORGANIZATIONS["choose"], values)
     return connection.execute(_ORGANIZATIONS["find_meta"], values).fetchone() is not None
 
 

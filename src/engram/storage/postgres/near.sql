@@ -57,7 +57,7 @@ WHERE organization_id = :organization_id AND embedder = :embedder AND seq > :seq
 ORDER BY seq LIMIT :limit;
 
 -- choose --
-SELECT set_config('engram.organization_id', CAST(:organization_id AS text), true);
+SET LOCAL engram.organization_id = /*organization*/;
 
 -- try_lock --
 -- Says whether nobody else moves vectors of the organisation; held until the connection ends.

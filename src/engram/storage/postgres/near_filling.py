@@ -151,9 +151,7 @@ class _Moving:
         embedder = self._lagging.embedder.number
         with self._driver.transaction():
             # The tables' owner, too, sees the rows of the organisation that a transaction names.
-            self._driver.execute(
-                translate(_SQL["choose"]).text, {"organization_id": self._organization}
-            )
+            self._driver.execute(self._statement("choose"))
             return self._driver.execute(
                 self._statement(name),
                 {"organization_id": self._organization, "embedder": embedder, **values},

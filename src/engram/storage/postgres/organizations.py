@@ -9,7 +9,7 @@ from functools import partial
 from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
 from engram.storage.postgres.database import PostgresDatabase
-from engram.storage.postgres.transactions import OrganizationScope, RemovalScope, Scope
+from engram.storage.postgres.transactions import OrganizationScope, RemovalScope, Scope, choose
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
@@ -47,7 +47,7 @@ class Organizations:
         Who writes at this moment is waited for; whoever comes later finds the mark.
         """
         number = _number_of(connection, organization_id)
-        _choose(connection, number)
+        choose(connection, number)
         values = {"organization_id": number, "public_id": organization_id}
         connection.execute(_SQL["mark_deleted"], values)
         connection.execute(_SQL["plan_removal"], values)
@@ -65,7 +65,7 @@ class Organizations:
 def _find_ready(connection: Connection, *, public_id: OrganizationId) -> int | None:
     """Return the number of an organisation, None if it has no row of its own yet."""
     number = _number_of(connection, public_id)
-    _choose(connection, number)
+    choose(connection, number)
     found = connection.execute(_SQL["find_meta"], {"organization_id": number}).fetchone()
     return None if found is None else number
 
@@ -86,10 +86,6 @@ def _number_of(connection: Connection, public_id: OrganizationId) -> int:
     if row is None:
         raise NotFoundError("organization", public_id)
     return row[0]
-
-
-def _choose(connection: Connection, number: int) -> None:
-    connection.execute(_SQL["choose"], {"organization_id": number})
 
 
 def _list_removals(connection: Connection) -> list[int]:

@@ -2,10 +2,6 @@
 -- Returns the number of an organisation.
 SELECT number FROM organization WHERE organization_id = :public_id;
 
--- choose --
--- Lets the rest of the transaction see the rows of an organisation.
-SELECT set_config('engram.organization_id', CAST(:organization_id AS text), true);
-
 -- find_meta --
 SELECT 1 FROM meta WHERE organization_id = :organization_id;
 

@@ -16,6 +16,7 @@ from engram.storage.postgres.connection import PostgresConnection
 from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
 from engram.storage.postgres.revisions import SeenRevision
+from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
 _SQL = load_queries("transactions.sql", package="engram.storage.postgres")
@@ -190,6 +191,11 @@ def _find(driver: Driver, statements: str, begun: Begun, values: Mapping[str, An
     # With so many writes since, its mark may have been there.
     is_forgotten = revision - begun.connection.revision >= _RECENT_WRITES
     return None if is_forgotten and not is_found else is_found
+
+
+def choose(connection: Connection, number: int) -> None:
+    """Let the rest of a transaction see the rows of an organisation."""
+    connection.execute(_SQL["choose"].replace("/*organization*/", str(number)))
 
 
 def _run(driver: Driver, name: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:

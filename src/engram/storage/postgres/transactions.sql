@@ -1,17 +1,17 @@
 -- Each of these but the last is several statements that take one round trip; the row of the last of
--- them counts.
+-- them counts. The organisation is named by SET, which Citus passes on to the server of its rows.
 
 -- begin_read --
 -- Returns the revision of an organisation; no row if it was deleted.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-SELECT set_config('engram.organization_id', :organization_id::text, true);
+SET LOCAL engram.organization_id = :organization_id;
 SELECT revision FROM meta
 WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0;
 
 -- begin_write --
 -- Waits for whoever writes in the organisation; returns its new revision, no row if it was deleted.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SELECT set_config('engram.organization_id', :organization_id::text, true);
+SET LOCAL engram.organization_id = :organization_id;
 UPDATE meta SET revision = revision + 1,
     recent_writes = (CAST(:mark AS bigint) || recent_writes)[1:32]
 WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0
@@ -21,7 +21,7 @@ RETURNING revision;
 -- Waits for whoever writes in the organisation; returns whether a write is one of the last, and the
 -- revision.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SELECT set_config('engram.organization_id', :organization_id::text, true);
+SET LOCAL engram.organization_id = :organization_id;
 SELECT CAST(:mark AS bigint) = ANY (recent_writes), revision FROM meta
 WHERE organization_id = :organization_id AND public_id = :public_id FOR UPDATE;
 
@@ -48,11 +48,15 @@ WHERE number = 1 FOR UPDATE;
 -- begin_removal --
 -- Waits for whoever removes the same rows; returns a row unless they are removed.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SELECT set_config('engram.organization_id', :organization_id::text, true);
+SET LOCAL engram.organization_id = :organization_id;
 SELECT number FROM removal WHERE number = :organization_id FOR UPDATE;
 
 -- current_revision --
 -- Returns the revision of an organisation, outside of transactions; no row if it was deleted.
-SELECT set_config('engram.organization_id', :organization_id::text, true);
+SET LOCAL engram.organization_id = :organization_id;
 SELECT revision FROM meta
 WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0;
+
+-- choose --
+-- Lets the rest of a transaction see the rows of an organisation.
+SET LOCAL engram.organization_id = /*organization*/;

@@ -53,7 +53,7 @@ class PostingWordIndex:
         self.drop_next(connection, organization_id=organization_id)
 
     def drop_next(self, connection: Connection, *, organization_id: int) -> None:
-        for name in ("forget_next", "drop_lengths", "drop_postings"):
+        for name in ("restore_row", "forget_next", "drop_lengths", "drop_postings"):
             connection.execute(_SQL[name], {"organization_id": organization_id})
 
     def statistics(self, connection: Connection, *, organization_id: int) -> WordStatistics:

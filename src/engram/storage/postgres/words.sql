@@ -63,10 +63,13 @@ DELETE FROM word_posting
 WHERE organization_id = :organization_id AND generation <>
     (SELECT generation FROM word_index WHERE organization_id = :organization_id);
 
--- forget_next --
+-- restore_row --
 -- A row that was lost comes back, with no present index.
 INSERT INTO word_index (organization_id) VALUES (:organization_id)
-ON CONFLICT (organization_id) DO UPDATE SET next_texts = 0, next_words = 0;
+ON CONFLICT DO NOTHING;
+
+-- forget_next --
+UPDATE word_index SET next_texts = 0, next_words = 0 WHERE organization_id = :organization_id;
 
 -- take_over --
 UPDATE word_index SET

