@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Literal
 
@@ -76,16 +76,15 @@ async def open_move(
     from engram.storage.moving.mover import Mover  # noqa: PLC0415
     from engram.storage.sqlite.moving import SqliteSource, SqliteTarget  # noqa: PLC0415
 
-    if settings.database_url is None:
-        raise ConfigurationError("ENGRAM_DATABASE_URL", "which database is meant?")
+    url = _database_url(settings)
     with _explained_imports():
         from engram.storage.postgres.moving import PostgresSource, PostgresTarget  # noqa: PLC0415
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if direction == "sqlite-to-postgres":
         source = SqliteSource(settings.home)
-        target = PostgresTarget(settings.database_url, clock=clock, ids=ids)
+        target = PostgresTarget(url, clock=clock, ids=ids)
     else:
-        source = PostgresSource(settings.database_url)
+        source = PostgresSource(url)
         target = SqliteTarget(settings.home, clock=clock, ids=ids)
     try:
         await source.open()
@@ -94,6 +93,34 @@ async def open_move(
     finally:
         await target.close()
         await source.close()
+
+
+def distribute_tables(settings: Settings, *, dry_run: bool) -> Sequence[tuple[str, str]]:
+    """Spread the tables over a Citus cluster; return which statements are run, and where.
+
+    Raises:
+        ConfigurationError: the settings name no database.
+        ConflictError: the database does not allow it.
+    """
+    url = _database_url(settings)
+    with _explained_imports():
+        from engram.storage.postgres.citus import distribute  # noqa: PLC0415 few installations do
+    return distribute(url, dry_run=dry_run)
+
+
+def shard_tables(
+    settings: Settings, servers: Sequence[str], *, dry_run: bool
+) -> Sequence[tuple[str, str]]:
+    """Spread the tables over servers through foreign tables; return what is run, and where.
+
+    Raises:
+        ConfigurationError: the settings name no database.
+        ConflictError: one of the databases does not allow it.
+    """
+    url = _database_url(settings)
+    with _explained_imports():
+        from engram.storage.postgres.sharding import shard  # noqa: PLC0415 few installations do
+    return shard(url, servers, dry_run=dry_run)
 
 
 def build_service(
@@ -154,6 +181,12 @@ def _build_store(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
         read_url=settings.database_read_url,
         staleness_s=settings.database_staleness,
     )
+
+
+def _database_url(settings: Settings) -> str:
+    if settings.database_url is None:
+        raise ConfigurationError("ENGRAM_DATABASE_URL", "which database is meant?")
+    return settings.database_url
 
 
 @contextmanager

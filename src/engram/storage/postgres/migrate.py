@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from engram.errors import StoreNewerError
+from engram.errors import ConflictError, StoreNewerError
 from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
 from engram.storage.tables.queries import load_queries
@@ -48,6 +48,7 @@ def migrate(driver: Driver, steps: Sequence[Migration]) -> None:
     """Apply the steps the database lacks; on one that lacks none, only read.
 
     Raises:
+        ConflictError: steps are lacking, and the tables are spread over several servers.
         StoreNewerError: the database has steps this program does not know.
     """
     for step in steps[_version(driver, steps) :]:
@@ -58,6 +59,11 @@ def migrate(driver: Driver, steps: Sequence[Migration]) -> None:
 
 
 def _apply(driver: Driver, step: Migration) -> None:
+    if _value(driver, "is_spread"):
+        raise ConflictError(
+            "the store is of an older Engram, and spread over several servers: stop all that use "
+            "it, and run `engram postgres shard` with these servers again"
+        )
     if not _value(driver, "find_table"):
         driver.execute(_SQL["create_table"].encode())
     driver.execute("SET LOCAL search_path = engram, pg_temp")

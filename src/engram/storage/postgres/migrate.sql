@@ -5,6 +5,10 @@ SELECT pg_advisory_xact_lock(:lock);
 -- find_table --
 SELECT to_regclass('engram.migration') IS NOT NULL;
 
+-- is_spread --
+-- Says whether `engram postgres shard` has put the tables aside.
+SELECT to_regnamespace('engram_whole') IS NOT NULL;
+
 -- create_table --
 CREATE SCHEMA IF NOT EXISTS engram;
 CREATE TABLE engram.migration (

@@ -23,6 +23,7 @@ from engram.transport.cli import (
     models,
     notes,
     organizations,
+    postgres,
     recall,
     reembed,
     search,
@@ -58,6 +59,7 @@ def build_app() -> typer.Typer:
     app.add_typer(_keys(), name="keys")
     app.add_typer(_models(), name="models")
     app.add_typer(_migrate(), name="migrate")
+    app.add_typer(_postgres(), name="postgres")
     app.command("status", epilog=upkeep.STATUS_EXAMPLES)(upkeep.status)
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
     app.command("index", epilog=upkeep.INDEX_EXAMPLES)(upkeep.index)
@@ -154,6 +156,13 @@ def _migrate() -> typer.Typer:
     group.command("postgres-to-sqlite", epilog=migrate.TO_SQLITE_EXAMPLES)(
         migrate.postgres_to_sqlite
     )
+    return group
+
+
+def _postgres() -> typer.Typer:
+    group = _group("Spread a PostgreSQL database over several servers.")
+    group.command("distribute", epilog=postgres.DISTRIBUTE_EXAMPLES)(postgres.distribute)
+    group.command("shard", epilog=postgres.SHARD_EXAMPLES)(postgres.shard)
     return group
 
 

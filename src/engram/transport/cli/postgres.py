@@ -1,0 +1,106 @@
+"""`engram postgres`: a database that has outgrown one server, spread over several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engram.transport.cli.invocation import Invocation
+from engram.transport.cli.options import shared_options
+from engram.transport.cli.visible import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engram.settings import Settings
+
+    Steps = Sequence[tuple[str, str]]
+
+DISTRIBUTE_EXAMPLES = """\b
+Examples:
+  engram postgres distribute --dry-run
+  engram postgres distribute --database-url postgresql://owner@db/engram
+\b
+Every organisation is kept on one server of a Citus cluster, the tables of all
+on each. Run it again after an upgrade: what is distributed is left alone.
+"""
+
+SHARD_EXAMPLES = """\b
+Examples:
+  engram postgres shard --dry-run \\
+    --server postgresql://one/engram --server postgresql://two/engram
+  engram postgres shard \\
+    --server postgresql://one/engram --server postgresql://two/engram
+\b
+For servers without Citus. The database that ENGRAM_DATABASE_URL names must be
+without organisations; it reaches the others through postgres_fdw. Stop every
+process that uses it. Run it again with the same servers, in the same order,
+after an upgrade or when one of them has another address. docs/scaling.md says
+what is slower than with Citus.
+"""
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="The PostgreSQL database. [env: ENGRAM_DATABASE_URL]"),
+]
+Servers = Annotated[
+    list[str],
+    typer.Option(
+        "--server", metavar="URL", help="A database for some of the organisations; repeat it."
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the statements, and run none.")]
+
+
+@shared_options
+def distribute(
+    invocation: Invocation, *, database_url: DatabaseUrl = None, dry_run: DryRun = False
+) -> None:
+    """Spread organisations over the servers of a Citus cluster."""
+    from engram.wiring import distribute_tables
+
+    settings = _settings(invocation, database_url)
+    _show(invocation, distribute_tables(settings, dry_run=dry_run), dry_run=dry_run)
+
+
+@shared_options
+def shard(
+    invocation: Invocation,
+    *,
+    server: Servers,
+    database_url: DatabaseUrl = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Spread organisations over servers that know nothing of each other."""
+    from engram.wiring import shard_tables
+
+    settings = _settings(invocation, database_url)
+    _show(invocation, shard_tables(settings, server, dry_run=dry_run), dry_run=dry_run)
+
+
+def _settings(invocation: Invocation, database_url: str | None) -> Settings:
+    from engram.transport.cli.logs import log_to_stderr
+
+    settings = invocation.settings(database_url=database_url)
+    log_to_stderr("debug" if invocation.debug else "warning")
+    return settings
+
+
+def _show(invocation: Invocation, steps: Steps, *, dry_run: bool) -> None:
+    statements = [{"where": where, "statement": statement} for where, statement in steps]
+    answer = {"dry_run": dry_run, "statements": statements}
+    invocation.show(answer, lambda: _print(steps, dry_run=dry_run))
+
+
+def _print(steps: Steps, *, dry_run: bool) -> None:
+    from engram.transport.cli.output import notice, say
+
+    last = None
+    for where, statement in steps:
+        if where != last:
+            say(f"-- {where}")
+            last = where
+        say(f"{statement};")
+    done = "shown; nothing was changed" if dry_run else "run"
+    notice(f"{counted(len(steps), 'statement')} {done}")

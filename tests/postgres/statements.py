@@ -1,0 +1,120 @@
+"""Every statement on rows of organisations, as it is sent to PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+from engram.storage.postgres.dialect import translate
+from engram.storage.tables.queries import load_queries
+
+_PLACES = ("engram.storage.tables", "engram.storage.moving", "engram.storage.postgres")
+
+_NO_STATEMENTS_OF_TENANTS = {
+    "control.sql",
+    "migrate.sql",
+    # They define tables.
+    "citus.sql",
+    "layout.sql",
+    "sharding.sql",
+}
+
+_PUT_IN = {
+    "/*order*/": "number",
+    "/*table*/": "vector",
+    "/*organization*/": "7",
+    "/*embedder*/": "1",
+    "/*dimensions*/": "4",
+    "{table}": "message",
+    "{columns}": "key, content",
+    "{written}": "key, content",
+    "{values}": ":key, :content",
+    "{key}": "key",
+    "{after}": "AND key > :after",
+}
+"""What stands in a statement's place for other pieces of it."""
+
+_PIECES_OF = ("conversation", "message", "memory", "episode", "near_vector")
+"""Tables whose statements get conditions put in."""
+
+_VALUE = re.compile(r"%\((\w+)\)s")
+_INSERT = re.compile(r"\bINSERT INTO \w+\s*\(([^)]*)\)\s*(?:VALUES\s*\(|SELECT\s)")
+
+
+def tenant_statements(tables: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each statement that names a table of organisations."""
+    named = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|USING|,)\s+(?:{'|'.join(tables)})\b")
+    for name, statement in _all_statements():
+        for text in statement.split(";"):
+            if named.search(text) and not text.startswith("COPY"):
+                yield name, text.strip()
+
+
+def alternatives(statement: str) -> list[str]:
+    """Return the statement, or what it may be a condition of."""
+    if not statement.startswith("AND"):
+        return [statement]
+    return [
+        f"SELECT 1 FROM {table} WHERE {table}.organization_id = %(organization_id)s {statement}"  # noqa: S608 ours
+        for table in _PIECES_OF
+    ]
+
+
+def with_organization(statement: str, number: int) -> str:
+    """Return a statement in which only the organisation has a value."""
+    places: dict[str, str] = {"organization_id": str(number)}
+    for name in _VALUE.findall(statement):
+        places.setdefault(name, f"${len(places)}")
+    return _VALUE.sub(lambda match: places[match[1]], statement).replace("%%", "%")
+
+
+def added_organizations(statement: str) -> list[str]:
+    """Return what a statement puts where the rows that it adds say whose they are."""
+    return [
+        _expressions(statement[match.end() :])[_names(match[1]).index("organization_id")]
+        for match in _INSERT.finditer(statement)
+    ]
+
+
+def _names(columns: str) -> list[str]:
+    return [column.strip() for column in columns.split(",")]
+
+
+def _expressions(text: str) -> list[str]:
+    """Return the parts between commas that no bracket encloses, up to where a bracket closes."""
+    depth, parts = 0, [""]
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            break
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _all_statements() -> Iterator[tuple[str, str]]:
+    for package in _PLACES:
+        for entry in files(package).iterdir():
+            if entry.name.endswith(".sql") and entry.name not in _NO_STATEMENTS_OF_TENANTS:
+                queries = load_queries(entry.name, package=package)
+                for name, statement in queries.items():
+                    yield f"{entry.name}: {name}", _translated(statement)
+
+
+def _translated(statement: str) -> str:
+    for mark, piece in {**_PUT_IN, "/*found*/": _found(statement)}.items():
+        statement = statement.replace(mark, piece)
+    return translate(statement).text.decode()
+
+
+def _found(statement: str) -> str:
+    """Return what finds the columns that a repair asks for."""
+    checks = load_queries("vector_check.sql")
+    if "place" in statement:
+        return checks["bad_vectors"].removesuffix(";")
+    if "embedder" in statement:
+        return checks["broken_passages"].removesuffix(";")
+    return checks["lost_messages"].removesuffix(";")
