@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import pytest
 from hypothesis import given
@@ -77,7 +77,11 @@ def test_headings_are_those_of_markdown(text: str, titles: list[tuple[int, str]]
 @given(documents)
 def test_headings_are_those_of_another_parser(text: str) -> None:
     text = re.sub("[\0\ufeff]", "", text)
-    if "<" in text or text.startswith(("---", "+++")) or re.search(r"(?m)^ *([-*+>]|\d)", text):
+    if (
+        "<" in text
+        or text.startswith(("---", "+++"))
+        or re.search(r"(?:^|[\r\n]) *(?:[-*+>]|\d)", text)
+    ):
         return  # HTML inside of lines, front matter, and what stands in lists, are other questions
 
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
@@ -88,10 +92,11 @@ def test_headings_are_those_of_another_parser(text: str) -> None:
     ]
     ours = [(f"h{level}", " ".join(title.split())) for level, title in titles_of(text)]
 
-    # Of long titles the beginning is told, and long paragraphs are none.
-    assert [each for each in theirs if len(each[1]) < 150] == [
-        each for each in ours if len(each[1]) < 150
-    ]
+    # Of long titles the beginning is told, long paragraphs are none, and what follows such a
+    # paragraph may then be one.
+    alike = list(takewhile(lambda each: len(each[1]) < 150, theirs))
+    assert alike == ours[: len(alike)]
+    assert len(alike) < len(theirs) or alike == ours
 
 
 @given(st.data())
