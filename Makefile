@@ -79,7 +79,7 @@ performance: .venv/installed-dev  ## renew docs/performance.md from the last ful
 
 # The sets lie beside this repository: their licences do not let them be part of it.
 DATA ?= ../shared/eval
-SETS ?= locomo realtalk longmemeval_pool beam_100k realmem longmemeval_s
+SETS ?= locomo realtalk longmemeval_pool beam_100k realmem longmemeval_s cranfield scifact
 
 eval: .venv/installed-dev models  ## retrieval quality: make eval SETS="locomo realtalk"
 	$(BIN)/engram eval $(SETS) --data $(DATA) --baseline bench/baseline.json $(ARGS)
