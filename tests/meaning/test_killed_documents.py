@@ -12,7 +12,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engram.clock import RandomIds
 from engram.embedding.tiers import Tiers
 from engram.model.access import OrganizationDraft, Quota
 from engram.model.document import DocumentDraft, DocumentLimits
@@ -20,13 +19,15 @@ from engram.model.ids import DocumentId
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
 from engram.storage.document_ports import DocumentStore
-from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.store import SqliteStore
+from engram.storage.ports import OrganizationStore, Store
 from tests.meaning.hashing import QuickEmbedder
 from tests.meaning.programs.killed_documents import LaterClock
 from tests.service.bodies import prose, stream
+from tests.storage.places import is_database, store_at
 
 KILLS = 20
+DATABASE_KILLS = 8
+"""There, a killed process leaves nothing behind that the next has to recover."""
 DOCUMENTS = 200
 REAL = 60
 PROJECT = Path(__file__).parents[2]
@@ -35,25 +36,24 @@ SIZES = DocumentLimits(body_bytes_max=600_000)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+async def store(place: str) -> AsyncIterator[Store]:
     """Yield an open store whose clock is later than that of every process that gets killed."""
-    store = SqliteStore(tmp_path, clock=LaterClock(KILLS), ids=RandomIds())
+    store = store_at(place, clock=LaterClock(KILLS))
     await store.open()
     yield store
     await store.close()
 
 
-async def test_documents_are_whole_and_indexed_whoever_is_killed(
-    tmp_path: Path, store: SqliteStore
-) -> None:
+async def test_documents_are_whole_and_indexed_whoever_is_killed(place: str, store: Store) -> None:
     local = await store.control.create_organization(OrganizationDraft(name="local"), actor="test")
     organization = await store.organization(local.id)
     bodies = {await keep(organization, body): body for body in all_bodies()}
     assert len(bodies) == DOCUMENTS
     assert await changed(organization.documents, bodies) == []
     command = [sys.executable, "-m", "tests.meaning.programs.killed_documents"]
+    kills = DATABASE_KILLS if is_database(place) else KILLS
 
-    await anyio.run_process([*command, str(tmp_path), local.id, str(KILLS)], cwd=PROJECT)
+    await anyio.run_process([*command, place, local.id, str(kills)], cwd=PROJECT)
 
     killed = await organization.documents.get(list(bodies))
     assert {"indexed", "indexing"} == {document.state for document in killed.values()}
@@ -66,7 +66,7 @@ async def test_documents_are_whole_and_indexed_whoever_is_killed(
     assert await changed(organization.documents, bodies) == []
 
 
-async def finish_by_itself(store: SqliteStore, organization: OrganizationStore) -> None:
+async def finish_by_itself(store: Store, organization: OrganizationStore) -> None:
     """Let the work of another process run until nothing waits."""
     tiers = Tiers.of(deep=QuickEmbedder())
     indexing = DocumentIndexing(store, Indexer(store, tiers, owner="last"), owner="last")

@@ -2,60 +2,61 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 
 import anyio
 import pytest
 
-from engram.clock import RandomIds
 from engram.embedding.tiers import Tiers
 from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts
-from engram.model.access import Organization, OrganizationDraft
+from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationKey
 from engram.service.indexing import Indexer
-from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.store import SqliteStore
+from engram.storage.ports import OrganizationStore, Store
 from engram.storage.tables.keys import message_key
 from tests.meaning.hashing import SHORT, ToldEmbedder
 from tests.meaning.programs.killed_indexing import LaterClock
+from tests.storage.drafts import opened
+from tests.storage.places import is_database, store_at
 
 KILLS = 30
+DATABASE_KILLS = 8
+"""There, a killed process leaves nothing behind that the next has to recover."""
 CONVERSATION = ConversationKey(1)
 """The default one, which all processes append to."""
 PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+async def store(place: str) -> AsyncIterator[Store]:
     """Yield an open store whose clock is later than that of every process that gets killed."""
-    store = SqliteStore(tmp_path, clock=LaterClock(KILLS), ids=RandomIds())
+    store = store_at(place, clock=LaterClock(KILLS))
     await store.open()
     yield store
     await store.close()
 
 
 async def test_every_message_gets_its_vectors_once_whoever_is_killed(
-    tmp_path: Path, store: SqliteStore
+    tmp_path: Path, place: str, store: Store
 ) -> None:
     local = await store.control.create_organization(OrganizationDraft(name="local"), actor="test")
     organization = await store.organization(local.id)
     command = [sys.executable, "-m", "tests.meaning.programs.killed_indexing"]
+    kills = DATABASE_KILLS if is_database(place) else KILLS
 
-    await anyio.run_process([*command, str(tmp_path), local.id, str(KILLS)], cwd=PROJECT)
+    await anyio.run_process([*command, place, local.id, str(kills)], cwd=PROJECT)
 
-    assert (await organization.counters()).messages > KILLS
+    assert (await organization.counters()).messages > kills
     indexer = Indexer(store, Tiers.of(deep=ToldEmbedder(nothing)), owner="the last")
     while await indexer.work(local.id):
         pass
     assert [finding async for finding in organization.verify()] == []
     assert (await organization.counters()).pending == 0
-    assert rows(tmp_path, local, "SELECT count(*) FROM unembedded") == [(0,)]
-    assert rows(tmp_path, local, "SELECT count(*) FROM instant_vector") == [(0,)]
-    assert rows(tmp_path, local, VECTORS) == await undisturbed_vectors(organization)
+    assert rows(tmp_path, organization, "SELECT count(*) FROM unembedded") == [(0,)]
+    assert rows(tmp_path, organization, "SELECT count(*) FROM instant_vector") == [(0,)]
+    assert rows(tmp_path, organization, VECTORS) == await undisturbed_vectors(organization)
 
 
 VECTORS = "SELECT key, start_character, end_character, content FROM vector ORDER BY 1, 2"
@@ -80,7 +81,7 @@ def nothing() -> None:
     """Say nothing."""
 
 
-def rows(home: Path, organization: Organization, statement: str) -> list[tuple[object, ...]]:
-    """Return what a statement finds in the organisation's file."""
-    with closing(sqlite3.connect(home / "orgs" / f"{organization.id}.db")) as connection:
+def rows(folder: Path, organization: OrganizationStore, statement: str) -> list[tuple[object, ...]]:
+    """Return what a statement finds among the organisation's rows."""
+    with opened(folder, organization) as connection:
         return connection.execute(statement).fetchall()

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 
 import anyio
 import pytest
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.embedding.tiers import Tiers
 from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts
 from engram.model.access import OrganizationDraft
 from engram.model.vectors import StoredIdentities
 from engram.service.indexing import Indexer
 from engram.service.reembedding import Reembedding
-from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.store import SqliteStore
+from engram.storage.ports import OrganizationStore, Store
 from engram.storage.tables.keys import conversation_of, message_key, position_of
 from tests.service.embedders import NamedEmbedder
+from tests.storage.drafts import opened
+from tests.storage.places import is_database, store_at
 
 KILLS = 30
+DATABASE_KILLS = 8
+"""There, a killed process leaves nothing behind that the next has to recover."""
 PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+async def store(place: str) -> AsyncIterator[Store]:
     """Yield the open store that the processes work on."""
-    store = SqliteStore(tmp_path, clock=SystemClock(), ids=RandomIds())
+    store = store_at(place, clock=SystemClock())
     await store.open()
     yield store
     await store.close()
 
 
 async def test_every_message_has_vectors_of_one_embedder_whoever_was_killed(
-    tmp_path: Path, store: SqliteStore
+    tmp_path: Path, place: str, store: Store
 ) -> None:
     local = await store.control.create_organization(OrganizationDraft(name="local"), actor="test")
     organization = await store.organization(local.id)
     command = [sys.executable, "-m", "tests.meaning.programs.killed_reembedding"]
+    kills = DATABASE_KILLS if is_database(place) else KILLS
 
-    await anyio.run_process([*command, str(tmp_path), local.id, str(KILLS)], cwd=PROJECT)
+    await anyio.run_process([*command, place, local.id, str(kills)], cwd=PROJECT)
 
     assert [finding async for finding in organization.verify()] == []
     embedder = NamedEmbedder("last", dimensions=40)
@@ -51,12 +53,12 @@ async def test_every_message_has_vectors_of_one_embedder_whoever_was_killed(
     indexer = Indexer(store, tiers, owner="the last")
     done = await Reembedding(store, tiers, indexer=indexer).reembed(local.id)
     messages = (await organization.counters()).messages
-    assert messages > KILLS
+    assert messages > kills
     assert (done.embedded, done.refused, done.pending) == (messages, 0, 0)
     assert (await organization.coverage()).messages_deep == messages
     assert await organization.identities() == StoredIdentities(deep=embedder.identity.as_text())
     assert [finding async for finding in organization.verify()] == []
-    with closing(sqlite3.connect(tmp_path / "orgs" / f"{local.id}.db")) as connection:
+    with opened(tmp_path, organization) as connection:
         assert connection.execute("SELECT count(*) FROM embedder").fetchall() == [(1,)]
         assert connection.execute("SELECT count(*) FROM instant_vector").fetchall() == [(0,)]
         stored = connection.execute(VECTORS).fetchall()

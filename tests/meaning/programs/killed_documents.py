@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.embedding.tiers import Tiers
 from engram.model.ids import OrganizationId
 from engram.service.document_indexing import CONVERSION_LEASE, DocumentIndexing
 from engram.service.indexing import Indexer
-from engram.storage.sqlite.store import SqliteStore
+from engram.storage.ports import Store
 from tests.meaning.hashing import QuickEmbedder, ToldEmbedder
 from tests.meaning.programs.killing import keep_killing, tell
+from tests.storage.places import store_at
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
@@ -41,9 +41,9 @@ class TellingEmbedder(QuickEmbedder):
         return await super().embed_passages(passages)
 
 
-async def work_forever(directory: Path, organization_id: OrganizationId, generation: int) -> None:
+async def work_forever(place: str, organization_id: OrganizationId, generation: int) -> None:
     """Index without end; write a line before and after every step, and amid of it."""
-    store = SqliteStore(directory, clock=LaterClock(generation), ids=RandomIds())
+    store = store_at(place, clock=LaterClock(generation))
     await store.open()
     indexing = indexing_on(store, owner=f"generation {generation}")
     while True:
@@ -51,7 +51,7 @@ async def work_forever(directory: Path, organization_id: OrganizationId, generat
         await indexing.work(organization_id)
 
 
-def indexing_on(store: SqliteStore, *, owner: str) -> DocumentIndexing:
+def indexing_on(store: Store, *, owner: str) -> DocumentIndexing:
     """Return the work of one process on documents, which tells each step."""
     tiers = Tiers.of(deep=ToldEmbedder(tell), instant=TellingEmbedder())
     return DocumentIndexing(store, Indexer(store, tiers, owner=owner), owner=owner)

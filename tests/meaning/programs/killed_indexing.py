@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
-from pathlib import Path
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.embedding.tiers import Tiers
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import OrganizationId
 from engram.service.batch import LEASE
 from engram.service.indexing import Indexer
-from engram.storage.sqlite.store import SqliteStore
 from tests.meaning.hashing import QuickEmbedder, ToldEmbedder
 from tests.meaning.programs.killing import keep_killing, tell
+from tests.storage.places import store_at
 
 MESSAGES = 24
 STEPS_MAX = 16
@@ -31,9 +30,9 @@ class LaterClock(SystemClock):
         return super().now() + self._later
 
 
-async def work_forever(directory: Path, organization_id: OrganizationId, generation: int) -> None:
+async def work_forever(place: str, organization_id: OrganizationId, generation: int) -> None:
     """Append and index without end; write a line before and after every step."""
-    store = SqliteStore(directory, clock=LaterClock(generation), ids=RandomIds())
+    store = store_at(place, clock=LaterClock(generation))
     await store.open()
     tiers = Tiers.of(deep=ToldEmbedder(tell), instant=QuickEmbedder())
     indexer = Indexer(store, tiers, owner=f"generation {generation}")

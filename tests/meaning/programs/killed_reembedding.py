@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.embedding.tiers import Tiers
 from engram.errors import ConflictError
 from engram.model.access import Quota
@@ -16,12 +15,12 @@ from engram.model.conversation import AppendRequest, ConversationDraft
 from engram.model.ids import OrganizationId
 from engram.service.indexing import Indexer
 from engram.service.reembedding import Reembedding
-from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.store import SqliteStore
+from engram.storage.ports import OrganizationStore, Store
 from tests.meaning.hashing import QuickEmbedder
 from tests.meaning.programs.killed_indexing import draft
 from tests.meaning.programs.killing import keep_killing, tell
 from tests.service.embedders import NamedEmbedder
+from tests.storage.places import store_at
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
@@ -43,7 +42,7 @@ class TellingEmbedder(NamedEmbedder):
 class Worker:
     """What one process does."""
 
-    store: SqliteStore
+    store: Store
     organization: OrganizationStore
     generation: int
 
@@ -104,9 +103,9 @@ def name_in(identity: str) -> str:
     return next(name for name in DIMENSIONS if f'"{name}"' in identity)
 
 
-async def be_killed(directory: Path, organization_id: OrganizationId, generation: int) -> None:
+async def be_killed(place: str, organization_id: OrganizationId, generation: int) -> None:
     """Work until somebody ends it."""
-    store = SqliteStore(directory, clock=SystemClock(), ids=RandomIds())
+    store = store_at(place, clock=SystemClock())
     await store.open()
     organization = await store.organization(organization_id)
     await Worker(store, organization, generation).work_forever()

@@ -9,12 +9,11 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from engram.model.ids import OrganizationId
 
-Work = Callable[[Path, OrganizationId, int], Awaitable[None]]
+Work = Callable[[str, OrganizationId, int], Awaitable[None]]
 """What a process of some generation does without end; it tells every step."""
 
 
@@ -43,32 +42,30 @@ class Child:
 def keep_killing(work: Work, arguments: Sequence[str], *, steps_max: int) -> None:
     """Keep two processes at work, and kill the older one again and again.
 
-    The arguments are a store's directory, an organisation, and how many to kill.
+    The arguments are a store's place, an organisation, and how many to kill.
     """
-    directory, organization_id, kills = arguments
+    place, organization, kills = arguments
     moments = random.Random(0)  # noqa: S311 - moments, not secrets
-    place = Path(directory), OrganizationId(organization_id)
-    older = _start(work, *place, 0)
+    organization_id = OrganizationId(organization)
+    older = _start(work, place, organization_id, 0)
     for generation in range(1, int(kills)):
-        newer = _start(work, *place, generation)
+        newer = _start(work, place, organization_id, generation)
         older.kill_after(moments.randrange(1, steps_max))
         older = newer
     older.kill_after(moments.randrange(1, steps_max))
 
 
-def _start(work: Work, directory: Path, organization_id: OrganizationId, generation: int) -> Child:
+def _start(work: Work, place: str, organization_id: OrganizationId, generation: int) -> Child:
     """Return a new process at work."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         os.dup2(write_end, sys.stdout.fileno())
-        asyncio.run(_run(work, directory, organization_id, generation))
+        asyncio.run(_run(work, place, organization_id, generation))
         os._exit(1)
     os.close(write_end)
     return Child(child, os.fdopen(read_end))
 
 
-async def _run(
-    work: Work, directory: Path, organization_id: OrganizationId, generation: int
-) -> None:
-    await work(directory, organization_id, generation)
+async def _run(work: Work, place: str, organization_id: OrganizationId, generation: int) -> None:
+    await work(place, organization_id, generation)
