@@ -20,6 +20,7 @@ from engram.embedding.choice import NoEmbedder
 from engram.errors import (
     AccessDeniedError,
     ConflictError,
+    ConverterMissingError,
     InvalidRequestError,
     NotFoundError,
     NotTextError,
@@ -327,6 +328,28 @@ async def test_what_no_text_can_be_made_of_is_kept_with_the_reason(
     assert not await service.document_indexing.work(principal.organization_id)
 
 
+async def test_a_document_waits_for_its_converter_and_says_so(
+    service: Service, principal: Principal, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_missing(source: Path, target: Path, **_: object) -> None:
+        raise ConverterMissingError(f"{source.name} and {target.name} need an extra")
+
+    body = b"<!doctype html><h1>Ports</h1><p>The gantry moved.</p>"
+    with monkeypatch.context() as patch:
+        patch.setattr("engram.convert.run.convert_file", is_missing)
+        stored = await store(service, principal, body, DocumentDraft(media_type="text/html"))
+    assert stored.document.state == "indexing"
+    assert stored.document.problem == "source and text need an extra"
+    assert not await service.document_indexing.work(principal.organization_id)
+
+    clock.advance(timedelta(minutes=10))
+    await index_all(service, principal)
+
+    found_later = await service.documents.get(principal, stored.document.id)
+    assert (found_later.state, found_later.problem) == ("indexed", None)
+    assert any("The gantry moved" in text for text in await found(service, principal, "gantry"))
+
+
 async def test_documents_have_their_turns(service: Service, principal: Principal) -> None:
     first = (await store(service, principal, prose(TIER_1_BYTES, seed=1))).document
     second = (await store(service, principal, prose(TIER_1_BYTES, seed=2))).document
@@ -348,7 +371,9 @@ async def test_a_damaged_document_rests_and_holds_up_no_other(
 
     assert steps < 10
     assert (await service.documents.get(principal, sound.id)).state == "indexed"
-    assert (await service.documents.get(principal, damaged.id)).state == "indexing"
+    waiting = await service.documents.get(principal, damaged.id)
+    assert waiting.state == "indexing"
+    assert waiting.problem is not None
     clock.advance(timedelta(seconds=31))
     tried = await service.document_indexing.work(principal.organization_id)
     assert tried is not None

@@ -224,14 +224,18 @@ async def test_a_document_that_failed_rests(
     await claim(organization)
 
     await organization.documents.postpone_unindexed(
-        document.id, owner=WORKER, delay=timedelta(minutes=5)
+        document.id, owner=WORKER, delay=timedelta(minutes=5), problem="it is damaged"
     )
 
+    assert (await get(organization, document.id)).problem == "it is damaged"
     assert await claim(organization) is None
     assert await organization.documents.has_unindexed()
     assert not await step(organization, document.id)
     clock.advance(timedelta(minutes=5))
     assert await claim(organization) is not None
+    await index(organization, document.id)
+    healed = await get(organization, document.id)
+    assert (healed.state, healed.problem) == ("indexed", None)
 
 
 async def test_only_what_waits_is_read_for_the_index(organization: OrganizationStore) -> None:

@@ -100,7 +100,7 @@ class Document:
     needs_text: bool = False
     """The body is still to be converted to the text that is searched."""
     problem: str | None = None
-    """Why the body could not be turned into text."""
+    """Why the body could not be turned into text, or why it still waits for its index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

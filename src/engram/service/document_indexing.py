@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from engram import limits
 from engram.embedding.retry import Sleep
-from engram.errors import EngramError, NotFoundError
+from engram.errors import ConverterMissingError, EngramError, NotFoundError
 from engram.ingest.embed import EmbeddedText
 from engram.model.ids import DocumentId, OrganizationId
 from engram.service.indexing import Indexer
 from engram.service.pace import Pace
+from engram.storage.document_ports import DocumentStore
 from engram.storage.ports import OrganizationStore, Store
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ RETRY_DELAY = timedelta(seconds=30)
 """For a document that cannot be indexed now; doubled with every failure in this process."""
 
 RETRY_DELAY_MAX = timedelta(hours=1)
+CONVERTER_DELAY = timedelta(minutes=10)
+"""How long a document waits before it is seen whether its converter has been installed."""
+
 FIRST_SWEEP_S = 5.0
 """What waits since before this process began waits until a client has its first answers."""
 
@@ -161,13 +165,23 @@ class DocumentIndexing:
         except NotFoundError:
             logger.debug("document %s was removed while it was indexed", claimed.id)
             self._failures.pop(claimed.id, None)
-        except EngramError:
+        except ConverterMissingError as exc:
+            logger.warning("document %s waits for its converter: %s", claimed.id, exc.message)
+            await self._postpone(documents, claimed, exc, delay=CONVERTER_DELAY)
+        except EngramError as exc:
             logger.exception("document %s cannot be indexed now", claimed.id)
-            delay = self._retry_delay(claimed.id)
-            await documents.postpone_unindexed(claimed.id, owner=self._owner, delay=delay)
+            await self._postpone(documents, claimed, exc, delay=self._retry_delay(claimed.id))
         else:
             self._failures.pop(claimed.id, None)
         return claimed
+
+    async def _postpone(
+        self, documents: DocumentStore, document: Document, reason: EngramError, *, delay: timedelta
+    ) -> None:
+        """Let a document rest, and tell those who ask for it why."""
+        await documents.postpone_unindexed(
+            document.id, owner=self._owner, delay=delay, problem=reason.message
+        )
 
     def _retry_delay(self, document_id: DocumentId) -> timedelta:
         failures = self._failures.get(document_id, 0)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engram.errors import ConversionError, ConverterMissingError
+from engram.errors import ConversionError
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.document import Document
 from engram.storage.document_ports import DocumentStore, UnindexedText
@@ -31,7 +31,11 @@ def cut_text(text: UnindexedText) -> list[DocumentChunk]:
 
 
 async def convert_body(documents: DocumentStore, document: Document) -> None:
-    """Make the text of a body that is none, or keep why there is none."""
+    """Make the text of a body that is none, or keep why there is none.
+
+    Raises:
+        ConverterMissingError: what converts it is not installed; nothing is kept of that.
+    """
     # Most processes never convert anything.
     import tempfile  # noqa: PLC0415
 
@@ -43,7 +47,7 @@ async def convert_body(documents: DocumentStore, document: Document) -> None:
         kind = document_kind(head, media_type=document.media_type, name=document.name)
         try:
             await _convert(source, target, kind=kind, media_type=document.media_type)
-        except (ConversionError, ConverterMissingError) as exc:
+        except ConversionError as exc:
             await documents.put_text(document.id, None, problem=exc.message)
         else:
             await documents.put_text(document.id, _pieces(target))

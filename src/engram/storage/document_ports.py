@@ -167,9 +167,12 @@ class DocumentStore(Protocol):
         ...
 
     async def postpone_unindexed(
-        self, document_id: DocumentId, *, owner: str, delay: timedelta
+        self, document_id: DocumentId, *, owner: str, delay: timedelta, problem: str
     ) -> None:
-        """Let nobody claim a document of `owner` for a while: what it needs failed for now."""
+        """Let nobody claim a document of `owner` for a while: what it needs failed for now.
+
+        The problem is told of the document until a later step succeeds.
+        """
         ...
 
     async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:

@@ -95,9 +95,9 @@ async def has_unindexed(tenant: Tenant) -> bool:
 
 
 async def postpone_unindexed(
-    tenant: Tenant, document_id: DocumentId, *, owner: str, delay: timedelta
+    tenant: Tenant, document_id: DocumentId, *, owner: str, delay: timedelta, problem: str
 ) -> None:
-    """Give a document back that `owner` holds, to be claimed after `delay`."""
+    """Give a document back that `owner` holds, to be claimed after `delay`, and keep why."""
     until = to_microseconds(tenant.clock.now() + delay)
     await tenant.database.write(
         lambda connection: (
@@ -108,6 +108,7 @@ async def postpone_unindexed(
                 owner=owner,
                 nobody=NOBODY,
                 until=until,
+                problem=problem,
             ).rowcount
         )
     )

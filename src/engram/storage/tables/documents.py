@@ -100,10 +100,10 @@ class TableDocumentStore:
         return await document_indexing.has_unindexed(self._tenant)
 
     async def postpone_unindexed(
-        self, document_id: DocumentId, *, owner: str, delay: timedelta
+        self, document_id: DocumentId, *, owner: str, delay: timedelta, problem: str
     ) -> None:
         await document_indexing.postpone_unindexed(
-            self._tenant, document_id, owner=owner, delay=delay
+            self._tenant, document_id, owner=owner, delay=delay, problem=problem
         )
 
     async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:

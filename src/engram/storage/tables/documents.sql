@@ -136,17 +136,18 @@ WHERE organization_id = :organization_id AND id = :id;
 
 -- postpone_document --
 -- Until then it belongs to nobody.
-UPDATE document SET lease_owner = :nobody, lease_until = :until
+UPDATE document SET lease_owner = :nobody, lease_until = :until, problem = :problem
 WHERE organization_id = :organization_id AND id = :id AND lease_owner = :owner
     AND state = 'indexing';
 
 -- advance_document --
-UPDATE document SET text_bytes_indexed = :indexed, chunker = :chunker
+UPDATE document SET text_bytes_indexed = :indexed, chunker = :chunker, problem = NULL
 WHERE organization_id = :organization_id AND number = :number;
 
 -- end_indexing --
 UPDATE document SET
-    state = :state, waits_since = NULL, lease_owner = NULL, lease_until = NULL, chunker = NULL
+    state = :state, waits_since = NULL, lease_owner = NULL, lease_until = NULL, chunker = NULL,
+    problem = CASE WHEN text_bytes = 0 THEN problem END
 WHERE organization_id = :organization_id AND number = :number;
 
 -- text_hashes --
@@ -186,7 +187,7 @@ WHERE organization_id = :organization_id AND number = :number;
 -- What could not be converted is tried again.
 UPDATE document SET
     state = 'indexing', waits_since = :now, lease_owner = NULL, lease_until = NULL,
-    text_bytes = CASE WHEN problem IS NULL THEN text_bytes END,
+    text_bytes = CASE WHEN problem IS NULL OR is_converted = 0 THEN text_bytes END,
     text_bytes_indexed = 0, chunker = NULL, problem = NULL
 WHERE organization_id = :organization_id AND number = :number;
 

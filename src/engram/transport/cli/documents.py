@@ -232,6 +232,8 @@ def _print_added(answer: dict[str, Any]) -> None:
         name = visible_line(document["name"] or document["id"])
         if "duplicate_of" in document:
             notice(f"{name} was there already; not kept again")
+        elif document["state"] == "indexing" and "problem" in document:
+            notice(f"{name} is kept, and waits: {visible_line(document['problem'])}")
         elif document["state"] == "indexing":
             notice(f"{name} is being indexed by another process")
         elif document["state"] == "unreadable":
