@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from tests.storage.places import place
 
-import pytest
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where an empty store of each backend is."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store")
-    return request.getfixturevalue("database_url")
+__all__ = ["place"]

@@ -17,6 +17,10 @@ from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock, SequentialIds
 from tests.storage.drafts import BuildStore
 from tests.storage.notes import ORGANIZATION, create_notes
+from tests.storage.places import place
+
+__all__ = ["place"]
+"""Fixtures of other modules."""
 
 BACKENDS = ("sqlite", "postgres")
 

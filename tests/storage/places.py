@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from engram.clock import Clock, RandomIds
 from engram.storage.ports import Store
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.sqlite.store import SqliteStore
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return where an empty store of each backend is."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store")
+    return request.getfixturevalue("database_url")
 
 
 def is_database(place: str) -> bool:

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import pytest
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.model.access import OrganizationDraft
 from engram.model.ids import OrganizationId
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.store import SqliteStore
 from tests.storage.drafts import findings
+from tests.storage.places import store_at
+from tests.storage.processes import PROJECT, command
 
 PROCESSES = 4
 ROUNDS = 40
 KILLS = 12
 
-PROJECT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-async def organization(tmp_path: Path) -> AsyncIterator[OrganizationStore]:
+async def organization(place: str) -> AsyncIterator[OrganizationStore]:
     """Yield the organisation on which the processes work."""
-    store = SqliteStore(tmp_path / "store", clock=SystemClock(), ids=RandomIds())
+    store = store_at(place, clock=SystemClock())
     await store.open()
     created = await store.control.create_organization(OrganizationDraft(name="x"), actor="test")
     yield await store.organization(created.id)
@@ -36,10 +33,10 @@ async def organization(tmp_path: Path) -> AsyncIterator[OrganizationStore]:
 
 
 async def test_a_store_stays_whole_under_all_kinds_of_work_at_once(
-    tmp_path: Path, organization: OrganizationStore
+    place: str, organization: OrganizationStore
 ) -> None:
     processes = [
-        start(tmp_path, organization.organization_id, f"p{number}", ROUNDS)
+        start(place, organization.organization_id, f"p{number}", ROUNDS)
         for number in range(PROCESSES)
     ]
 
@@ -53,22 +50,20 @@ async def test_a_store_stays_whole_under_all_kinds_of_work_at_once(
 
 
 async def test_a_store_stays_whole_when_such_work_is_killed(
-    tmp_path: Path, organization: OrganizationStore
+    place: str, organization: OrganizationStore
 ) -> None:
-    await anyio.to_thread.run_sync(kill_one_after_the_other, tmp_path, organization.organization_id)
+    await anyio.to_thread.run_sync(kill_one_after_the_other, place, organization.organization_id)
 
     assert await findings(organization) == []
     await organization.reindex()
     assert await findings(organization) == []
 
 
-def kill_one_after_the_other(folder: Path, organization_id: OrganizationId) -> None:
+def kill_one_after_the_other(place: str, organization_id: OrganizationId) -> None:
     """Start workers two at a time, and kill each after some of its work is done."""
     moments = random.Random(0)  # noqa: S311 - moments, not secrets
     for number in range(0, KILLS, 2):
-        pair = [
-            start(folder, organization_id, f"p{number + offset}", 10_000) for offset in range(2)
-        ]
+        pair = [start(place, organization_id, f"p{number + offset}", 10_000) for offset in range(2)]
         for process in pair:
             assert process.stdout is not None
             for _ in range(moments.randrange(1, 25)):
@@ -79,11 +74,10 @@ def kill_one_after_the_other(folder: Path, organization_id: OrganizationId) -> N
 
 
 def start(
-    folder: Path, organization_id: OrganizationId, name: str, rounds: int
+    place: str, organization_id: OrganizationId, name: str, rounds: int
 ) -> subprocess.Popen[str]:
-    module = "tests.storage.programs.mixed_work"
     return subprocess.Popen(
-        [sys.executable, "-m", module, folder / "store", organization_id, name, str(rounds)],
+        command("mixed_work", place, organization_id, name, rounds),
         cwd=PROJECT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -14,6 +14,7 @@ from engram.model.access import OrganizationDraft
 from engram.storage.sqlite.store import SqliteStore
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import texts
+from tests.storage.places import store_at
 from tests.storage.processes import PROJECT, all_messages, command
 
 PROCESSES = 8
@@ -43,10 +44,11 @@ async def test_eight_processes_create_migrate_and_write_one_file_at_once(
 
 
 async def test_eight_processes_append_to_and_search_one_organization_at_once(
-    tmp_path: Path, store: SqliteStore
+    place: str,
 ) -> None:
-    await anyio.to_thread.run_sync(run_together, "append_and_search", tmp_path / "store")
+    await anyio.to_thread.run_sync(run_together, "append_and_search", place)
 
+    store = store_at(place, clock=SystemClock())
     await store.open()
     (local,) = await store.control.list_organizations()
     organization = await store.organization(local.id)
@@ -59,6 +61,7 @@ async def test_eight_processes_append_to_and_search_one_organization_at_once(
         for part in range(2)
     )
     assert [finding async for finding in organization.verify()] == []
+    await store.close()
 
 
 @pytest.mark.parametrize("is_held", [True, False], ids=["beside another", "alone"])
@@ -90,9 +93,9 @@ async def test_what_a_killed_process_acknowledged_is_there(
     assert [finding async for finding in organization.verify()] == []
 
 
-def run_together(program: str, path: Path) -> None:
+def run_together(program: str, place: object) -> None:
     """Run a program in eight processes that begin at the same moment, and expect no complaint."""
-    processes = [start(command(program, path, f"p{i}", ROUNDS)) for i in range(PROCESSES)]
+    processes = [start(command(program, place, f"p{i}", ROUNDS)) for i in range(PROCESSES)]
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.errors import ConflictError
 from engram.model.access import Organization, OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, MessageDraft
-from engram.storage.sqlite.store import SqliteStore
+from engram.storage.ports import Store
 from engram.text.analyse import query_terms
 from tests.storage.finding import find_candidates
+from tests.storage.places import store_at
 
 
-async def main(directory: str, name: str, rounds: str) -> None:
+async def main(place: str, name: str, rounds: str) -> None:
     """Append two messages a round, and expect to find them at once."""
-    store = SqliteStore(Path(directory), clock=SystemClock(), ids=RandomIds())
+    store = store_at(place, clock=SystemClock())
     await store.open()
     organization = await local_organization(store)
     mine = await store.organization(organization.id)
@@ -31,7 +31,7 @@ async def main(directory: str, name: str, rounds: str) -> None:
     await store.close()
 
 
-async def local_organization(store: SqliteStore) -> Organization:
+async def local_organization(store: Store) -> Organization:
     """Return the local organisation; every process tries to create it, and one does."""
     try:
         draft = OrganizationDraft(name="local")

@@ -7,11 +7,10 @@ import os
 import random
 import sys
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 
-from engram.clock import RandomIds, SystemClock
+from engram.clock import SystemClock
 from engram.errors import ConflictError, NotFoundError
 from engram.model.access import Quota
 from engram.model.conversation import (
@@ -26,18 +25,18 @@ from engram.model.memory import MemoryChange, MemoryDraft
 from engram.model.search import SearchFilters
 from engram.model.vectors import Embedded, QueryVector, Tier
 from engram.storage.ports import OrganizationStore
-from engram.storage.sqlite.store import SqliteStore
 from engram.text.analyse import query_terms
 from tests.storage.embedded import DEEP, QUICK, indexing_of, passages_of, vector_of
 from tests.storage.finding import find_candidates
+from tests.storage.places import store_at
 
 ACTOR = "local"
 TIERS: tuple[tuple[Tier, str], ...] = (("instant", QUICK), ("deep", DEEP))
 
 
-async def main(directory: str, organization_id: str, name: str, rounds: str) -> None:
+async def main(place: str, organization_id: str, name: str, rounds: str) -> None:
     """Do so many things by chance; what must hold at once is checked at once."""
-    store = SqliteStore(Path(directory), clock=SystemClock(), ids=RandomIds())
+    store = store_at(place, clock=SystemClock())
     await store.open()
     organization = await store.organization(OrganizationId(organization_id))
     worker = Worker(organization, name)
