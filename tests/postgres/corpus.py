@@ -22,7 +22,13 @@ TAGS = ("river", "harbour")
 AGENTS = ("scout", "clerk")
 PROJECTS = ("default", "den")
 
-WORDS = ["river", "lantern", "ledger", "orchard", "harbour", "winter", "bridge", "letter", "copper", "garden", "signal", "market", "silent", "engine", "window", "shadow", "kettle", "meadow", "anchor", "violin", "tunnel", "castle", "pepper", "cellar", "branch", "mirror", "planned", "planning", "plans", "Straße", "Grüße", "naïve", "café", "東京", "数据", "v1.2.3", "foo_bar", "don't", "re-use", "2026", "42", "the", "a", "of", "and", "to", "is", "was", "not", "in", "we", "they", "failed", "deploy", "disk", "full", "error", "retry", "timeout", "cache"]
+_FREQUENT_FIRST = """
+river lantern ledger orchard harbour winter bridge letter copper garden signal market silent engine
+window shadow kettle meadow anchor violin tunnel castle pepper cellar branch mirror planned planning
+plans Straße Grüße naïve café 東京 数据 v1.2.3 foo_bar don't re-use 2026 42 the a of and to is was not
+in we they failed deploy disk full error retry timeout cache
+"""
+WORDS = _FREQUENT_FIRST.split()
 
 
 async def store_corpus(service: Service, principal: Principal, clock: FakeClock) -> None:
@@ -118,5 +124,5 @@ async def _unsay(service: Service, principal: Principal) -> None:
 
 
 def _text(chance: random.Random, words: int) -> str:
-    """Return words of which the first in the list are the most frequent."""
+    """Return so many words."""
     return " ".join(WORDS[int(len(WORDS) * chance.random() ** 2)] for _ in range(words))
