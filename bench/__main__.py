@@ -31,6 +31,7 @@ BENCHMARKS = (
     "notes",
     "paraphrases",
     "postgres",
+    "spread",
 )
 
 Measure = Callable[..., Sequence[Figure]]
