@@ -6,13 +6,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 
 from engram.model.ids import OrganizationId
 from engram.storage.postgres.sharding import shard
-from tests.postgres.servers import Server, running_servers
+from tests.postgres.servers import Server, running_servers, wait_until
 
 _DATABASE = "engram"
+_OWNER, _PASSWORD = "owner", "hush"
+
+_ASK_FOR_PASSWORDS = f"""
+DO $$
+BEGIN
+    EXECUTE format(
+        'COPY (SELECT ''host all {_OWNER} 127.0.0.1/32 scram-sha-256'' '
+        'UNION ALL SELECT ''host all all 127.0.0.1/32 trust'') TO %L',
+        current_setting('hba_file'));
+    PERFORM pg_reload_conf();
+END
+$$
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +39,12 @@ class SpreadServers:
     @property
     def url(self) -> str:
         """The address that Engram is given."""
-        return self.coordinator.url(_DATABASE)
+        return _url_of(self.coordinator)
 
     @property
     def shard_urls(self) -> list[str]:
         """The addresses that the coordinator is given."""
-        return [server.url(_DATABASE) for server in self.shards]
+        return [_url_of(server) for server in self.shards]
 
     def number_of(self, organization_id: OrganizationId) -> int:
         """Return the number that an organisation's rows have."""
@@ -60,7 +74,31 @@ def spread() -> Iterator[SpreadServers]:
     with running_servers() as servers:
         coordinator, *shards = (servers.primary() for _ in range(3))
         for server in (coordinator, *shards):
-            server.execute(f"CREATE DATABASE {_DATABASE}")
+            _set_up(server)
+        grant = f"GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO {_OWNER}"
+        coordinator.execute("CREATE EXTENSION postgres_fdw", database=_DATABASE)
+        coordinator.execute(grant, database=_DATABASE)
         installation = SpreadServers(coordinator, shards)
         shard(installation.url, installation.shard_urls)
         yield installation
+
+
+def _set_up(server: Server) -> None:
+    """Make a database whose owner is not a superuser and needs a password."""
+    server.execute(f"CREATE ROLE {_OWNER} LOGIN CREATEROLE PASSWORD '{_PASSWORD}'")
+    server.execute(f"CREATE DATABASE {_DATABASE} OWNER {_OWNER}")
+    server.execute("CREATE EXTENSION vector", database=_DATABASE)
+    server.execute(_ASK_FOR_PASSWORDS)
+    wait_until(lambda: not _is_let_in(server), what=f"{server.name} to ask for passwords")
+
+
+def _is_let_in(server: Server) -> bool:
+    try:
+        psycopg.connect(_url_of(server, password="wrong")).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _url_of(server: Server, *, password: str = _PASSWORD) -> str:
+    return f"postgresql://{_OWNER}:{password}@127.0.0.1:{server.port}/{_DATABASE}"

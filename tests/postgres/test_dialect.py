@@ -32,8 +32,6 @@ from engram.storage.postgres.dialect import translate
         ("CAST(a AS TEXT), CAST(b AS BLOB)", "CAST(a AS TEXT), b"),
         ("group_concat(record)", "string_agg(record::text, ',')"),
         ("json_group_array(tag)", "coalesce(jsonb_agg(tag), '[]')::text"),
-        ("ON CONFLICT (key) DO NOTHING", "ON CONFLICT (organization_id, key) DO NOTHING"),
-        ("ON CONFLICT (organization_id, key)", "ON CONFLICT (organization_id, key)"),
     ],
 )
 def test_a_statement_is_translated(statement: str, expected: str) -> None:

@@ -32,8 +32,6 @@ _RULES = (
     (re.compile(r"\bCAST\(((?:(?!\bAS\b).)+?) AS BLOB\)", re.DOTALL), r"\1"),
     (re.compile(r"\bgroup_concat\((\w+)\)"), r"string_agg(\1::text, ',')"),
     (re.compile(r"\bjson_group_array\((\w+)\)"), r"coalesce(jsonb_agg(\1), '[]')::text"),
-    # Keys and unique indexes begin with the organisation.
-    (re.compile(r"\bON CONFLICT \((?!organization_id\b)"), "ON CONFLICT (organization_id, "),
     # The driver reads it as the beginning of a value.
     (re.compile(r"%"), "%%"),
 )
