@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -13,8 +13,10 @@ from engram.clock import RandomIds
 from engram.errors import ConflictError, NotFoundError, StoreUnavailableError
 from engram.model.access import KeyDraft, OrganizationDraft
 from engram.storage.ports import OrganizationStore, Store
+from engram.storage.postgres import sharding
+from engram.storage.postgres import store as store_module
 from engram.storage.postgres.layout import read_layout
-from engram.storage.postgres.migrate import load_migrations, migrate
+from engram.storage.postgres.migrate import Migration, load_migrations, migrate
 from engram.storage.postgres.sharding import shard
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock
@@ -27,6 +29,7 @@ from tests.postgres.furnished import (
     search,
 )
 from tests.postgres.moves import opened, rows_of, sqlite_store, to_postgres, to_sqlite
+from tests.postgres.servers import Server
 from tests.postgres.spread import SpreadServers, spread
 from tests.storage.drafts import ACTOR, append, begin, count_holders, findings, read_texts
 from tests.storage.test_append import (
@@ -328,3 +331,40 @@ def test_only_the_command_brings_a_spread_database_forward(spread: SpreadServers
             migrate(driver, load_migrations())
 
         driver.rollback()
+
+
+@pytest.fixture
+def three_databases(postgres_server: Server) -> Iterator[list[str]]:
+    """Yield the addresses of databases without tables, for what the other tests must not share."""
+    names = [f"engram_upgraded_{number}" for number in range(3)]
+    for name in names:
+        postgres_server.execute(f"CREATE DATABASE {name}")
+    yield [postgres_server.url(name) for name in names]
+    for name in names:
+        postgres_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_an_upgrade_reaches_every_server_and_keeps_the_rows(
+    three_databases: list[str], clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, *servers = three_databases
+    shard(url, servers)
+    async with opened(PostgresStore(url, clock=clock, ids=RandomIds())) as store:
+        organization = await create(store)
+        conversation = await begin(organization, "before")
+    # Parted tables would refuse the index.
+    step = """ALTER TABLE message ADD COLUMN mood text;
+        CREATE UNIQUE INDEX moods ON message (organization_id, key, mood)"""
+    newer = (*load_migrations(), Migration(len(load_migrations()) + 1, "mood.sql", step))
+    for module in (sharding, store_module):
+        monkeypatch.setattr(module, "load_migrations", lambda: newer)
+
+    shard(url, servers)
+
+    for each in three_databases:
+        with psycopg.connect(each) as driver:
+            assert driver.execute("SELECT count(mood) FROM engram.message").fetchone() == (0,)
+    async with opened(PostgresStore(url, clock=clock, ids=RandomIds())) as store:
+        organization = await store.organization(organization.organization_id)
+        await append(organization, "after", to=conversation)
+        assert await read_texts(organization, conversation) == ["before", "after"]

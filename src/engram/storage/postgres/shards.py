@@ -48,13 +48,16 @@ def number_shards(urls: Sequence[str]) -> list[Shard]:
     """Return the shards at some addresses.
 
     Raises:
-        InvalidRequestError: there are none, or one is given twice.
+        InvalidRequestError: there are none, one is given twice, or one cannot be read.
     """
     if not urls:
         raise InvalidRequestError("name at least one", field="server")
     if len(set(urls)) < len(urls):
         raise InvalidRequestError("a database is given twice", field="server")
-    return [Shard(place, len(urls), url) for place, url in enumerate(urls)]
+    shards = [Shard(place, len(urls), url) for place, url in enumerate(urls)]
+    for shard in shards:
+        options_of(shard)
+    return shards
 
 
 def options_of(shard: Shard) -> ShardOptions:
