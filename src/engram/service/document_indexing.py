@@ -19,11 +19,11 @@ from engram.ingest.embed import EmbeddedText
 from engram.model.ids import DocumentId, OrganizationId
 from engram.service.indexing import Indexer
 from engram.service.pace import Pace
-from engram.storage.document_ports import DocumentStore
 from engram.storage.ports import OrganizationStore, Store
 
 if TYPE_CHECKING:
     from engram.model.document import Document
+    from engram.storage.document_ports import DocumentStore
 
 logger = logging.getLogger(__name__)
 
