@@ -24,13 +24,12 @@ def a_message(content: str) -> Message:
     )
 
 
-def test_a_message_is_remembered_for_the_proof_it_had():
+def test_a_message_is_remembered_with_the_proof_it_had():
     cache = MessageCache()
     cache.put(7, a_message("here"), sha256=PROOF)
 
-    assert cache.get(7, sha256=PROOF) == a_message("here")
-    assert cache.get(7, sha256=b"2" * 32) is None
-    assert cache.get(8, sha256=PROOF) is None
+    assert cache.get(7) == (PROOF, a_message("here"))
+    assert cache.get(8) is None
 
 
 def test_what_is_asked_for_stays_and_the_rest_goes(monkeypatch: pytest.MonkeyPatch):
@@ -40,7 +39,7 @@ def test_what_is_asked_for_stays_and_the_rest_goes(monkeypatch: pytest.MonkeyPat
 
     for key in range(1, 50):
         cache.put(key, a_message("x" * 10), sha256=PROOF)
-        assert cache.get(0, sha256=PROOF) is not None
+        assert cache.get(0) is not None
 
-    kept = [key for key in range(1, 50) if cache.get(key, sha256=PROOF) is not None]
+    kept = [key for key in range(1, 50) if cache.get(key) is not None]
     assert len(kept) <= 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from engram.model.vectors import StoredIdentities
@@ -29,7 +30,12 @@ class StoredEmbedder:
     @property
     def dimensions(self) -> int:
         """Return how long its vectors are."""
-        return json.loads(self.identity)["dimensions"]
+        return _dimensions_of(self.identity)
+
+
+@cache
+def _dimensions_of(identity: str) -> int:
+    return json.loads(identity)["dimensions"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Remember the messages that searches found last: the next question is often about the same.
 
 A committed message never changes, and the number of a deleted conversation is never given again.
-Whoever asks has read the row, so that a message which is gone, or whose proof is another, is not
-taken from here.
+Whoever asks reads the proof of the row, so that a message which is gone, or whose proof is another,
+is not taken from here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class MessageCache:
         self._characters = 0
         self._lock = threading.Lock()
 
-    def get(self, key: int, *, sha256: bytes) -> Message | None:
-        """Return the message of a row if it is remembered."""
+    def get(self, key: int) -> tuple[bytes, Message] | None:
+        """Return the proof and the message of a row if they are remembered."""
         found = self._recent.get(key)
         if found is None:
             found = self._older.get(key)
             if found is not None:
                 self._put(key, found)
-        return found[1] if found is not None and found[0] == sha256 else None
+        return found
 
     def put(self, key: int, message: Message, *, sha256: bytes) -> None:
         """Remember the message of a row."""

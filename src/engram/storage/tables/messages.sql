@@ -21,6 +21,11 @@ SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metada
 FROM message
 WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
 
+-- load_proofs --
+-- Returns key and hash of those that exist among the keys of a JSON list.
+SELECT key, sha256 FROM message
+WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
+
 -- conversation_ids --
 -- Returns number and public id of those that exist among the numbers of a JSON list.
 SELECT number, id FROM conversation NOT INDEXED

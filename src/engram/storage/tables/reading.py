@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
@@ -16,7 +17,6 @@ from engram.storage.tables.found_memories import read_found_memories
 from engram.storage.tables.keys import conversation_of, kind_of, message_key
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import (
-    MessageRow,
     find_rows,
     message_rows,
     read_conversation_ids,
@@ -87,20 +87,26 @@ def _read_found(
     known: Mapping[ConversationKey, Conversation],
 ) -> dict[MessageKey, Message]:
     """Return the messages that exist among `keys`, as far as they are remembered without decoding."""
-    found: dict[MessageKey, Message] = {}
-    new: list[MessageRow] = []
-    for row in find_rows(connection, tenant, keys):
-        remembered = tenant.messages.get(row.key, sha256=row.sha256)
-        if remembered is None:
-            new.append(row)
-        else:
-            found[MessageKey(row.key)] = remembered
-    if new:
-        read = read_rows(connection, tenant, new, known=known)
-        for row in new:
+    found = _remembered(connection, tenant, keys)
+    missing = [key for key in keys if key not in found]
+    if missing:
+        rows = find_rows(connection, tenant, missing)
+        read = read_rows(connection, tenant, rows, known=known)
+        for row in rows:
             tenant.messages.put(row.key, read[MessageKey(row.key)], sha256=row.sha256)
         found |= read
     return found
+
+
+def _remembered(
+    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey]
+) -> dict[MessageKey, Message]:
+    """Return the messages that are remembered and still have the same proof."""
+    known = {key: entry for key in keys if (entry := tenant.messages.get(key)) is not None}
+    if not known:
+        return {}
+    proofs = tenant.execute(connection, _MESSAGES["load_proofs"], keys=json.dumps([*known]))
+    return {key: known[key][1] for key, proof in proofs if known[key][0] == proof}
 
 
 def _chunk_counts(
