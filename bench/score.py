@@ -68,7 +68,7 @@ def _score(data: Path, sets: Sequence[str], *, max_questions: int) -> Sequence[M
         ended = subprocess.run(
             [
                 *(sys.executable, script, "--url", server.url),
-                *("--admin-token", server.admin_token, "--max-questions", str(max_questions)),
+                *(f"--admin-token={server.admin_token}", "--max-questions", str(max_questions)),
                 *("--json", RESULTS, *files),
             ],
             check=False,

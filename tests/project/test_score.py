@@ -28,7 +28,7 @@ def scored_over_http(path: Path, *, results: Path) -> Figures:
         subprocess.run(
             [
                 *(sys.executable, SCRIPT, "--url", server.url),
-                *("--admin-token", server.admin_token, "--json", results, path),
+                *(f"--admin-token={server.admin_token}", "--json", results, path),
             ],
             stdout=subprocess.DEVNULL,
             timeout=60,
