@@ -7,6 +7,7 @@ them that write down their calls: this proves what is asked of Citus, not what C
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -37,11 +38,14 @@ Call = tuple[str, str | None, str | None]
 
 
 @pytest.fixture
-def cluster(database_url: str) -> str:
-    """Return the address of a database that writes down what Citus would be asked."""
+def cluster(database_url: str) -> Iterator[str]:
+    """Yield the address of a database that writes down what Citus would be asked."""
     with psycopg.connect(database_url, autocommit=True) as driver:
         driver.execute(STAND_IN)
-    return database_url
+    yield database_url
+    with psycopg.connect(database_url, autocommit=True) as driver:
+        # Other databases of this server have the role too.
+        driver.execute("ALTER ROLE engram_app NOLOGIN")
 
 
 def layout_of(url: str) -> Layout:
@@ -117,8 +121,6 @@ def test_workers_learn_whose_rows_a_transaction_sees(cluster: str) -> None:
         role = driver.execute(
             "SELECT rolcanlogin, rolbypassrls, rolsuper FROM pg_roles WHERE rolname = 'engram_app'"
         ).fetchone()
-        # Other databases of this server have the role too.
-        driver.execute("ALTER ROLE engram_app NOLOGIN")
     assert passed_on == ("local",)
     assert role == (True, False, False)
 
