@@ -34,7 +34,12 @@ def matches(printed: str, expected: str) -> bool:
     return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
 
 
-def test_the_session_prints_what_the_readme_says() -> None:
+def database_of(command: str, url: str) -> dict[str, str]:
+    """Return the variable that the README sets before it moves the store to PostgreSQL."""
+    return {"ENGRAM_DATABASE_URL": url} if command.startswith("engram migrate") else {}
+
+
+def test_the_session_prints_what_the_readme_says(database_url: str) -> None:
     (start, greeting), *session = console_blocks()
 
     with running_server(EMBEDDER="local") as server:
@@ -55,7 +60,7 @@ def test_the_session_prints_what_the_readme_says() -> None:
             done = subprocess.run(
                 ["bash", "-c", command.replace(ADDRESS, server.url)],
                 cwd=ROOT,
-                env=environment,
+                env=environment | database_of(command, database_url),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
