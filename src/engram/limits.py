@@ -220,6 +220,9 @@ the next."""
 SENTENCE_TOKENS_MAX = 100
 """Of such a sentence, counted roughly; a longer one is cut where it can be."""
 
+POSTINGS_KEPT = 100_000
+"""Entries of words asked for last that are remembered for each open organisation, about 1.6 MB."""
+
 ROW_FACTS_KEPT = 1_000_000
 """Messages and windows of an open organisation whose lengths are remembered, about 16 MB each."""
 

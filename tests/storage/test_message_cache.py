@@ -9,36 +9,35 @@ import pytest
 from engram.model.conversation import Message
 from engram.model.ids import MessageId
 from engram.storage.tables import message_cache
-from engram.storage.tables.message_cache import MessageCache
-
-PROOF = b"1" * 32
+from engram.storage.tables.message_cache import KnownMessage, MessageCache
 
 
-def a_message(content: str) -> Message:
-    return Message(
+def a_message(content: str) -> KnownMessage:
+    message = Message(
         id=MessageId("msg_1"),
         sequence=1,
         role="user",
         content=content,
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
+    return KnownMessage(message, sha256=b"1" * 32, revision=3)
 
 
 def test_a_message_is_remembered_with_the_proof_it_had():
     cache = MessageCache()
-    cache.put(7, a_message("here"), sha256=PROOF)
+    cache.put(7, a_message("here"))
 
-    assert cache.get(7) == (PROOF, a_message("here"))
+    assert cache.get(7) == a_message("here")
     assert cache.get(8) is None
 
 
 def test_what_is_asked_for_stays_and_the_rest_goes(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(message_cache, "MESSAGE_CHARACTERS_KEPT", 100)
     cache = MessageCache()
-    cache.put(0, a_message("wanted"), sha256=PROOF)
+    cache.put(0, a_message("wanted"))
 
     for key in range(1, 50):
-        cache.put(key, a_message("x" * 10), sha256=PROOF)
+        cache.put(key, a_message("x" * 10))
         assert cache.get(0) is not None
 
     kept = [key for key in range(1, 50) if cache.get(key) is not None]

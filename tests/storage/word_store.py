@@ -22,6 +22,7 @@ from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tables.candidates import allowed_keys
 from engram.storage.tables.keys import message_key, window_key
 from engram.storage.tables.known_rows import KnownRows
+from engram.storage.tables.known_words import KnownWords
 from engram.storage.tables.word_filters import conditions_of
 from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_search import Asking, WordMatches, search_words
@@ -66,7 +67,8 @@ class WordStore:
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     windows: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     rows: list[MessageWords] = field(default_factory=list[MessageWords])
-    known: KnownRows = field(default_factory=KnownRows)
+    known_rows: KnownRows = field(default_factory=KnownRows)
+    known_words: KnownWords = field(default_factory=KnownWords)
     index: Fts5WordIndex = field(default_factory=Fts5WordIndex)
 
     def add(self, messages: Sequence[MessageDraft], **fields: Any) -> int:
@@ -94,7 +96,8 @@ class WordStore:
         asked = Asking(
             organization_id=ORGANIZATION,
             index=self.index,
-            known=self.known,
+            known_rows=self.known_rows,
+            known_words=self.known_words,
             allowed=allowed_keys(self.connection, conditions),
             limit=limit,
             also=np.empty(0, dtype=np.int64),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from engram import limits
 from engram.errors import InvalidRequestError
@@ -185,8 +185,7 @@ class ScoreBreakdown:
     conversation, times the length charge and the factors."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundMessage:
+class FoundMessage(NamedTuple):
     """A message of a result, with what it scored."""
 
     message: Message

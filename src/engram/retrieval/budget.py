@@ -95,6 +95,8 @@ class _Packing:
         self.waiting = list(ranked)
         self.tokens = 0
         self._token_budget = token_budget
+        self._full_at = token_budget - min(map(_tokens, ranked), default=0)
+        """With more tokens than these, nothing fits any more."""
 
     def fill(self, places: int, *, tokens_max: int, is_strict: bool = False) -> None:
         """Add up to `places` results; a message without a place or too long goes on waiting."""
@@ -103,8 +105,7 @@ class _Packing:
         tier: dict[ConversationKey, Group] = {}
         added: list[Group] = []
         waiting: list[Scored] = []
-        least = min(map(_tokens, self.waiting))
-        most = min(tokens_max - 1, self._token_budget - least)
+        most = min(tokens_max - 1, self._full_at)
         for index, item in enumerate(self.waiting):
             group = tier.get(item.conversation)
             has_place = group is not None or len(added) < places

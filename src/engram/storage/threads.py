@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from engram.errors import StorageError
 from engram.storage.handoff import Ticket, deliver
@@ -21,63 +22,102 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+class _Job(NamedTuple):
+    """What a thread does, and what it does once it is free for the next."""
+
+    work: Callable[[], None]
+    tell: Callable[[], None] | None = None
+
+
 class WorkerThreads:
-    """At most `threads_max` threads, started as they are needed."""
+    """At most `threads_max` threads, started as they are needed.
+
+    The thread that rested last works next: its memory is still near its processor.
+    """
 
     def __init__(self, threads_max: int) -> None:
         self._threads_max = threads_max
-        self._threads: list[threading.Thread] = []
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[_Worker] = []
+        self._resting: list[_Worker] = []
+        self._waiting: deque[_Job] = deque()
+        """Jobs that no thread was free for."""
         self._lock = threading.Lock()
-        self._idle = 0
-        """Threads that wait for a job no one has put yet; below zero, jobs wait for threads."""
         self._is_stopped = False
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return what `function` returns or raises in a thread; it runs even if cancelled."""
         ticket: Ticket[T] = Ticket()
-        self.start(partial(_answer, function, ticket))
+        self._start(_Job(partial(_answer, function, ticket), partial(deliver, [ticket])))
         return await ticket.future
 
-    def start(self, job: Callable[[], None]) -> None:
-        """Run `job` without waiting for it; a failure goes to the log.
+    def start(self, function: Callable[[], None]) -> None:
+        """Run `function` without waiting for it; a failure goes to the log.
 
         Raises:
             StorageError: the threads have been stopped.
         """
+        self._start(_Job(function))
+
+    def _start(self, job: _Job) -> None:
         with self._lock:
             if self._is_stopped:
                 raise StorageError("the store has been closed")
-            self._jobs.put(job)
-            self._idle -= 1
-            if self._idle < 0 and len(self._threads) < self._threads_max:
-                self._add_thread()
+            if self._resting:
+                self._resting.pop().give(job)
+            elif len(self._threads) < self._threads_max:
+                self._add_thread(job)
+            else:
+                self._waiting.append(job)
 
     def stop(self) -> None:
         """Finish every job that was started and end the threads; blocks until then."""
         with self._lock:
             self._is_stopped = True
-            threads, self._threads = self._threads, []
-        for _ in threads:
-            self._jobs.put(None)
-        for thread in threads:
-            thread.join()
+            for worker in self._resting:
+                worker.give(None)
+            self._resting = []
+        for worker in self._threads:
+            worker.join()
 
-    def _add_thread(self) -> None:
-        name = f"engram-reader-{len(self._threads)}"
-        thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._threads.append(thread)
-        self._idle += 1
-        thread.start()
+    def _add_thread(self, job: _Job) -> None:
+        worker = _Worker(self._next_job, name=f"engram-reader-{len(self._threads)}")
+        self._threads.append(worker)
+        worker.give(job)
+        worker.start()
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+    def _next_job(self, worker: _Worker) -> None:
+        """Give a worker that is free the job that waits longest, or let it rest."""
+        with self._lock:
+            if self._waiting:
+                worker.give(self._waiting.popleft())
+            elif self._is_stopped:
+                worker.give(None)
+            else:
+                self._resting.append(worker)
+
+
+class _Worker(threading.Thread):
+    """A thread that runs the jobs it is given, one after the other, until it is given None."""
+
+    def __init__(self, ask: Callable[[_Worker], None], *, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._ask = ask
+        self._given: SimpleQueue[_Job | None] = SimpleQueue()
+
+    def give(self, job: _Job | None) -> None:
+        """Have a job run next."""
+        self._given.put(job)
+
+    def run(self) -> None:
+        while (job := self._given.get()) is not None:
             try:
-                job()
+                job.work()
             except Exception:
                 logger.exception("a job that nobody waits for failed")
-            with self._lock:
-                self._idle += 1
+            # First, so that whoever is told finds this thread free.
+            self._ask(self)
+            if job.tell is not None:
+                job.tell()
 
 
 def _answer(function: Callable[[], T], ticket: Ticket[T]) -> None:
@@ -85,4 +125,3 @@ def _answer(function: Callable[[], T], ticket: Ticket[T]) -> None:
         ticket.succeed(function())
     except Exception as exc:  # noqa: BLE001 - whatever it is, it is the waiter's
         ticket.fail(exc)
-    deliver([ticket])

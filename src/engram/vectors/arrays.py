@@ -27,3 +27,8 @@ Rows: TypeAlias = NDArray[np.int64]
 Cosines: TypeAlias = NDArray[np.float64]
 Distances: TypeAlias = NDArray[np.int16]
 Flags: TypeAlias = NDArray[np.bool_]
+
+
+def clip_cosines(cosines: Cosines) -> Cosines:
+    """Bring cosines that rounding put past an end back to -1..1, in place."""
+    return np.minimum(np.maximum(cosines, -1.0, out=cosines), 1.0, out=cosines)

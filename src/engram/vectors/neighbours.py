@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
-from engram.vectors.arrays import Cosines, Keys, Rows
+from engram.vectors.arrays import Cosines, Keys, Rows, clip_cosines
 from engram.vectors.kernels import Kernels
 from engram.vectors.passages import (
     Comparison,
@@ -27,7 +27,9 @@ from engram.vectors.runs import distinct, run_starts
 
 _SEQUENCE_BITS = CONVERSATION_MESSAGES_MAX.bit_length()
 _OFFSETS = (-2, -1, 0, 1, 2)
+_OFFSETS_COLUMN = np.array(_OFFSETS)[:, np.newaxis]
 _REACH = _OFFSETS[-1] - _OFFSETS[0]
+_NO_PRODUCT = np.zeros(1)
 
 _LENGTHS_KEPT = 1 << 17
 """About 2 MB."""
@@ -85,7 +87,7 @@ class _Known(NamedTuple):
         """Return the length for each key, NaN where it is not known."""
         if not len(self.keys):
             return np.full(len(keys), np.nan)
-        places = np.searchsorted(self.keys, keys)
+        places = self.keys.searchsorted(keys)
         is_here = self.keys.take(places, mode="clip") == keys
         return np.where(is_here, self.lengths.take(places, mode="clip"), np.nan)
 
@@ -116,15 +118,15 @@ def neighbourhood_cosines(
     lengths = known.of(vectors, keys)
     around = _around(keys)
     messages, products = _message_products(vectors, query, distinct(around.reshape(-1)), known)
-    summed = np.append(products, 0).take(_places(messages, around)).sum(axis=0)
+    summed = np.concatenate((products, _NO_PRODUCT)).take(_places(messages, around)).sum(axis=0)
     out = np.full(len(keys), np.nan)
     np.divide(summed, lengths, out=out, where=lengths > 0)
-    return np.clip(out, -1, 1)
+    return clip_cosines(out)
 
 
 def _around(keys: Keys) -> Keys:
     """Return the keys of each key's neighbourhood, a row for each offset."""
-    return _shifted(keys, np.array(_OFFSETS)[:, np.newaxis])
+    return _shifted(keys, _OFFSETS_COLUMN)
 
 
 def _lengths(
@@ -146,7 +148,7 @@ def _shifted(keys: Keys, offsets: Keys) -> Keys:
 
 def _places(messages: Keys, keys: Keys) -> Rows:
     """Return where each key is among the messages, or one past their end where it is not."""
-    places = np.searchsorted(messages, keys)
+    places = messages.searchsorted(keys)
     if len(messages):
         places[messages.take(places, mode="clip") != keys] = len(messages)
     return places

@@ -61,8 +61,11 @@ def _merged(older: _Run, newer: _Run) -> _Run:
 
 
 def _between(run: _Run, firsts: Keys, lasts: Keys) -> tuple[NDArray[np.int32], Rows]:
-    starts = np.searchsorted(run.keys, firsts, side="left")
-    counts = np.maximum(np.searchsorted(run.keys, lasts, side="right") - starts, 0)
-    ranges = np.repeat(np.arange(len(firsts)), counts)
-    within = np.arange(len(ranges)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return run.rows[np.repeat(starts, counts) + within], ranges
+    starts = run.keys.searchsorted(firsts, side="left")
+    counts = np.maximum(run.keys.searchsorted(lasts, side="right") - starts, 0)
+    if counts.max(initial=0) <= 1:
+        ranges = counts.nonzero()[0]
+        return run.rows.take(starts.take(ranges)), ranges
+    ranges = np.arange(len(firsts)).repeat(counts)
+    within = np.arange(len(ranges)) - (counts.cumsum() - counts).repeat(counts)
+    return run.rows.take(starts.repeat(counts) + within), ranges

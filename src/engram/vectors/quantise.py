@@ -47,7 +47,7 @@ def quantise(vectors: ArrayLike, *, dimensions: int) -> QuantisedRows:
     """
     rows = _checked(vectors, dimensions=dimensions)
     peaks = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-    if not (np.isfinite(peaks) & (peaks > 0)).all():
+    if not ((peaks > 0) & (peaks < np.inf)).all():
         raise InvalidVectorError("a vector is zero or not finite")
     codes = np.rint(rows / peaks * CODE_MAX).astype(np.int8)
     return QuantisedRows(codes=codes, scales=_unit_scales(codes))
@@ -102,8 +102,10 @@ def bit_bytes(dimensions: int) -> int:
 
 
 def _checked(vectors: ArrayLike, *, dimensions: int) -> Floats:
-    with np.errstate(over="ignore"):  # What does not fit is infinite then, and refused.
-        rows = np.asarray(vectors, dtype=np.float32)
+    rows = np.asarray(vectors)
+    if rows.dtype != np.float32:
+        with np.errstate(over="ignore"):  # What does not fit is infinite then, and refused.
+            rows = rows.astype(np.float32)
     if rows.ndim != 2 or rows.shape[1] != dimensions:
         raise InvalidVectorError(f"rows of {dimensions} dimensions are needed, got {rows.shape}")
     return rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engram.vectors.arrays import Cosines, Distances, Keys, Rows
+from engram.vectors.runs import distinct, run_starts
 
 _ROWS_PER_KEY = 2
 """First guess of how many rows hold `k` keys; messages with several passages are rare."""
@@ -21,10 +22,10 @@ def best_keys(keys: Keys, cosines: Cosines, k: int) -> tuple[Keys, Cosines]:
     wanted = _ROWS_PER_KEY * k
     while True:
         rows = highest(cosines, wanted)
-        owners, best = _best_of_each(keys[rows], cosines[rows])
+        owners, best = _best_of_each(keys.take(rows), cosines.take(rows))
         if len(owners) >= k or len(rows) == len(keys):
             order = np.lexsort((owners, -best))[:k]
-            return owners[order], best[order]
+            return owners.take(order), best.take(order)
         wanted *= _GROWTH
 
 
@@ -47,8 +48,9 @@ def highest(values: Cosines, wanted: int) -> Rows:
 
 
 def _best_of_each(keys: Keys, cosines: Cosines) -> tuple[Keys, Cosines]:
+    if len(distinct(keys)) == len(keys):
+        return keys, cosines
     order = np.lexsort((-cosines, keys))
-    ordered = keys[order]
-    first = np.ones(len(ordered), dtype=np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first], cosines[order][first]
+    ordered = keys.take(order)
+    firsts = run_starts(ordered)
+    return ordered.take(firsts), cosines.take(order).take(firsts)

@@ -13,9 +13,10 @@ from engram.vectors.arrays import Keys, Rows
 
 def run_starts(values: NDArray[np.int64]) -> Rows:
     """Return the place of the first value of each run."""
-    is_first = np.ones(len(values), dtype=np.bool_)
+    is_first = np.empty(len(values), dtype=np.bool_)
+    is_first[:1] = True
     np.not_equal(values[1:], values[:-1], out=is_first[1:])
-    return np.flatnonzero(is_first)
+    return is_first.nonzero()[0]
 
 
 def run_lengths(starts: Rows, total: int) -> Rows:
@@ -32,15 +33,15 @@ def distinct_places(keys: Keys) -> tuple[Keys, Rows]:
 
     Quickest where long stretches of the keys ascend.
     """
-    order = np.argsort(keys, kind="stable")
+    order = keys.argsort(kind="stable")
     ordered = keys.take(order)
     starts = run_starts(ordered)
     places = np.empty_like(order)
-    places[order] = np.repeat(np.arange(len(starts)), run_lengths(starts, len(keys)))
+    places[order] = np.arange(len(starts)).repeat(run_lengths(starts, len(keys)))
     return ordered.take(starts), places
 
 
 def distinct(keys: Keys) -> Keys:
     """Return the keys in ascending order, each once."""
     ordered = np.sort(keys)
-    return ordered[run_starts(ordered)]
+    return ordered.take(run_starts(ordered))

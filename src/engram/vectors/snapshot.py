@@ -15,6 +15,7 @@ from engram.vectors.arrays import (
     Keys,
     Query,
     Rows,
+    clip_cosines,
 )
 from engram.vectors.blocks import Blocks
 from engram.vectors.kernels import Kernels
@@ -210,8 +211,7 @@ class VectorSnapshot:
         products = self.kernels.products(asked.rows.codes[0], vectors.codes)
         products *= vectors.scales
         products *= np.float64(asked.rows.scales[0])
-        # Scales are rounded, so that a vector may come out a little nearer to itself than 1.
-        return np.clip(products, -1, 1, out=products)
+        return clip_cosines(products)
 
     def _keys(self, rows: Rows) -> Keys:
         out = np.empty(len(rows), dtype=np.int64)

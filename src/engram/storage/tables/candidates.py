@@ -83,7 +83,8 @@ def find_candidates(
     asked = Asking(
         organization_id=tenant.number,
         index=tenant.words,
-        known=tenant.known_rows,
+        known_rows=tenant.known_rows,
+        known_words=tenant.known_words,
         allowed=allowed,
         limit=limit,
         also=near,

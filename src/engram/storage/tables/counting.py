@@ -14,6 +14,7 @@ from engram.storage.tables.tenant import Tenant
 _CONVERSATIONS = load_queries("conversations.sql")
 _UPKEEP = load_queries("upkeep.sql")
 
+COUNTERS_MISSING = "the counters are missing: run `engram doctor --repair`"
 COUNTER_NAMES = tuple(field.name for field in fields(Counters))
 """Also the columns of the table, in its order."""
 
@@ -26,7 +27,7 @@ def read_counters(connection: Connection, tenant: Tenant) -> Counters:
     """
     row = tenant.execute(connection, _CONVERSATIONS["get_counters"]).fetchone()
     if row is None:
-        raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
+        raise StoreCorruptError(COUNTERS_MISSING)
     return counters_of(row)
 
 

@@ -1,18 +1,28 @@
 """Remember the messages that searches found last: the next question is often about the same.
 
 A committed message never changes, and the number of a deleted conversation is never given again.
-Whoever asks reads the proof of the row, so that a message which is gone, or whose proof is another,
-is not taken from here.
+Whoever asks reads the proof of the row once for each revision of the word index, which every change
+of messages makes anew: a message that is gone, or whose proof is another, is not taken from here.
 """
 
 from __future__ import annotations
 
 import threading
+from typing import NamedTuple
 
 from engram.limits import MESSAGE_CHARACTERS_KEPT
 from engram.model.conversation import Message
 
-_Entries = dict[int, tuple[bytes, Message]]
+
+class KnownMessage(NamedTuple):
+    """A message, and where its row was last seen to be there."""
+
+    message: Message
+    sha256: bytes
+    revision: int
+
+
+_Entries = dict[int, KnownMessage]
 
 
 class MessageCache:
@@ -24,23 +34,21 @@ class MessageCache:
         self._characters = 0
         self._lock = threading.Lock()
 
-    def get(self, key: int) -> tuple[bytes, Message] | None:
-        """Return the proof and the message of a row if they are remembered."""
+    def get(self, key: int) -> KnownMessage | None:
+        """Return the message of a row if it is remembered."""
         found = self._recent.get(key)
         if found is None:
             found = self._older.get(key)
             if found is not None:
-                self._put(key, found)
+                self.put(key, found)
         return found
 
-    def put(self, key: int, message: Message, *, sha256: bytes) -> None:
-        """Remember the message of a row."""
-        self._put(key, (sha256, message))
-
-    def _put(self, key: int, entry: tuple[bytes, Message]) -> None:
+    def put(self, key: int, known: KnownMessage) -> None:
+        """Remember the message of a row, in place of what was known of it."""
         with self._lock:
-            self._recent[key] = entry
-            self._characters += len(entry[1].content)
+            if key not in self._recent:
+                self._characters += len(known.message.content)
+            self._recent[key] = known
             if self._characters > MESSAGE_CHARACTERS_KEPT // 2:
                 self._recent, self._older = {}, self._recent
                 self._characters = 0

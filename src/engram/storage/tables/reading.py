@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from engram import limits
-from engram.errors import InvalidRequestError, NotFoundError
+from engram.errors import InvalidRequestError, NotFoundError, StoreCorruptError
 from engram.model.conversation import Conversation, Message, MessagePage, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey, MessageKey
 from engram.model.search import Loaded
-from engram.storage.tables.counting import read_counters
+from engram.storage.tables.counting import COUNTERS_MISSING
 from engram.storage.tables.database import Connection
 from engram.storage.tables.found_memories import read_found_memories
 from engram.storage.tables.keys import conversation_of, kind_of, message_key
+from engram.storage.tables.message_cache import KnownMessage
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import (
     find_rows,
@@ -28,6 +29,7 @@ from engram.storage.tables.tenant import Tenant
 
 _CONVERSATIONS = load_queries("conversations.sql")
 _MESSAGES = load_queries("messages.sql")
+_WORDS = load_queries("words.sql")
 
 
 def get_conversation(connection: Connection, tenant: Tenant, query: MessageQuery) -> MessagePage:
@@ -71,13 +73,22 @@ def load_found(
     said = [key for key in messages if kind_of(conversation_of(key)) != "memory"]
     numbers = [number for number in conversations if kind_of(number) == "conversation"]
     known = read_conversations(connection, tenant, numbers)
+    pending, revision = _search_state(connection, tenant)
     return Loaded(
-        messages=_read_found(connection, tenant, said, known),
+        messages=_read_found(connection, tenant, said, known, revision=revision),
         conversations=known,
         memories=read_found_memories(connection, tenant, records) if records else {},
         chunk_counts=_chunk_counts(connection, tenant, records),
-        pending=read_counters(connection, tenant).pending,
+        pending=pending,
     )
+
+
+def _search_state(connection: Connection, tenant: Tenant) -> tuple[int, int]:
+    """Return how many messages wait for deep vectors, and the revision of the word index."""
+    row = tenant.execute(connection, _WORDS["search_state"]).fetchone()
+    if row is None:
+        raise StoreCorruptError(COUNTERS_MISSING)
+    return row
 
 
 def _read_found(
@@ -85,28 +96,36 @@ def _read_found(
     tenant: Tenant,
     keys: Sequence[MessageKey],
     known: Mapping[ConversationKey, Conversation],
+    *,
+    revision: int,
 ) -> dict[MessageKey, Message]:
     """Return the messages that exist among `keys`, as far as they are remembered without decoding."""
-    found = _remembered(connection, tenant, keys)
+    found = _remembered(connection, tenant, keys, revision=revision)
     missing = [key for key in keys if key not in found]
     if missing:
         rows = find_rows(connection, tenant, missing)
         read = read_rows(connection, tenant, rows, known=known)
         for row in rows:
-            tenant.messages.put(row.key, read[MessageKey(row.key)], sha256=row.sha256)
+            entry = KnownMessage(read[MessageKey(row.key)], row.sha256, revision)
+            tenant.messages.put(row.key, entry)
         found |= read
     return found
 
 
 def _remembered(
-    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey]
+    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey], *, revision: int
 ) -> dict[MessageKey, Message]:
-    """Return the messages that are remembered and still have the same proof."""
-    known = {key: entry for key in keys if (entry := tenant.messages.get(key)) is not None}
-    if not known:
-        return {}
-    proofs = tenant.execute(connection, _MESSAGES["load_proofs"], keys=json.dumps([*known]))
-    return {key: known[key][1] for key, proof in proofs if known[key][0] == proof}
+    """Return the messages that are remembered, and are still there with the same proof."""
+    entries = {key: entry for key in keys if (entry := tenant.messages.get(key)) is not None}
+    found = {key: entry.message for key, entry in entries.items() if entry.revision == revision}
+    unproved = [key for key in entries if key not in found]
+    if unproved:
+        proofs = tenant.execute(connection, _MESSAGES["load_proofs"], keys=json.dumps(unproved))
+        for key, proof in proofs:
+            if entries[key].sha256 == proof:
+                tenant.messages.put(key, entries[key]._replace(revision=revision))
+                found[key] = entries[key].message
+    return found
 
 
 def _chunk_counts(

@@ -149,4 +149,4 @@ def _matching(given: Mapping[str, Any]) -> str:
 def _numbers(connection: Connection, statement: str, values: Mapping[str, Any]) -> Numbers:
     """Return the numbers in a text, ascending."""
     (text,) = connection.execute(statement, values).fetchone()
-    return np.sort(np.fromstring(text or "", dtype=np.int64, sep=","))
+    return np.sort(np.fromstring(text, dtype=np.int64, sep=",")) if text else _none()

@@ -11,6 +11,7 @@ from engram.model.ids import OrganizationId
 from engram.storage.content import ContentCodec
 from engram.storage.tables.database import Connection, Cursor, Database
 from engram.storage.tables.known_rows import KnownRows
+from engram.storage.tables.known_words import KnownWords
 from engram.storage.tables.message_cache import MessageCache
 from engram.storage.tables.piece_cache import PieceCache
 from engram.storage.tables.word_index import WordIndex
@@ -28,6 +29,7 @@ class Tenant:
     ids: IdSource
     codec: ContentCodec = field(default_factory=ContentCodec)
     known_rows: KnownRows = field(default_factory=KnownRows)
+    known_words: KnownWords = field(default_factory=KnownWords)
     pieces: PieceCache = field(default_factory=PieceCache)
     messages: MessageCache = field(default_factory=MessageCache)
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import SEQUENCE_BITS
 from engram.storage.tables.known_rows import RowsAtRevision
-from engram.storage.tables.word_index import Postings, WordIndex, WordStatistics
+from engram.storage.tables.known_words import WordsAtRevision
+from engram.storage.tables.word_index import Postings, WordStatistics
 from engram.text import bm25
 from engram.text.english import STOP_WORDS
 from engram.vectors.ranking import highest
@@ -51,7 +51,7 @@ class Shares:
         """Return the share of each of `keys`, 0 where there is none."""
         if not len(self.keys):
             return np.zeros(len(keys))
-        places = np.searchsorted(self.keys, keys)
+        places = self.keys.searchsorted(keys)
         is_here = self.keys.take(places, mode="clip") == keys
         return np.where(is_here, self.shares.take(places, mode="clip"), 0.0)
 
@@ -60,24 +60,16 @@ class WordScan:
     """Every message that holds a word of a query, and every window of these."""
 
     def __init__(
-        self,
-        connection: Connection,
-        index: WordIndex,
-        rows: RowsAtRevision,
-        *,
-        windows: WordStatistics,
-        organization_id: int,
+        self, words: WordsAtRevision, rows: RowsAtRevision, *, windows: WordStatistics
     ) -> None:
-        self._connection = connection
-        self._index = index
+        self._words = words
         self._rows = rows
         self._windows = windows
-        self._organization_id = organization_id
 
     def shares(self, repeats: Mapping[str, int]) -> tuple[Shares, Shares]:
         """Return the shares of all messages, and of all windows, that hold a word of the query."""
         terms, asked = [*repeats], [*repeats.values()]
-        found = self._index.postings(self._connection, terms, organization_id=self._organization_id)
+        found = self._words.postings(terms)
         if not len(found.keys):
             return NO_SHARES, NO_SHARES
         in_messages = _Held.of(found)
@@ -90,9 +82,8 @@ class WordScan:
         if not is_there.all():
             # After the last messages of a conversation a window may be missing still.
             in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
-        messages = self._index.statistics(self._connection, organization_id=self._organization_id)
         return (
-            _shares(in_messages, lengths, asked, messages),
+            _shares(in_messages, lengths, asked, self._words.statistics()),
             _shares(in_windows, window_lengths, asked, self._windows),
         )
 
@@ -197,4 +188,4 @@ def are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
     """Say of each key whether it is among ascending ones."""
     if not len(ascending):
         return np.zeros(len(keys), dtype=np.bool_)
-    return ascending.take(np.searchsorted(ascending, keys), mode="clip") == keys
+    return ascending.take(ascending.searchsorted(keys), mode="clip") == keys

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.storage.tables.counting import COUNTERS_MISSING
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import SEQUENCE_BITS
 from engram.storage.tables.known_rows import KnownRows, RowsAtRevision
+from engram.storage.tables.known_words import KnownWords
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import WordIndex, WordStatistics
 from engram.storage.tables.word_scan import (
@@ -40,7 +42,8 @@ class Asking:
 
     organization_id: int
     index: WordIndex
-    known: KnownRows
+    known_rows: KnownRows
+    known_words: KnownWords
     allowed: Allowed | None
     """The keys that may be found, in ascending order; None is all of them."""
     limit: int
@@ -71,9 +74,11 @@ def search_words(connection: Connection, terms: Sequence[str], asked: Asking) ->
     """
     owner = asked.organization_id
     statistics, revision = _window_state(connection, owner)
-    rows = asked.known.at(revision, partial(asked.index.lengths, connection, organization_id=owner))
-    scan = WordScan(connection, asked.index, rows, windows=statistics, organization_id=owner)
-    messages, windows = scan.shares(Counter(terms))
+    rows = asked.known_rows.at(
+        revision, partial(asked.index.lengths, connection, organization_id=owner)
+    )
+    words = asked.known_words.at(revision, connection, asked.index, organization_id=owner)
+    messages, windows = WordScan(words, rows, windows=statistics).shares(Counter(terms))
     if asked.allowed is not None:
         messages = messages.only(are_allowed(messages.keys, asked.allowed))
     return _Choice(connection, asked, rows).matches(messages, windows)
@@ -144,7 +149,7 @@ def _window_state(connection: Connection, organization_id: int) -> tuple[WordSta
     values = {"organization_id": organization_id}
     row = connection.execute(_SQL["window_state"], values).fetchone()
     if row is None:
-        raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
+        raise StoreCorruptError(COUNTERS_MISSING)
     windows, words, revision = row
     return WordStatistics(windows, words), revision
 

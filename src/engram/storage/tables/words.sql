@@ -13,6 +13,12 @@ SELECT chunks, window_words, word_revision
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;
 
+-- search_state --
+-- Returns how many messages wait for deep vectors, and the revision.
+SELECT pending, word_revision
+FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
+WHERE counters.organization_id = :organization_id;
+
 -- message_facts --
 -- Returns key, characters, moment and whether nobody said it, of the messages of a JSON list.
 SELECT key, characters, coalesce(occurred_at, created_at), role = 'document' FROM message
