@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.retrieval.budget import Packed, best_of_each, pack
-from engram.retrieval.fuse import Scored, score
+from engram.retrieval.budget import Packed, pack
+from engram.retrieval.fuse import score
 from engram.retrieval.profiles import PROFILES
+from engram.retrieval.ranking import Ranking
 from tests.retrieval.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 limits = st.integers(1, 50)
@@ -20,12 +21,12 @@ def packed_keys(packed: Packed) -> list[list[int]]:
     return [[item.key for item in group.items] for group in packed.groups]
 
 
-def rank(found: Iterable[Row]) -> list[Scored]:
+def rank(found: Iterable[Row]) -> Ranking:
     profile = PROFILES["default"]
     return score(table(found), profile=profile, calibrations=CALIBRATIONS, now=NOW).rank()
 
 
-def ranked(*shares: tuple[int, int, float], characters: int = 40) -> list[Scored]:
+def ranked(*shares: tuple[int, int, float], characters: int = 40) -> Ranking:
     return rank(
         Row(conversation, sequence, message=share, characters=characters)
         for conversation, sequence, share in shares
@@ -115,7 +116,7 @@ def test_a_message_too_long_for_the_budget_leaves_room_for_smaller_ones_and_a_ha
 
 
 def test_nothing_found_is_nothing_packed() -> None:
-    packed = pack([], limit=5, token_budget=100)
+    packed = pack(rank([]), limit=5, token_budget=100)
 
     assert (packed.groups, packed.handles, packed.tokens) == ([], [], 0)
     assert not packed.is_truncated
@@ -124,4 +125,4 @@ def test_nothing_found_is_nothing_packed() -> None:
 def test_the_best_of_each_conversation_comes_in_order() -> None:
     items = ranked((1, 1, 0.29), (1, 2, 0.28), (2, 1, 0.27), (3, 1, 0.26))
 
-    assert [item.key for item in best_of_each(items, 2)] == [1001, 2001]
+    assert [item.key for item in items.best_of_each(2)] == [1001, 2001]

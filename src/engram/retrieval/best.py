@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName
-from engram.retrieval.budget import best_of_each
-from engram.retrieval.fuse import Scored, Scoring, has_vectors, score
+from engram.retrieval.fuse import Scoring, has_vectors, score
 from engram.retrieval.legs import Calibrations
 from engram.retrieval.profiles import usable_profile
+from engram.retrieval.ranking import Scored
 
 FETCHED_SHARE = 0.45
 """Of the score that says something relevant was found, what each entry must reach that nobody set a
@@ -61,5 +61,5 @@ def choose_best(
     if score_min is None:
         score_min = FETCHED_SHARE * weighed.relevant
     ranked = scoring.rank(score_min=score_min)
-    kept = best_of_each(ranked, limit) if is_each_once else ranked[:limit]
+    kept = ranked.best_of_each(limit) if is_each_once else ranked[:limit]
     return Best(scoring=scoring, ranked=kept)

@@ -8,12 +8,11 @@ of its best message.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from engram.model.ids import ConversationKey
-from engram.retrieval.fuse import Scored
+from engram.retrieval.ranking import Ranking, Scored
 
 STRICT_SHARE = 0.3
 """Of the results, those that follow the ranking strictly."""
@@ -27,10 +26,6 @@ NEAR_BUDGET_SHARE = 0.25
 MIDDLE_BUDGET_SHARE = 0.5
 """The part up to which places are used that neither these nor the last results can fill, because
 there are fewer conversations. The last results gather the rest of the budget."""
-
-
-_conversation = attrgetter("conversation")
-_tokens = attrgetter("tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +51,11 @@ class Packed:
     """Something that was found is not delivered as text."""
 
 
-def pack(ranked: Sequence[Scored], *, limit: int, token_budget: int) -> Packed:
+def pack(ranked: Ranking, *, limit: int, token_budget: int) -> Packed:
     """Choose the messages to deliver, each once, and gather them into results."""
     strict = math.floor(STRICT_SHARE * limit)
     near = min(math.ceil(NEAR_SHARE * limit), limit - strict - 1)
-    conversations = len(set(map(_conversation, ranked)))
+    conversations = len(set(ranked.conversations))
     last = min(limit - strict - near, conversations)
     near = min(near, conversations)
     middle = limit - strict - near - last
@@ -71,51 +66,44 @@ def pack(ranked: Sequence[Scored], *, limit: int, token_budget: int) -> Packed:
     packing.fill(limit - len(packing.groups), tokens_max=token_budget)
     return Packed(
         groups=packing.groups,
-        handles=best_of_each(packing.waiting, limit - len(packing.groups)),
+        handles=ranked.best_of_each(limit - len(packing.groups), among=packing.waiting),
         tokens=packing.tokens,
         is_truncated=bool(packing.waiting),
     )
 
 
-def best_of_each(ranked: Iterable[Scored], limit: int) -> list[Scored]:
-    """Return the first message of each of the first `limit` conversations."""
-    best: dict[ConversationKey, Scored] = {}
-    for item in ranked:
-        if len(best) == limit:
-            break
-        best.setdefault(item.conversation, item)
-    return list(best.values())
-
-
 class _Packing:
-    """The results so far, and the messages that wait, in order."""
+    """The results so far, and the places of the messages that wait, in order."""
 
-    def __init__(self, ranked: Sequence[Scored], *, token_budget: int) -> None:
+    def __init__(self, ranked: Ranking, *, token_budget: int) -> None:
         self.groups: list[Group] = []
-        self.waiting = list(ranked)
+        self.waiting = list(range(len(ranked)))
         self.tokens = 0
+        self._ranked = ranked
         self._token_budget = token_budget
-        self._full_at = token_budget - min(map(_tokens, ranked), default=0)
+        self._full_at = token_budget - min(ranked.tokens, default=0)
         """With more tokens than these, nothing fits any more."""
 
     def fill(self, places: int, *, tokens_max: int, is_strict: bool = False) -> None:
         """Add up to `places` results; a message without a place or too long goes on waiting."""
         if not places or not self.waiting:
             return
+        conversations, lengths = self._ranked.conversations, self._ranked.tokens
         tier: dict[ConversationKey, Group] = {}
         added: list[Group] = []
-        waiting: list[Scored] = []
+        waiting: list[int] = []
         most = min(tokens_max - 1, self._full_at)
-        for index, item in enumerate(self.waiting):
-            group = tier.get(item.conversation)
+        for index, place in enumerate(self.waiting):
+            group = tier.get(conversations[place])
             has_place = group is not None or len(added) < places
             if self.tokens > most or (is_strict and not has_place):
                 waiting += self.waiting[index:]
                 break
-            if not has_place or self.tokens + item.tokens > self._token_budget:
-                waiting.append(item)
+            if not has_place or self.tokens + lengths[place] > self._token_budget:
+                waiting.append(place)
                 continue
-            self.tokens += item.tokens
+            self.tokens += lengths[place]
+            item = self._ranked[place]
             if group is not None:
                 group.items.append(item)
                 continue

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from operator import attrgetter
 from typing import assert_never
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, SearchRequest
-from engram.retrieval.budget import Packed, best_of_each, pack
-from engram.retrieval.fuse import Scored, Scoring, has_vectors, score
+from engram.retrieval.budget import Packed, pack
+from engram.retrieval.fuse import Scoring, has_vectors, score
 from engram.retrieval.legs import Calibrations
 from engram.retrieval.profiles import usable_profile
-
-_score = attrgetter("score")
+from engram.retrieval.ranking import Ranking, Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +21,7 @@ class Chosen:
     """The candidates in their order, and which of them come as text and which as handles."""
 
     scoring: Scoring
-    ranked: Sequence[Scored]
+    ranked: Ranking
     packed: Packed
 
     @property
@@ -46,8 +44,7 @@ class Chosen:
     @property
     def is_relevant(self) -> bool:
         """Say whether the best of the messages found is good enough to be an answer."""
-        best = max(map(_score, self.ranked), default=0.0)
-        return best >= self.scoring.profile.relevant
+        return max(self.ranked.scores, default=0.0) >= self.scoring.profile.relevant
 
 
 def choose(
@@ -60,12 +57,12 @@ def choose(
     return Chosen(scoring=scoring, ranked=ranked, packed=_packed(ranked, request, scoring))
 
 
-def _packed(ranked: Sequence[Scored], request: SearchRequest, scoring: Scoring) -> Packed:
+def _packed(ranked: Ranking, request: SearchRequest, scoring: Scoring) -> Packed:
     match request.detail:
         case "messages":
             return pack(ranked, limit=request.limit, token_budget=request.token_budget)
         case "handle":
-            best = best_of_each(ranked, request.limit + 1)
+            best = ranked.best_of_each(request.limit + 1)
             return _as_handles(best[: request.limit], is_truncated=len(best) > request.limit)
         case "window":
             # Which windows there are, the lengths of the conversations tell.

@@ -11,7 +11,8 @@ from engram.model.ids import ConversationKey, chunk_id
 from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
 from engram.retrieval.budget import Group, Packed
 from engram.retrieval.choose import Chosen
-from engram.retrieval.fuse import Scored, Scoring
+from engram.retrieval.fuse import Scoring
+from engram.retrieval.ranking import Scored
 from engram.retrieval.windows import ChosenWindow, choose_windows
 from engram.storage.ports import OrganizationStore
 from engram.text.tokens import tokens_of

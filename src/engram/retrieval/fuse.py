@@ -5,19 +5,17 @@ A leg that knows nothing of a message gives its weight to the others in proporti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ScoreBreakdown
 from engram.model.vectors import Tier
 from engram.retrieval.legs import Calibrations, LegName, Values, leg_values, raw_values
 from engram.retrieval.profiles import Profile
+from engram.retrieval.ranking import Ranking, Scored
 from engram.text.tokens import CHARACTERS_PER_TOKEN
 from engram.vectors.runs import run_lengths, run_starts
 
@@ -29,26 +27,6 @@ CHARGE_EXPONENT = 0.4
 
 USEFULNESS_SHARE = 0.2
 """What a memory gains or loses at most by what was said of it after recalls."""
-
-
-class Scored(NamedTuple):
-    """A candidate with its place in the answer's order."""
-
-    row: int
-    """Its place among the candidates."""
-    key: MessageKey
-    conversation: ConversationKey
-    sequence: int
-    tokens: int
-    """What the message costs of a token budget."""
-    score: float
-    """The fused value as it is shown, in 0..1."""
-    order: float
-    """What messages are ordered by: the fused value after the charge for length."""
-
-
-_as_scored: Callable[[tuple[float, ...]], Scored] = partial(tuple[Any, ...].__new__, Scored)
-"""As `Scored._make`, in half the time; there are hundreds in every search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +70,20 @@ class Scoring:
             shown = shown * self.importance * self.usefulness
         return np.minimum(1.0, shown / self.profile.good)
 
-    def rank(self, *, score_min: float = 0.0) -> list[Scored]:
+    def rank(self, *, score_min: float = 0.0) -> Ranking:
         """Return the candidates that reach `score_min`, best first, ties by key."""
-        scores = self.scores
-        order = self.order
+        candidates, scores, order = self.candidates, self.scores, self.order
         kept = ((self.fused > 0) & (scores >= score_min)).nonzero()[0]
-        ranked = kept.take(np.argsort(-order.take(kept), kind="stable"))
-        return self._scored(ranked, scores, order)
+        rows = kept.take((-order.take(kept)).argsort(kind="stable"))
+        return Ranking(
+            rows=rows.tolist(),
+            keys=candidates.keys.take(rows).tolist(),
+            conversations=candidates.conversations.take(rows).tolist(),
+            sequences=candidates.sequences.take(rows).tolist(),
+            tokens=tokens_in(candidates.characters.take(rows)).tolist(),
+            scores=scores.take(rows).tolist(),
+            orders=order.take(rows).tolist(),
+        )
 
     def explain(self, item: Scored) -> ScoreBreakdown:
         """Return every component of a message's score."""
@@ -125,20 +110,6 @@ class Scoring:
 
     def _tier(self, row: int) -> Tier:
         return "deep" if self.candidates.is_deep[row] else "instant"
-
-    def _scored(self, rows: NDArray[np.int64], scores: Values, order: Values) -> list[Scored]:
-        """Return rows as values; plain lists, since picking from arrays one by one is slow."""
-        candidates = self.candidates
-        columns: Sequence[list[float]] = [
-            rows.tolist(),
-            candidates.keys.take(rows).tolist(),
-            candidates.conversations.take(rows).tolist(),
-            candidates.sequences.take(rows).tolist(),
-            tokens_in(candidates.characters.take(rows)).tolist(),
-            scores.take(rows).tolist(),
-            order.take(rows).tolist(),
-        ]
-        return list(map(_as_scored, zip(*columns, strict=True)))
 
 
 def score(

@@ -25,7 +25,7 @@ from engram.service.searching import Opened, Searching
 from engram.text.fence import FencedText, fence
 
 if TYPE_CHECKING:
-    from engram.retrieval.fuse import Scored
+    from engram.retrieval.ranking import Scored
 
 _LASTING = ((), (WORDS_ONLY,))
 """What may be missing from a context that is remembered: what will be missing a minute later too."""

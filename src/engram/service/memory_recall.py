@@ -28,7 +28,7 @@ from engram.text.chunks import chunks_of, matched_chunk
 if TYPE_CHECKING:
     from engram.retrieval.best import Best
     from engram.retrieval.find import Sought
-    from engram.retrieval.fuse import Scored
+    from engram.retrieval.ranking import Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

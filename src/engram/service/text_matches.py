@@ -24,7 +24,7 @@ from engram.text.tokens import CHARACTERS_PER_TOKEN
 
 if TYPE_CHECKING:
     from engram.retrieval.best import Best
-    from engram.retrieval.fuse import Scored
+    from engram.retrieval.ranking import Scored
 
 NEAR_MAX = 50
 """Parts near to a question that are read; a budget that holds more asks for a filter."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engram.model.vectors import StoredIdentities
 from engram.storage.tables.database import Connection
@@ -38,11 +38,22 @@ def _dimensions_of(identity: str) -> int:
     return json.loads(identity)["dimensions"]
 
 
+class VectorState(NamedTuple):
+    """How far the vectors of an organisation have changed."""
+
+    seq: int
+    """The last change."""
+    forgotten: int
+    """Up to where removals are no longer told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Embedders:
     """The embedders that have a role."""
 
     by_role: Mapping[str, StoredEmbedder] = field(default_factory=dict[str, StoredEmbedder])
+    state: VectorState | None = None
+    """Of the vectors, if it is stored."""
 
     @property
     def deep(self) -> StoredEmbedder | None:
@@ -61,8 +72,14 @@ class Embedders:
 
 def read_embedders(connection: Connection, tenant: Tenant) -> Embedders:
     """Return the embedders that have a role."""
-    rows = tenant.execute(connection, _SQL["list_embedders"])
-    return Embedders({role: StoredEmbedder(*embedder) for role, *embedder in rows})
+    by_role: dict[str, StoredEmbedder] = {}
+    state = None
+    for role, number, identity, near_upto, seq, forgotten in tenant.execute(
+        connection, _SQL["list_embedders"]
+    ):
+        by_role[role] = StoredEmbedder(number, identity, near_upto)
+        state = None if seq is None else VectorState(seq, forgotten)
+    return Embedders(by_role, state)
 
 
 def register(

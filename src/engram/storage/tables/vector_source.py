@@ -36,7 +36,7 @@ class StoredVectors:
     ) -> None:
         self._connection = connection
         self._tenant = tenant
-        self._deep = embedders.deep
+        self._embedders = embedders
         self._tier: Tier = tier
         self._embedder = embedder
 
@@ -46,8 +46,10 @@ class StoredVectors:
 
     def read_since(self, seq: int) -> VectorChanges:
         # Another thread may have read a later moment than this transaction sees.
-        newest, forgotten = self._state()
-        newest = max(seq, newest)
+        state = self._embedders.state
+        if state is None:
+            raise StoreCorruptError(STATE_MISSING)
+        newest, forgotten = max(seq, state.seq), state.forgotten
         if seq == newest:
             return VectorChanges(
                 removed=(), keys=(), blobs=(), seq=seq, newest=newest, forgotten=forgotten
@@ -65,19 +67,13 @@ class StoredVectors:
             forgotten=forgotten,
         )
 
-    def _state(self) -> tuple[int, int]:
-        """Return the last change, and up to where removals are no longer told."""
-        rows = self._ask("get_vector_state")
-        if not rows:
-            raise StoreCorruptError(STATE_MISSING)
-        return rows[0]
-
     def _removed(self, seq: int, upto: int) -> list[int]:
         """Return the keys whose vectors went away after `seq`, up to `upto`."""
         ranges = self._ask("removed_since", seq=seq, upto=upto)
         removed = list(chain.from_iterable(range(first, last + 1) for first, last in ranges))
-        if self._tier == "instant" and self._deep is not None:
-            rows = self._ask("replaced_since", seq=seq, upto=upto, deep=self._deep.number)
+        deep = self._embedders.deep
+        if self._tier == "instant" and deep is not None:
+            rows = self._ask("replaced_since", seq=seq, upto=upto, deep=deep.number)
             removed += [key for (key,) in rows]
         return removed
 

@@ -1,8 +1,9 @@
 -- list_embedders --
--- Returns role, number and identity of the embedders that have a role, and up to which change their
--- vectors are in an index of the database.
-SELECT role, number, identity, /*sqlite:*/ NULL /*postgres: near_upto */ FROM embedder
-WHERE organization_id = :organization_id AND role <> 'old';
+-- Returns role, number and identity of the embedders that have a role, up to which change their vectors
+-- are in an index of the database, and of all vectors the last change and those that were forgotten.
+SELECT role, number, identity, /*sqlite:*/ NULL /*postgres: near_upto */, seq, forgotten
+FROM embedder LEFT JOIN vector_state ON vector_state.organization_id = :organization_id
+WHERE embedder.organization_id = :organization_id AND role <> 'old';
 
 -- add_embedder --
 INSERT INTO embedder (organization_id, role, identity)
@@ -62,10 +63,6 @@ VALUES (:seq, :organization_id, :first, :last);
 -- count_change --
 UPDATE counters SET vectors = vectors + :vectors, pending = pending + :pending
 WHERE organization_id = :organization_id;
-
--- get_vector_state --
--- Returns seq and forgotten.
-SELECT seq, forgotten FROM vector_state WHERE organization_id = :organization_id;
 
 -- instant_vectors_since --
 -- Returns seq, key and content of the next vectors after `seq`.
