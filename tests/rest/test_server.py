@@ -191,3 +191,15 @@ async def test_a_started_server_serves_its_first_key_and_stops_when_told(
     assert {record["level"] for record in records} <= {"debug", "info"}
     assert b"private" not in log
     assert started["api_key"].encode() not in log
+
+
+async def test_a_server_that_is_told_to_stop_before_it_has_started_ends(tmp_path: Path) -> None:
+    program = Path(__file__).parent / "programs" / "told_early.py"
+    process = await asyncio.create_subprocess_exec(sys.executable, str(program), str(tmp_path))
+    try:
+        with anyio.fail_after(30):
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -57,20 +57,45 @@ def listen(settings: Settings) -> socket.socket:
 
 def run(settings: Settings, listener: socket.socket | None = None) -> None:
     """Serve until interrupted or told to stop; running requests are finished first."""
-    # uvicorn stops gracefully and then raises the signal again; being told to stop is no failure.
-    signal.signal(signal.SIGTERM, _exit)
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, stop.tell)
     listener = listener or listen(settings)
     with listener, suppress(KeyboardInterrupt):
+        configuration = _configuration(settings)
         if settings.workers > 1:
             # Workers are new processes, which load their settings from the environment.
             export_settings(settings)
-            Multiprocess(_configuration(settings), sockets=[listener]).run()
+            supervisor = Multiprocess(configuration, sockets=[listener])
+            if not stop.is_told:
+                supervisor.run()
         else:
-            uvicorn.Server(_configuration(settings)).run(sockets=[listener])
+            server = uvicorn.Server(configuration)
+            stop.when_told(server)
+            server.run(sockets=[listener])
 
 
-def _exit(_: int, __: FrameType | None) -> None:
-    raise SystemExit(0)
+class _Stop:
+    """Whether the process was told to end, before uvicorn listens for it or after.
+
+    uvicorn stops gracefully and then raises the signal again; being told to stop is no failure. Nothing
+    is raised: while modules are imported there are callbacks that lose what is raised in them.
+    """
+
+    def __init__(self) -> None:
+        self.is_told = False
+        self._server: uvicorn.Server | None = None
+
+    def tell(self, _: int, __: FrameType | None) -> None:
+        """Take the signal."""
+        self.is_told = True
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def when_told(self, server: uvicorn.Server) -> None:
+        """Have a server end once it is told, or at once if it was."""
+        self._server = server
+        if self.is_told:
+            server.should_exit = True
 
 
 def _configuration(settings: Settings) -> uvicorn.Config:
