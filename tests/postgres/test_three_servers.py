@@ -12,11 +12,12 @@ import pytest
 from engram.clock import RandomIds
 from engram.errors import ConflictError, NotFoundError, StoreUnavailableError
 from engram.model.access import KeyDraft, OrganizationDraft
+from engram.storage.migrations import Migration
 from engram.storage.ports import OrganizationStore, Store
 from engram.storage.postgres import sharding
 from engram.storage.postgres import store as store_module
 from engram.storage.postgres.layout import read_layout
-from engram.storage.postgres.migrate import Migration, load_migrations, migrate
+from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.sharding import shard
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock

@@ -11,14 +11,9 @@ from pathlib import Path
 import pytest
 
 from engram.errors import StoreNewerError
+from engram.storage.migrations import Migration
 from engram.storage.sqlite.connection import create_file, open_writer
-from engram.storage.sqlite.migrate import (
-    FileKind,
-    Migration,
-    load_migrations,
-    migrate,
-    run_script,
-)
+from engram.storage.sqlite.migrate import FileKind, load_migrations, migrate, run_script
 
 KINDS: tuple[FileKind, ...] = ("control", "organization")
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from engram.errors import ConflictError, StoreNewerError
+from engram.errors import ConflictError
+from engram.storage.migrations import Migration, read_migrations, refuse_newer
 from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
 from engram.storage.tables.queries import load_queries
@@ -17,31 +15,9 @@ _SQL = load_queries("migrate.sql", package="engram.storage.postgres")
 _LOCK = 0x6D696772
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step from the version before it."""
-
-    version: int
-    name: str
-    sql: str
-
-
-@cache
 def load_migrations() -> tuple[Migration, ...]:
     """Return every step, in order."""
-    folder = files("engram.storage.postgres") / "migrations"
-    steps = sorted(
-        (
-            Migration(int(entry.name[:4]), entry.name, entry.read_text(encoding="utf-8"))
-            for entry in folder.iterdir()
-            if entry.name.endswith(".sql")
-        ),
-        key=lambda step: step.version,
-    )
-    numbers = [step.version for step in steps]
-    if numbers != list(range(1, len(steps) + 1)):
-        raise ValueError(f"migrations are not numbered 1, 2, 3 …: {numbers}")
-    return tuple(steps)
+    return read_migrations("engram.storage.postgres")
 
 
 def migrate(driver: Driver, steps: Sequence[Migration]) -> None:
@@ -76,10 +52,7 @@ def _version(driver: Driver, steps: Sequence[Migration]) -> int:
     if not _value(driver, "find_table"):
         return 0
     version: int = _value(driver, "get_version")
-    if version > len(steps):
-        raise StoreNewerError(
-            f"the store has schema version {version}, this Engram knows {len(steps)}: upgrade it"
-        )
+    refuse_newer(version, steps)
     return version
 
 

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from engram.clock import Clock, IdSource
-from engram.errors import ConflictError, StoreNewerError
+from engram.errors import ConflictError
 from engram.model.ids import OrganizationId
+from engram.storage.migrations import refuse_newer
 from engram.storage.moving.ports import Keeping
 from engram.storage.postgres.address import complete
 from engram.storage.postgres.database import PostgresDatabase
@@ -157,12 +158,11 @@ def _bring_forward(driver: Driver) -> None:
 
 
 def _check_version(driver: Driver) -> None:
-    known, version = len(load_migrations()), _version(driver)
-    if version > known:
-        raise StoreNewerError
+    steps, version = load_migrations(), _version(driver)
+    refuse_newer(version, steps)
     if not version:
         raise ConflictError("there is no store in this database")
-    if version < known:
+    if version < len(steps):
         raise ConflictError("the store was written by an older Engram: run `engram doctor` first")
 
 

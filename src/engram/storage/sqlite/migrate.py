@@ -9,41 +9,16 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Literal
 
-from engram.errors import StoreNewerError
+from engram.storage.migrations import Migration, read_migrations, refuse_newer
 
 FileKind = Literal["control", "organization"]
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step from the version before it."""
-
-    version: int
-    name: str
-    sql: str
-
-
-@cache
 def load_migrations(kind: FileKind) -> tuple[Migration, ...]:
     """Return every step of a kind of file, in order."""
-    folder = files("engram.storage.sqlite") / "migrations" / kind
-    steps = sorted(
-        (
-            Migration(int(entry.name[:4]), entry.name, entry.read_text(encoding="utf-8"))
-            for entry in folder.iterdir()
-            if entry.name.endswith(".sql")
-        ),
-        key=lambda step: step.version,
-    )
-    numbers = [step.version for step in steps]
-    if numbers != list(range(1, len(steps) + 1)):
-        raise ValueError(f"{kind} migrations are not numbered 1, 2, 3 …: {numbers}")
-    return tuple(steps)
+    return read_migrations("engram.storage.sqlite", kind)
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
@@ -72,10 +47,7 @@ def run_script(connection: sqlite3.Connection, script: str) -> None:
 
 def _version(connection: sqlite3.Connection, steps: Sequence[Migration]) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(steps):
-        raise StoreNewerError(
-            f"the store has schema version {version}, this Engram knows {len(steps)}: upgrade it"
-        )
+    refuse_newer(version, steps)
     return version
 
 

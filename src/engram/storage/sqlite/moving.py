@@ -14,10 +14,10 @@ from engram.clock import Clock, IdSource
 from engram.errors import (
     ConflictError,
     StoreCorruptError,
-    StoreNewerError,
     StoreReadOnlyError,
 )
 from engram.model.ids import OrganizationId
+from engram.storage.migrations import refuse_newer
 from engram.storage.moving.ports import Keeping
 from engram.storage.sqlite.directory import make_directory
 from engram.storage.sqlite.failures import translated_failures
@@ -74,11 +74,10 @@ class ReadOnlyFile:
                 connection.close()
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        known = len(load_migrations(self._kind))
+        steps = load_migrations(self._kind)
         (version,) = connection.execute(_SQL["get_version"]).fetchone()
-        if version > known:
-            raise StoreNewerError
-        if version < known:
+        refuse_newer(version, steps)
+        if version < len(steps):
             raise ConflictError(
                 f"{self._path.name} was written by an older Engram: run `engram doctor` on it first"
             )

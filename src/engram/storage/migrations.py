@@ -1,0 +1,49 @@
+"""The numbered SQL files that bring a schema forward, whatever the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from engram.errors import StoreNewerError
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step from the version before it."""
+
+    version: int
+    name: str
+    sql: str
+
+
+@cache
+def read_migrations(package: str, *folders: str) -> tuple[Migration, ...]:
+    """Return every step in a package's folder, in order."""
+    folder = files(package).joinpath("migrations", *folders)
+    steps = sorted(
+        (
+            Migration(int(entry.name[:4]), entry.name, entry.read_text(encoding="utf-8"))
+            for entry in folder.iterdir()
+            if entry.name.endswith(".sql")
+        ),
+        key=lambda step: step.version,
+    )
+    numbers = [step.version for step in steps]
+    if numbers != list(range(1, len(steps) + 1)):
+        raise ValueError(f"migrations of {package} are not numbered 1, 2, 3 …: {numbers}")
+    return tuple(steps)
+
+
+def refuse_newer(version: int, steps: Sequence[Migration]) -> None:
+    """Refuse a schema that has gone further than the steps.
+
+    Raises:
+        StoreNewerError: it has steps this program does not know.
+    """
+    if version > len(steps):
+        raise StoreNewerError(
+            f"the store has schema version {version}, this Engram knows {len(steps)}: upgrade it"
+        )
