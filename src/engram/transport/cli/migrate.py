@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engram.transport.cli.invocation import Invocation
-from engram.transport.cli.options import shared_options
+from engram.transport.cli.options import DatabaseUrl, shared_options
 from engram.transport.cli.visible import counted
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ Examples:
     + _SHARED_EXAMPLES
 )
 
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="The PostgreSQL database. [env: ENGRAM_DATABASE_URL]"),
-]
 OrganizationOption = Annotated[
     str | None,
     typer.Option("--org", "--organization", metavar="ID", help="One organisation instead of all."),

@@ -23,6 +23,10 @@ Home = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="The PostgreSQL database. [env: ENGRAM_DATABASE_URL]"),
+]
 
 _SHARED = (("home", Home, None), ("as_json", Json, False), ("debug", Debug, False))
 

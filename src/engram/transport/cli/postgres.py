@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engram.transport.cli.invocation import Invocation
-from engram.transport.cli.options import shared_options
+from engram.transport.cli.options import DatabaseUrl, shared_options
 from engram.transport.cli.visible import counted
 
 if TYPE_CHECKING:
@@ -40,10 +40,6 @@ after an upgrade or when one of them has another address. docs/scaling.md says
 what is slower than with Citus.
 """
 
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="The PostgreSQL database. [env: ENGRAM_DATABASE_URL]"),
-]
 Servers = Annotated[
     list[str],
     typer.Option(
