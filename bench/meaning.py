@@ -16,11 +16,12 @@ import numpy as np
 
 from bench.bare import bare_model
 from bench.figures import Figure, allowed, results_directory
-from bench.filling import fill_messages, new_organization
+from bench.filling import append_chat, fill_messages, new_organization
 from bench.indexing import INDEXING_LIMIT_S
 from bench.opening import Parts, open_parts
 from bench.planting import BATCH, plant_store
 from bench.search import ask_fts5, found_keys, index_windows, queries
+from bench.texts import chat
 from bench.timing import Spent, Stopwatch, median_cpu, percentile, timed
 from engram.embedding.choice import LocalModel
 from engram.embedding.registry import ARCTIC
@@ -37,6 +38,7 @@ LATENCIES = "latency.json"
 SMALL = 600
 SMALL_MS_MAX = 3.0
 PARTS_BOUND = 1.5
+APPENDS_ROUNDS = 5
 ROUNDS = {SMALL: 15, 10_000: 9, 100_000: 5, 1_000_000: 3}
 
 
@@ -87,7 +89,11 @@ def measure(*, quick: bool) -> Sequence[Figure]:
     rows = [asdict(each.latency()) for each in measured]
     path = results_directory(quick=quick) / LATENCIES
     path.write_text(json.dumps(rows, indent=2) + "\n")
-    return [*_figures(measured), asyncio.run(_embedding_figure())]
+    return [
+        *_figures(measured),
+        asyncio.run(_after_appends_figure()),
+        asyncio.run(_embedding_figure()),
+    ]
 
 
 def load_latencies() -> list[Latency]:
@@ -193,6 +199,27 @@ def _read_matrix(connection: sqlite3.Connection) -> VectorMatrix:
 def _scan(matrix: VectorMatrix, vectors: Sequence[Floats]) -> None:
     for vector in vectors:
         matrix.search(vector, LEG_CANDIDATES)
+
+
+async def _after_appends_figure() -> Figure:
+    """Return what a search costs that finds nothing of the one before remembered."""
+    texts = chat(SMALL)
+    async with _filled(SMALL) as (parts, principal, _):
+        pairs: list[tuple[Spent, Spent]] = []
+        for query in queries() * APPENDS_ROUNDS:
+            await append_chat(parts.service, principal, [next(texts)])
+            after = await _timed_search(parts, principal, query)
+            pairs.append((after, await _timed_search(parts, principal, query)))
+    own, floor = (1000 * median_cpu(side) for side in zip(*pairs, strict=True))
+    return Figure(
+        name=f"search over {SMALL:,} messages, after an append",
+        value=own,
+        unit="CPU ms",
+        floor=floor,
+        floor_name="the same search again",
+        direction="at most",
+        bound=None,
+    )
 
 
 async def _embedding_figure() -> Figure:
