@@ -6,7 +6,6 @@ What the index of words says is true as long as its revision is the same, so not
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,17 +40,24 @@ class KnownWords:
         latest = self._latest
         if latest.revision != revision:
             latest = self._latest = _Remembered(revision)
-        return WordsAtRevision(latest, connection, index, organization_id)
+        return WordsAtRevision(latest, connection, index, organization_id=organization_id)
 
 
-@dataclass(frozen=True, slots=True)
 class WordsAtRevision:
     """What is known of words, and can be asked, in one snapshot."""
 
-    _known: _Remembered
-    _connection: Connection
-    _index: WordIndex
-    _organization_id: int
+    def __init__(
+        self,
+        known: _Remembered,
+        connection: Connection,
+        index: WordIndex,
+        *,
+        organization_id: int,
+    ) -> None:
+        self._known = known
+        self._connection = connection
+        self._index = index
+        self._organization_id = organization_id
 
     def statistics(self) -> WordStatistics:
         """Return how many messages there are, and how many words they have."""
