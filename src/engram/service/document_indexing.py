@@ -18,6 +18,7 @@ from engram.errors import ConverterMissingError, EngramError, NotFoundError
 from engram.ingest.embed import EmbeddedText
 from engram.model.ids import DocumentId, OrganizationId
 from engram.service.indexing import Indexer
+from engram.service.noticed import Noticed
 from engram.service.pace import Pace
 from engram.storage.ports import OrganizationStore, Store
 
@@ -62,27 +63,22 @@ class DocumentIndexing:
         self._owner = owner
         self._pace = pace
         self._sleep = sleep
-        self._noticed: dict[OrganizationId, None] = {}
-        self._left: set[OrganizationId] = set()
+        self._noticed = Noticed()
         self._failures: dict[DocumentId, int] = {}
-        self._wake = asyncio.Event()
 
     def notice(self, organization_id: OrganizationId) -> None:
         """Look at this organisation's waiting documents soon."""
-        self._noticed[organization_id] = None
-        self._wake.set()
+        self._noticed.add(organization_id)
 
     def look_again(self) -> None:
         """Notice the organisations whose documents could not be had: held by others, or resting."""
-        for organization_id in self._left:
-            self.notice(organization_id)
-        self._left.clear()
+        self._noticed.look_again()
 
     async def run(self) -> None:
         """Index until cancelled; a failure is logged and never ends the loop."""
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_SWEEP_S):
-                await self._wake.wait()
+                await self._noticed.wait()
         while True:
             try:
                 await self.sweep()
@@ -121,23 +117,20 @@ class DocumentIndexing:
 
     async def _work_noticed(self) -> None:
         """Do one step for each noticed organisation, or wait until one is noticed."""
-        if not self._noticed:
-            self._wake.clear()
-            await self._wake.wait()
-        for organization_id in list(self._noticed):
-            del self._noticed[organization_id]
+        await self._noticed.wait()
+        for organization_id in self._noticed.turns():
             try:
                 await self._work_paced(organization_id)
             except EngramError:
                 logger.exception("documents of %s cannot be indexed now", organization_id)
-                self._left.add(organization_id)
+                self._noticed.leave(organization_id)
 
     async def _work_paced(self, organization_id: OrganizationId) -> None:
         time = asyncio.get_running_loop().time
         began = time()
         if await self.work(organization_id) is None:
             if await self._is_waiting(organization_id):
-                self._left.add(organization_id)
+                self._noticed.leave(organization_id)
             return
         self.notice(organization_id)
         if self._pace is not None:

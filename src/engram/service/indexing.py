@@ -23,6 +23,7 @@ from engram.model.conversation import MessageDraft, called
 from engram.model.ids import OrganizationId
 from engram.model.vectors import Indexing, NewVectors, PassageVector, Unembedded
 from engram.service.batch import LEASE, UNUSABLE, Batch
+from engram.service.noticed import Noticed
 from engram.service.pace import Pace
 from engram.storage.ports import OrganizationStore, Store
 
@@ -53,9 +54,7 @@ class Indexer:
         self._owner = owner
         self._pace = pace
         self._sleep = sleep
-        self._noticed: dict[OrganizationId, None] = {}
-        self._left: set[OrganizationId] = set()
-        self._wake = asyncio.Event()
+        self._noticed = Noticed()
         self._is_mismatch_told = False
 
     @property
@@ -95,14 +94,11 @@ class Indexer:
     def notice(self, organization_id: OrganizationId) -> None:
         """Look at this organisation's waiting messages soon."""
         if self._tiers.deep is not None:
-            self._noticed[organization_id] = None
-            self._wake.set()
+            self._noticed.add(organization_id)
 
     def look_again(self) -> None:
         """Notice the organisations whose messages could not be had: leased, or waiting for a retry."""
-        for organization_id in self._left:
-            self.notice(organization_id)
-        self._left.clear()
+        self._noticed.look_again()
 
     async def run(self) -> None:
         """Index until cancelled; a failure is logged and never ends the loop."""
@@ -179,16 +175,13 @@ class Indexer:
 
     async def _work_noticed(self) -> None:
         """Index one batch of each noticed organisation, or wait until one is noticed."""
-        if not self._noticed:
-            self._wake.clear()
-            await self._wake.wait()
-        for organization_id in list(self._noticed):
-            del self._noticed[organization_id]
+        await self._noticed.wait()
+        for organization_id in self._noticed.turns():
             try:
                 if await self.work(organization_id, pace=self._pace):
                     self.notice(organization_id)
                 elif await self._is_waiting(organization_id):
-                    self._left.add(organization_id)
+                    self._noticed.leave(organization_id)
             except UNUSABLE:
                 self.notice(organization_id)
                 raise
