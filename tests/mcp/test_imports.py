@@ -33,6 +33,7 @@ AT_WORK = {
         "batch",
         "document_indexing",
         "indexing",
+        "noticed",
         "pace",
         "rate",
     )
