@@ -74,6 +74,12 @@ async def _measure_later(size: int) -> list[Figure]:
                     size,
                     is_bound=False,
                 ),
+                _figure(
+                    "in spans near to a question in other words, with deep vectors",
+                    await document.in_spans(in_other_words=True),
+                    size,
+                    is_bound=False,
+                ),
             ]
 
 
@@ -120,9 +126,10 @@ class PlantedDocument:
         ask = _other_words if in_other_words else _sentence
         return sum([await self._is_found(pair, ask(pair), profile) for pair in PLANTED])
 
-    async def in_spans(self) -> int:
+    async def in_spans(self, *, in_other_words: bool = False) -> int:
         """Return how many sentences are in the spans of questions about the document."""
-        return sum([await self._is_in_spans(pair.message) for pair in PLANTED])
+        ask = _other_words if in_other_words else _sentence
+        return sum([await self._is_in_spans(pair, ask(pair)) for pair in PLANTED])
 
     async def _is_found(self, pair: Pair, query: str, profile: ProfileName) -> bool:
         request = SearchRequest(query=query, limit=RESULTS, profile=profile, token_budget=10_000)
@@ -130,10 +137,10 @@ class PlantedDocument:
         chunks = [item.message.content for result in answer.results for item in result.messages]
         return _holds(chunks, pair.message)
 
-    async def _is_in_spans(self, sentence: str) -> bool:
-        query = DocumentQuery(memory_ids=(self.memory_id,), question=sentence)
+    async def _is_in_spans(self, pair: Pair, question: str) -> bool:
+        query = DocumentQuery(memory_ids=(self.memory_id,), question=question)
         answer = await self.parts.service.document_queries.query(self.principal, query)
-        return _holds([span.text for span in answer.spans], sentence)
+        return _holds([span.text for span in answer.spans], pair.message)
 
 
 def _with_planted(size: int) -> list[str]:

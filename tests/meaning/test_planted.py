@@ -24,3 +24,4 @@ async def test_sentences_of_a_document_are_found_in_other_words_after_deep_index
 
         assert await document.found("vectors") == len(PLANTED)
         assert await document.found("vectors", in_other_words=True) == len(PLANTED)
+        assert await document.in_spans(in_other_words=True) == len(PLANTED)

@@ -15,7 +15,9 @@ MEMORY = MemoryId("mem_1")
 TEXTS = st.text(alphabet="ab\né€😀", min_size=1, max_size=120)
 
 
-def match_at(text: str, start: int, end: int, *, score: float | None = None) -> Match:
+def match_at(
+    text: str, start: int, end: int, *, score: float | None = None, place: int = -1
+) -> Match:
     start_byte = len(text[:start].encode())
     return Match(
         start=start,
@@ -23,6 +25,7 @@ def match_at(text: str, start: int, end: int, *, score: float | None = None) -> 
         start_byte=start_byte,
         end_byte=start_byte + len(text[start:end].encode()),
         score=score,
+        place=place,
     )
 
 
@@ -115,8 +118,8 @@ def test_a_cut_span_shows_its_focus(
 
 def test_what_a_filter_found_comes_before_what_is_near_to_the_question() -> None:
     text = "x" * 1_000
-    near = match_at(text, 100, 110, score=0.9)
-    nearer = match_at(text, 300, 310, score=0.95)
+    near = match_at(text, 100, 110, score=0.9, place=1)
+    nearer = match_at(text, 300, 310, score=0.95, place=0)
     found = match_at(text, 900, 910)
     spans = spans_in(text, [found, nearer, near], window_chars=10)
 

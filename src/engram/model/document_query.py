@@ -90,6 +90,8 @@ class Match(TextRange):
 
     score: float | None = None
     """How near it is to the question; None for what a filter found."""
+    place: int = -1
+    """Among all that are near to the question, from 0; before these comes what a filter found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +109,7 @@ class Span(TextRange):
     @property
     def focus(self) -> Match:
         """Return the match that is shown whatever else has to give way."""
-        found = [match for match in self.matches if match.score is None]
-        return found[0] if found else max(self.matches, key=lambda match: match.score or 0.0)
+        return min(self.matches, key=lambda match: match.place)
 
     @property
     def score(self) -> float | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, zip_longest
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName
@@ -40,6 +42,14 @@ class Best:
         """Return where that was said."""
         return list(dict.fromkeys(item.conversation for item in self.ranked))
 
+    @property
+    def is_relevant(self) -> bool:
+        """Say whether one of the first two is good enough to be an answer.
+
+        Where there are two rankings, each has put one of them there.
+        """
+        return any(item.score >= self.scoring.profile.relevant for item in self.ranked[:2])
+
 
 def choose_best(
     candidates: Candidates,
@@ -63,3 +73,30 @@ def choose_best(
     ranked = scoring.rank(score_min=score_min)
     kept = ranked.best_of_each(limit) if is_each_once else ranked[:limit]
     return Best(scoring=scoring, ranked=kept)
+
+
+def choose_either_way(
+    candidates: Candidates,
+    calibrations: Calibrations,
+    *,
+    limit: int,
+    score_min: float | None,
+    now: int,
+) -> Best:
+    """Rank by all that is known and by meaning alone, and keep the best of both in turn.
+
+    A long text has the words of a question in many places, which would all come before an answer in
+    other words.
+    """
+    choose = partial(
+        choose_best, candidates, calibrations, limit=limit, score_min=score_min, now=now
+    )
+    best = choose(profile="default")
+    if not has_vectors(candidates):
+        return best
+    turns = chain.from_iterable(zip_longest(best.ranked, choose(profile="vectors").ranked))
+    kept: dict[MessageKey, Scored] = {}
+    for item in turns:
+        if item is not None:
+            kept.setdefault(item.key, item)
+    return replace(best, ranked=list(kept.values())[:limit])

@@ -105,12 +105,12 @@ def span_of(window: Window, data: bytes, *, memory_id: MemoryId) -> Span:
 def fit_spans(spans: Sequence[Span], *, characters_max: int) -> tuple[tuple[Span, ...], bool]:
     """Return the spans that fit, in the order given, and whether some text had to be left out.
 
-    What a filter found comes before what is near to the question, and what is nearer before the rest.
+    What a filter found comes before what is near to the question, and that in the order of its places.
     The first that does not fit is cut to the room left; those after it are left out.
     """
     kept: dict[int, Span] = {}
     room = characters_max
-    for place in sorted(range(len(spans)), key=lambda place: _priority(spans[place])):
+    for place in sorted(range(len(spans)), key=lambda place: spans[place].focus.place):
         if not room:
             break
         kept[place] = cut_span(spans[place], room)
@@ -140,13 +140,6 @@ def cut_span(span: Span, characters_max: int) -> Span:
         matches=tuple(each for each in span.matches if start <= each.start < end or each is focus),
         is_cut=True,
     )
-
-
-def _priority(span: Span) -> float:
-    """Return what spans are taken by; equal ones are taken in their order."""
-    if any(match.score is None for match in span.matches):
-        return -2.0
-    return -(span.score or 0.0)
 
 
 def _readable(data: bytes) -> str:

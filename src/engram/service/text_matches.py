@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from engram.text.scanning import Scanner
 from engram.text.tokens import CHARACTERS_PER_TOKEN
 
 if TYPE_CHECKING:
-    from engram.retrieval.best import Best
     from engram.retrieval.ranking import Scored
 
 NEAR_MAX = 50
@@ -127,7 +126,7 @@ async def find_near(texts: Sequence[AskedText], query: DocumentQuery, opened: Op
 
     Beside what a filter found they must be relevant.
     """
-    from engram.retrieval.best import choose_best  # noqa: PLC0415 brings NumPy
+    from engram.retrieval.best import choose_either_way  # noqa: PLC0415 brings NumPy
     from engram.retrieval.find import Sought, find  # noqa: PLC0415 brings NumPy
 
     by_id = {text.memory.id: text for text in texts}
@@ -138,8 +137,7 @@ async def find_near(texts: Sequence[AskedText], query: DocumentQuery, opened: Op
     )
     wanted = query.token_budget * CHARACTERS_PER_TOKEN // query.window_chars + 1
     choose = partial(
-        choose_best,
-        profile=sought.profile,
+        choose_either_way,
         limit=min(wanted, NEAR_MAX),
         score_min=0.0 if query.filter.is_empty else None,
         now=opened.now,
@@ -148,21 +146,17 @@ async def find_near(texts: Sequence[AskedText], query: DocumentQuery, opened: Op
         sought, opened.store, embed=opened.embed, now=opened.now, choose=choose
     )
     matches: dict[MemoryId, list[Match]] = {}
-    for item in best.ranked:
+    for place, item in enumerate(best.ranked):
         text = by_id[loaded.memories[item.conversation].id]
         match = await _near_match(item, text, query, opened)
         if match is not None:
-            matches.setdefault(text.memory.id, []).append(match)
+            matches.setdefault(text.memory.id, []).append(replace(match, place=place))
     return Near(
         matches=matches,
-        is_relevant=_is_relevant(best),
+        is_relevant=best.is_relevant,
         pending=loaded.pending,
         degraded=degraded,
     )
-
-
-def _is_relevant(best: Best) -> bool:
-    return bool(best.ranked) and best.ranked[0].score >= best.scoring.profile.relevant
 
 
 async def _near_match(
