@@ -59,8 +59,7 @@ def all_answers(matrix: VectorMatrix, query: Floats, keys: Keys) -> Cosines:
     answers = (
         *matrix.search(query, 100),
         *matrix.search(query, 100, allowed=keys),
-        matrix.cosines(query, keys),
-        matrix.neighbourhood(query, keys),
+        *matrix.compare_messages(query, keys),
     )
     return np.concatenate(answers).astype(np.float64)
 

@@ -154,9 +154,9 @@ def test_candidates_are_scored_as_search_scores_them(keys: list[int], seed: int)
 
     found, cosines = filled.search(vectors[0], 100)
 
-    np.testing.assert_array_equal(cosines, filled.cosines(vectors[0], found))
+    np.testing.assert_array_equal(cosines, filled.compare_messages(vectors[0], found).alone)
     absent = as_keys([9 << SEQUENCE_BITS])
-    assert np.isnan(filled.cosines(vectors[0], absent)).all()
+    assert np.isnan(filled.compare_messages(vectors[0], absent).alone).all()
 
 
 @SMALL
@@ -166,7 +166,7 @@ def test_a_neighbourhood_is_the_sum_of_five_messages_of_a_conversation(keys: set
     by_key = dict(zip(sorted(keys), vectors[1:], strict=True))
     filled = matrix_of(as_keys(sorted(keys)), vectors[1:].astype(np.float32))
 
-    cosines = filled.neighbourhood(vectors[0], as_keys(sorted(keys)))
+    cosines = filled.compare_messages(vectors[0], as_keys(sorted(keys))).together
 
     for key, cosine in zip(sorted(keys), cosines, strict=True):
         around = [
@@ -181,14 +181,13 @@ def test_a_neighbourhood_is_the_sum_of_five_messages_of_a_conversation(keys: set
         assert abs(total @ vectors[0] / length - cosine) <= error
 
 
-def test_a_neighbourhood_needs_no_vector_of_its_own_message():
+def test_a_message_without_vectors_has_no_neighbourhood():
     vectors = unit_vectors(1, 2)
     filled = matrix_of(as_keys([10, 11]), vectors)
 
-    alone, far = filled.neighbourhood(vectors[0], as_keys([8, 14]))
+    alone, together = filled.compare_messages(vectors[0], as_keys([8, 10, 14]))
 
-    assert filled.cosines(vectors[0], as_keys([10]))[0] == alone == pytest.approx(1)
-    assert np.isnan(far)
+    assert np.isnan([alone, together]).tolist() == [[True, False, True]] * 2
 
 
 def test_a_neighbourhood_ends_with_its_conversation():
@@ -197,7 +196,8 @@ def test_a_neighbourhood_ends_with_its_conversation():
     filled = matrix_of(border, vectors)
 
     for query in vectors:
-        assert filled.neighbourhood(query, border) == pytest.approx(filled.cosines(query, border))
+        alone, together = filled.compare_messages(query, border)
+        assert together == pytest.approx(alone)
 
 
 def test_passages_of_a_message_weigh_as_much_as_one_vector():
@@ -205,10 +205,10 @@ def test_passages_of_a_message_weigh_as_much_as_one_vector():
     once = matrix_of(as_keys([1, 2]), np.stack([one, other]))
     often = matrix_of(as_keys([1, 2, 2, 2]), np.stack([one, other, other, other]))
 
-    expected = once.neighbourhood(one, as_keys([1]))
+    expected = once.compare_messages(one, as_keys([1])).together
 
     assert expected == pytest.approx([np.sqrt(0.5)])
-    np.testing.assert_array_equal(expected, often.neighbourhood(one, as_keys([1])))
+    np.testing.assert_array_equal(expected, often.compare_messages(one, as_keys([1])).together)
 
 
 @SMALL
@@ -219,7 +219,7 @@ def test_a_message_of_several_passages_points_where_their_sum_does(keys: list[in
     ordered = sorted(set(keys))
     sums = {key: vectors[1:][np.array(keys) == key].sum(axis=0) for key in ordered}
 
-    cosines = filled.neighbourhood(vectors[0], as_keys(ordered))
+    cosines = filled.compare_messages(vectors[0], as_keys(ordered)).together
 
     for key, cosine in zip(ordered, cosines, strict=True):
         around = [
@@ -239,8 +239,8 @@ def test_vectors_that_cancel_out_have_no_neighbourhood():
     passages = matrix_of(as_keys([1, 1]), np.concatenate([one, -one]))
     messages = matrix_of(as_keys([1, 2]), np.concatenate([one, -one]))
 
-    assert np.isnan(passages.neighbourhood(one[0], as_keys([1]))).all()
-    assert np.isnan(messages.neighbourhood(one[0], as_keys([1]))).all()
+    assert np.isnan(passages.compare_messages(one[0], as_keys([1])).together).all()
+    assert np.isnan(messages.compare_messages(one[0], as_keys([1])).together).all()
 
 
 @SMALL
@@ -265,10 +265,10 @@ def test_what_was_asked_before_changes_no_neighbourhood(
         rows, rest = quantise(rest[: len(added)], dimensions=DIMENSIONS), rest[len(added) :]
         asked.change(removed=removed, keys=added, rows=rows)
         silent.change(removed=removed, keys=added, rows=rows)
-        asked.neighbourhood(query, everyone)
+        asked.compare_messages(query, everyone)
 
     np.testing.assert_array_equal(
-        asked.neighbourhood(query, everyone), silent.neighbourhood(query, everyone)
+        asked.compare_messages(query, everyone), silent.compare_messages(query, everyone)
     )
 
 
@@ -313,7 +313,7 @@ def test_bits_choose_nearly_all_of_the_ten_best(share: int, monkeypatch: pytest.
     for query in queries:
         found, _ = filled.search(query, 10, allowed=allowed)
         every = np.arange(count) if allowed is None else allowed
-        ideal = every[np.lexsort((every, -exact.cosines(query, every)))[:10]]
+        ideal = every[np.lexsort((every, -exact.compare_messages(query, every).alone))[:10]]
         hits += len({*found.tolist()} & {*ideal.tolist()})
 
     assert hits / (10 * len(queries)) >= 0.98
@@ -361,9 +361,8 @@ def test_an_empty_matrix_finds_nothing():
 
     assert (0, 0) == tuple(map(len, empty.search(query, 5)))
     assert (0, 0) == tuple(map(len, empty.search(query, 5, allowed=as_keys([1]))))
-    assert np.isnan(empty.cosines(query, as_keys([1]))).all()
-    assert np.isnan(empty.neighbourhood(query, as_keys([1]))).all()
-    assert 0 == len(empty.neighbourhood(query, as_keys([])))
+    assert np.isnan(empty.compare_messages(query, as_keys([1]))).all()
+    assert (0, 0) == tuple(map(len, empty.compare_messages(query, as_keys([]))))
 
 
 @pytest.mark.parametrize(
@@ -374,8 +373,7 @@ def test_a_query_that_is_no_vector_is_refused(bad: list[float]):
 
     for question in (
         lambda: filled.search(bad, 1),
-        lambda: filled.cosines(bad, as_keys([1])),
-        lambda: filled.neighbourhood(bad, as_keys([1])),
+        lambda: filled.compare_messages(bad, as_keys([1])),
     ):
         with pytest.raises(InvalidVectorError):
             question()

@@ -62,9 +62,12 @@ class BudgetedMatrices:
         """
         held = self._hold(name, source)
         with held.following:
+            seq = held.seq
             _follow(held, source)
             snapshot = held.matrix.snapshot
-        self._make_room(name)
+            has_grown = not seq or held.seq != seq
+        if has_grown:
+            self._make_room(name)
         return snapshot
 
     def forget(self, name: Hashable) -> None:
@@ -113,11 +116,12 @@ def _follow(held: _Held, source: VectorSource) -> None:
 
 
 def _apply(matrix: VectorMatrix, changes: VectorChanges) -> None:
+    if not changes.removed and not changes.keys:
+        return
     from engram.vectors.quantise import unpack_blobs  # noqa: PLC0415 brings NumPy
 
-    if changes.removed or changes.keys:
-        rows = unpack_blobs(changes.blobs, dimensions=matrix.dimensions)
-        matrix.change(removed=changes.removed, keys=changes.keys, rows=rows)
+    rows = unpack_blobs(changes.blobs, dimensions=matrix.dimensions)
+    matrix.change(removed=changes.removed, keys=changes.keys, rows=rows)
 
 
 def _empty_matrix(source: VectorSource) -> VectorMatrix:

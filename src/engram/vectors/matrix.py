@@ -12,7 +12,7 @@ from engram.errors import InvalidVectorError
 from engram.vectors.arrays import Cosines, Flags, Keys, Query
 from engram.vectors.blocks import Blocks
 from engram.vectors.kernels import Kernels, best_kernels
-from engram.vectors.neighbours import KnownLengths
+from engram.vectors.neighbours import Compared
 from engram.vectors.owners import Owners
 from engram.vectors.quantise import QuantisedRows
 from engram.vectors.runs import distinct
@@ -83,22 +83,20 @@ class VectorMatrix:
         """Return the `k` best keys with their cosines; see `VectorSnapshot.search`."""
         return self._snapshot.search(query, k, allowed=allowed)
 
-    def cosines(self, query: Query, keys: Keys) -> Cosines:
-        """Return the best cosine of each key; see `VectorSnapshot.cosines`."""
-        return self._snapshot.cosines(query, keys)
-
-    def neighbourhood(self, query: Query, keys: Keys) -> Cosines:
-        """Return each key's cosine in company; see `VectorSnapshot.neighbourhood`."""
-        return self._snapshot.neighbourhood(query, keys)
+    def compare_messages(self, query: Query, keys: Keys) -> Compared:
+        """Return each key's cosines alone and in company; see `VectorSnapshot.compare_messages`."""
+        return self._snapshot.compare_messages(query, keys)
 
 
 def _without(snapshot: VectorSnapshot, keys: Keys) -> VectorSnapshot:
+    if not len(keys):
+        return snapshot
     rows, _ = snapshot.rows_of(distinct(keys))
     if not len(rows):
         return snapshot
     dead = _flags(snapshot).copy()
     dead[rows] = True
-    return replace(snapshot, dead=dead, lengths=KnownLengths())
+    return replace(snapshot, dead=dead, lengths=snapshot.lengths.without(keys))
 
 
 def _with(snapshot: VectorSnapshot, keys: Keys, rows: QuantisedRows) -> VectorSnapshot:
@@ -109,8 +107,7 @@ def _with(snapshot: VectorSnapshot, keys: Keys, rows: QuantisedRows) -> VectorSn
     if dead is not None:
         dead = np.concatenate((dead, np.zeros(len(keys), dtype=np.bool_)))
     owners = snapshot.owners.with_rows(keys, first=snapshot.blocks.count)
-    has_known, _ = snapshot.rows_of(distinct(keys))
-    lengths = KnownLengths() if len(has_known) else snapshot.lengths.after_adding()
+    lengths = snapshot.lengths.without(keys)
     return replace(snapshot, blocks=blocks, owners=owners, dead=dead, lengths=lengths)
 
 

@@ -21,9 +21,6 @@ _UNIT = 1 << 15
 _FLOAT32_PASSAGES_MAX = 2**24 // _UNIT
 """Sums of so many vectors are exact in float32, which is twice as fast as float64."""
 
-_PRODUCT = 1 << 40
-"""A product of 1 in whole numbers."""
-
 
 class Vectors(Protocol):
     """The vectors of one moment."""
@@ -31,6 +28,8 @@ class Vectors(Protocol):
     @property
     def kernels(self) -> Kernels: ...
     def rows_of(self, keys: Keys) -> tuple[Rows, Rows]: ...
+    def rows_between(self, firsts: Keys, lasts: Keys) -> tuple[Rows, Rows]: ...
+    def keys_of(self, rows: Rows) -> Keys: ...
     def vectors(self, rows: Rows) -> QuantisedRows: ...
 
 
@@ -91,11 +90,6 @@ class Passages(NamedTuple):
         squares = np.einsum("ij,ij->i", sums, sums, dtype=np.int64, casting="unsafe")
         sums[squares == 0] = 1
         return Sums(quantise(sums, dimensions=sums.shape[1]), np.sqrt(squares) / _UNIT)
-
-    def products(self, query: Comparison) -> Cosines:
-        """Return the product of a query with the sum of each message's passages."""
-        whole = np.rint(query.of_rows(self.rows) * _PRODUCT).astype(np.int64)
-        return np.add.reduceat(whole, self.starts) / _PRODUCT
 
 
 def passages_of(vectors: Vectors, keys: Keys) -> Passages:

@@ -112,5 +112,5 @@ def _checked(vectors: ArrayLike, *, dimensions: int) -> Floats:
 
 
 def _unit_scales(codes: Codes) -> Scales:
-    squares = np.einsum("ij,ij->i", codes, codes, dtype=np.int64)
-    return (1 / np.sqrt(squares)).astype(np.float32)
+    wide = codes.astype(np.int32)
+    return (1 / np.sqrt(np.vecdot(wide, wide))).astype(np.float32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engram.vectors.arrays import Cosines, Distances, Keys, Rows
-from engram.vectors.runs import distinct, run_starts
+from engram.vectors.runs import run_starts
 
 _ROWS_PER_KEY = 2
 """First guess of how many rows hold `k` keys; messages with several passages are rare."""
@@ -24,7 +24,7 @@ def best_keys(keys: Keys, cosines: Cosines, k: int) -> tuple[Keys, Cosines]:
         rows = highest(cosines, wanted)
         owners, best = _best_of_each(keys.take(rows), cosines.take(rows))
         if len(owners) >= k or len(rows) == len(keys):
-            order = np.lexsort((owners, -best))[:k]
+            order = (-best).argsort(kind="stable")[:k]
             return owners.take(order), best.take(order)
         wanted *= _GROWTH
 
@@ -48,9 +48,10 @@ def highest(values: Cosines, wanted: int) -> Rows:
 
 
 def _best_of_each(keys: Keys, cosines: Cosines) -> tuple[Keys, Cosines]:
-    if len(distinct(keys)) == len(keys):
+    """Return the keys in ascending order, each once, with its best cosine."""
+    order = keys.argsort(kind="stable")
+    keys, cosines = keys.take(order), cosines.take(order)
+    starts = run_starts(keys)
+    if len(starts) == len(keys):
         return keys, cosines
-    order = np.lexsort((-cosines, keys))
-    ordered = keys.take(order)
-    firsts = run_starts(ordered)
-    return ordered.take(firsts), cosines.take(order).take(firsts)
+    return keys.take(starts), np.maximum.reduceat(cosines, starts)

@@ -19,7 +19,7 @@ from engram.vectors.arrays import (
 )
 from engram.vectors.blocks import Blocks
 from engram.vectors.kernels import Kernels
-from engram.vectors.neighbours import KnownLengths, neighbourhood_cosines
+from engram.vectors.neighbours import Compared, KnownLengths, compare_messages
 from engram.vectors.owners import Owners
 from engram.vectors.quantise import QuantisedRows, quantise, sign_bits
 from engram.vectors.ranking import best_keys, nearest
@@ -63,9 +63,13 @@ class Asked:
     """A query as one snapshot compares it; to ask that several questions, prepare it once."""
 
     rows: QuantisedRows
-    bits: Bits
     every: list[Cosines] = field(default_factory=list[Cosines], compare=False)
     """What it has in common with every row, once all have been compared with it."""
+
+    @property
+    def bits(self) -> Bits:
+        """Return one bit for each dimension."""
+        return sign_bits(self.rows.codes)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,38 +120,31 @@ class VectorSnapshot:
             return self._search_bits(asked, k, rows)
         if rows is None:
             return best_keys(*self._all_cosines(asked), k)
-        return best_keys(self._keys(rows), self.compare(asked, rows), k)
+        return best_keys(self.keys_of(rows), self.compare(asked, rows), k)
 
-    def cosines(self, query: Query | Asked, keys: Keys) -> Cosines:
-        """Return the best cosine of each key, or NaN where it has no vector.
+    def compare_messages(self, query: Query | Asked, keys: Keys) -> Compared:
+        """Return the cosines of each message by itself, and in company.
 
-        Raises:
-            InvalidVectorError: the query is not finite, is zero, or has other dimensions.
-        """
-        rows, owners = self.rows_of(keys)
-        out = np.full(len(keys), np.nan)
-        np.fmax.at(out, owners, self.compare(self.prepare(query), rows))
-        return out
-
-    def neighbourhood(self, query: Query | Asked, keys: Keys) -> Cosines:
-        """Return the cosine with the sum of each message and its neighbours, or NaN without any.
-
-        Neighbours are two messages before and two after, of the same conversation. A message with
+        Its company are two messages before and two after, of the same conversation. A message with
         several vectors takes part with the direction of their sum.
 
         Raises:
             InvalidVectorError: the query is not finite, is zero, or has other dimensions.
         """
         comparison = _Comparison(self, self.prepare(query))
-        return neighbourhood_cosines(self, comparison, keys, self.lengths)
+        return compare_messages(self, comparison, keys, self.lengths)
 
     def rows_of(self, keys: Keys) -> tuple[Rows, Rows]:
         """Return the rows of keys that can be found, and the place in `keys` of each."""
-        rows, owners = self.owners.rows_between(keys, keys)
+        return self.rows_between(keys, keys)
+
+    def rows_between(self, firsts: Keys, lasts: Keys) -> tuple[Rows, Rows]:
+        """Return the rows of keys in ranges that can be found, and the range of each."""
+        rows, ranges = self.owners.rows_between(firsts, lasts)
         if self.dead is None:
-            return rows, owners
+            return rows, ranges
         live = ~self.dead[rows]
-        return rows[live], owners[live]
+        return rows[live], ranges[live]
 
     def vectors(self, rows: Rows) -> QuantisedRows:
         """Return the bytes of some rows."""
@@ -166,7 +163,7 @@ class VectorSnapshot:
         while True:
             places = nearest(distances, wanted, furthest=furthest)
             chosen = places if rows is None else rows[places]
-            found, cosines = best_keys(self._keys(chosen), self.compare(asked, chosen), k)
+            found, cosines = best_keys(self.keys_of(chosen), self.compare(asked, chosen), k)
             if len(found) == k or len(chosen) < wanted:
                 return found, cosines
             wanted *= 4  # Few keys with very many rows were in front of all others.
@@ -174,17 +171,17 @@ class VectorSnapshot:
     def _distances(self, asked: Asked, rows: Rows | None) -> Distances:
         if rows is not None and len(rows) * _SPARSE < self.blocks.count:
             return self._distances_of(asked, rows)
-        out = np.empty(self.blocks.count, dtype=np.int16)
+        out, bits = np.empty(self.blocks.count, dtype=np.int16), asked.bits
         for places, block, used in self.blocks.filled():
-            out[places] = self.kernels.distances(asked.bits, block.bits[used])
+            out[places] = self.kernels.distances(bits, block.bits[used])
         if self.dead is not None:
             out[self.dead] = self.blocks.dimensions + 1
         return out if rows is None else out[rows]
 
     def _distances_of(self, asked: Asked, rows: Rows) -> Distances:
-        out = np.empty(len(rows), dtype=np.int16)
+        out, bits = np.empty(len(rows), dtype=np.int16), asked.bits
         for places, block, local in self.blocks.pieces(rows):
-            out[places] = self.kernels.distances(asked.bits, block.bits.take(local, axis=0))
+            out[places] = self.kernels.distances(bits, block.bits.take(local, axis=0))
         return out
 
     def compare(self, asked: Asked, rows: Rows) -> Cosines:
@@ -213,7 +210,8 @@ class VectorSnapshot:
         products *= np.float64(asked.rows.scales[0])
         return clip_cosines(products)
 
-    def _keys(self, rows: Rows) -> Keys:
+    def keys_of(self, rows: Rows) -> Keys:
+        """Return whose rows they are."""
         out = np.empty(len(rows), dtype=np.int64)
         for places, block, local in self.blocks.pieces(rows):
             out[places] = block.keys.take(local)
@@ -221,8 +219,8 @@ class VectorSnapshot:
 
     def _allowed_rows(self, allowed: Allowed) -> Rows:
         ranges = allowed if isinstance(allowed, KeyRanges) else KeyRanges.of_keys(allowed)
-        rows, _ = self.owners.rows_between(ranges.firsts, ranges.lasts)
-        return np.sort(rows if self.dead is None else rows[~self.dead[rows]])
+        rows, _ = self.rows_between(ranges.firsts, ranges.lasts)
+        return np.sort(rows)
 
     def prepare(self, query: Query | Asked) -> Asked:
         """Return a query as it is compared with these vectors.
@@ -232,8 +230,7 @@ class VectorSnapshot:
         """
         if isinstance(query, Asked):
             return query
-        rows = quantise(np.asarray(query)[np.newaxis], dimensions=self.blocks.dimensions)
-        return Asked(rows=rows, bits=sign_bits(rows.codes)[0])
+        return Asked(quantise(np.asarray(query)[np.newaxis], dimensions=self.blocks.dimensions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.vectors.arrays import Cosines, Keys, Query
 from engram.vectors.matrix import VectorMatrix
+from engram.vectors.neighbours import Compared
 from engram.vectors.quantise import restore, unpack_blobs
 from engram.vectors.runs import distinct
 from engram.vectors.snapshot import Allowed, Asked, KeyRanges, VectorSnapshot
@@ -54,7 +55,6 @@ class NearVectors:
         self._embedder = embedder
         self._tier: Tier = tier
         self._newest = newest
-        self._read: tuple[Keys, VectorSnapshot] | None = None
 
     @property
     def rows_live(self) -> int:
@@ -75,11 +75,10 @@ class NearVectors:
         near = self._nearest(asked, k, ranges)
         return self._of(distinct(np.concatenate((near, newest)))).search(_anew(asked), k)
 
-    def cosines(self, query: Query | Asked, keys: Keys) -> Cosines:
-        return self._around(keys).cosines(_anew(self.prepare(query)), keys)
-
-    def neighbourhood(self, query: Query | Asked, keys: Keys) -> Cosines:
-        return self._around(keys).neighbourhood(_anew(self.prepare(query)), keys)
+    def compare_messages(self, query: Query | Asked, keys: Keys) -> Compared:
+        around = keys[:, np.newaxis] + np.arange(-_REACH, _REACH + 1)
+        vectors = self._of(distinct(around.reshape(-1)))
+        return vectors.compare_messages(_anew(self.prepare(query)), keys)
 
     def _nearest(self, asked: Asked, k: int, ranges: str | None) -> Keys:
         """Return the messages of the passages that the index finds nearest."""
@@ -102,13 +101,6 @@ class NearVectors:
     def _count(self, ranges: str) -> int:
         limit = EXACT_ROWS_MAX + 1
         return self._ask("count_allowed", allowed=ranges, limit=limit)[0][0]
-
-    def _around(self, keys: Keys) -> VectorSnapshot:
-        """Return the vectors of messages and of their neighbours; read once for all questions."""
-        if self._read is None or not np.isin(keys, self._read[0]).all():
-            around = keys[:, np.newaxis] + np.arange(-_REACH, _REACH + 1)
-            self._read = keys, self._of(distinct(around.reshape(-1)))
-        return self._read[1]
 
     def _of(self, keys: Keys) -> VectorSnapshot:
         return self._snapshot("vectors_of", keys=json.dumps(keys.tolist()))

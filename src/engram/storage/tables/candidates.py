@@ -183,9 +183,11 @@ def _cosines(keys: Keys, legs: Sequence[_VectorLeg]) -> tuple[Values, Values, ND
     cosine, around = np.full(len(keys), np.nan), np.full(len(keys), np.nan)
     is_deep = np.zeros(len(keys), dtype=np.bool_)
     for leg in sorted(legs, key=lambda leg: leg.tier):  # deep before instant
-        missing = np.flatnonzero(np.isnan(cosine))
-        cosine[missing] = leg.snapshot.cosines(leg.query, keys[missing])
-        own = missing[~np.isnan(cosine[missing])]
-        around[own] = leg.snapshot.neighbourhood(leg.query, keys[own])
-        is_deep[own] = leg.tier == "deep"
+        missing = np.isnan(cosine).nonzero()[0]
+        if not len(missing):
+            break
+        compared = leg.snapshot.compare_messages(leg.query, keys[missing])
+        cosine[missing], around[missing] = compared
+        if leg.tier == "deep":
+            is_deep = ~np.isnan(cosine)
     return cosine, around, is_deep

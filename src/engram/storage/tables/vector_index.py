@@ -11,6 +11,7 @@ from engram.storage.tables.tenant import Tenant
 
 if TYPE_CHECKING:
     from engram.vectors.arrays import Cosines, Keys, Query
+    from engram.vectors.neighbours import Compared
     from engram.vectors.snapshot import Allowed, Asked
 
 
@@ -32,12 +33,8 @@ class ComparedVectors(Protocol):
         """Return the `k` keys nearest to a query with their cosines, best first."""
         ...
 
-    def cosines(self, query: Query | Asked, keys: Keys) -> Cosines:
-        """Return the best cosine of each key, or NaN where it has no vector."""
-        ...
-
-    def neighbourhood(self, query: Query | Asked, keys: Keys) -> Cosines:
-        """Return the cosine with the sum of each message and its neighbours, or NaN without any."""
+    def compare_messages(self, query: Query | Asked, keys: Keys) -> Compared:
+        """Return the cosines of each message by itself, and in the company of its neighbours."""
         ...
 
 
