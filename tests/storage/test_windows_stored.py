@@ -19,12 +19,12 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import message_key, position_of
 from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tables.queries import load_queries
+from engram.storage.tables.search_state import read_search_state
 from engram.text.analyse import message_words, part_words
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings
 from tests.storage.word_store import texts_of_windows
 
 _CONVERSATIONS = load_queries("conversations.sql")
-_WORDS = load_queries("words.sql")
 
 WORDS = ("apple", "the", "Straße", "naïve", "don't", "snake_case", "日本語", "☃", "x1.2", "\x00")
 
@@ -67,11 +67,11 @@ async def read_indexed(
         for place, key, count in zip(*(column.tolist() for column in held), strict=True):
             words[position_of(key)][terms[place]] = count
         lengths = tenant.words.lengths(connection, keys, organization_id=tenant.number)
-        state = tenant.execute(connection, _WORDS["window_state"]).fetchone()
+        state = read_search_state(connection, organization_id=tenant.number)
         return Indexed(
             dict(words),
             {position_of(key): (some, stops) for key, some, stops in lengths},
-            *state[:2],
+            *state.windows,
         )
 
     return await tenant.database.read(read)

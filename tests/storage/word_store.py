@@ -23,6 +23,7 @@ from engram.storage.tables.candidates import allowed_keys
 from engram.storage.tables.keys import message_key, window_key
 from engram.storage.tables.known_rows import KnownRows
 from engram.storage.tables.known_words import KnownWords
+from engram.storage.tables.search_state import read_search_state
 from engram.storage.tables.word_filters import conditions_of
 from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_search import Asking, WordMatches, search_words
@@ -95,6 +96,7 @@ class WordStore:
         conditions = conditions_of(self.connection, filters, organization_id=ORGANIZATION)
         asked = Asking(
             organization_id=ORGANIZATION,
+            state=read_search_state(self.connection, organization_id=ORGANIZATION),
             index=self.index,
             known_rows=self.known_rows,
             known_words=self.known_words,

@@ -58,12 +58,9 @@ def leg_values(
     raw: Mapping[LegName, Values], *, is_deep: NDArray[np.bool_], calibrations: Calibrations
 ) -> dict[LegName, Values]:
     """Return each leg's absolute value of each candidate, clipped to 0..LEG_VALUE_MAX."""
-    return {
-        name: np.minimum(
-            np.maximum(_absolute(name, values, is_deep, calibrations), 0.0), LEG_VALUE_MAX
-        )
-        for name, values in raw.items()
-    }
+    absolute = [_absolute(name, values, is_deep, calibrations) for name, values in raw.items()]
+    clipped = np.minimum(np.maximum(absolute, 0.0), LEG_VALUE_MAX)
+    return dict(zip(raw, clipped, strict=True))
 
 
 def _raw(candidates: Candidates, name: LegName, *, now: int) -> Values:

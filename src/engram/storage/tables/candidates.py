@@ -17,6 +17,7 @@ from engram.storage.tables.found_memories import Worth, read_worths
 from engram.storage.tables.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_filters import ranges_of, read_record_filter
+from engram.storage.tables.search_state import SearchState
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_index import ComparedVectors, VectorIndex
 from engram.storage.tables.word_filters import Conditions, conditions_of
@@ -62,6 +63,7 @@ def find_candidates(
     tenant: Tenant,
     terms: Sequence[str],
     *,
+    state: SearchState,
     index: VectorIndex,
     vectors: Sequence[QueryVector],
     filters: SearchFilters,
@@ -82,6 +84,7 @@ def find_candidates(
     near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
     asked = Asking(
         organization_id=tenant.number,
+        state=state,
         index=tenant.words,
         known_rows=tenant.known_rows,
         known_words=tenant.known_words,

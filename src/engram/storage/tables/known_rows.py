@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _SQL = load_queries("words.sql")
 _RECENT_SHARE = 64
-"""One entry in so many may be kept aside before all are sorted again."""
+_RECENT_MIN = 64
+"""One entry in so many may be kept aside before all are sorted again, and always as many as these."""
 
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 _MEMORY = KINDS.index("memory")
@@ -74,7 +75,7 @@ class Remembered:
         with self._changing:
             self._recent = {**self._recent, **facts}
             known = 0 if self._known is None else len(self._known[0])
-            if len(self._recent) * _RECENT_SHARE > known:
+            if len(self._recent) > max(known // _RECENT_SHARE, _RECENT_MIN):
                 self._sort_in()
 
     def _sort_in(self) -> None:

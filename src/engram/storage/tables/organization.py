@@ -48,6 +48,7 @@ from engram.storage.tables import (
 )
 from engram.storage.tables.database import Connection
 from engram.storage.tables.found_memories import count_moments_passed
+from engram.storage.tables.search_state import read_search_state
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_index import VectorIndex
 
@@ -160,11 +161,13 @@ class TableOrganizationStore:
         from engram.storage.tables.candidates import find_candidates
 
         def find_and_load(connection: Connection) -> tuple[ChoiceT, Loaded]:
+            state = read_search_state(connection, organization_id=self._tenant.number)
             choice = choose(
                 find_candidates(
                     connection,
                     self._tenant,
                     terms,
+                    state=state,
                     index=self._vectors,
                     vectors=vectors,
                     filters=filters,
@@ -174,7 +177,7 @@ class TableOrganizationStore:
                 )
             )
             return choice, reading.load_found(
-                connection, self._tenant, choice.messages, choice.conversations
+                connection, self._tenant, choice.messages, choice.conversations, state=state
             )
 
         return await self._database.read(find_and_load)

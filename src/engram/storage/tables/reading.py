@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from engram import limits
-from engram.errors import InvalidRequestError, NotFoundError, StoreCorruptError
+from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import Conversation, Message, MessagePage, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey, MessageKey
 from engram.model.search import Loaded
-from engram.storage.tables.counting import COUNTERS_MISSING
 from engram.storage.tables.database import Connection
 from engram.storage.tables.found_memories import read_found_memories
 from engram.storage.tables.keys import conversation_of, kind_of, message_key
@@ -25,11 +24,11 @@ from engram.storage.tables.rows import (
     read_message,
     read_rows,
 )
+from engram.storage.tables.search_state import SearchState
 from engram.storage.tables.tenant import Tenant
 
 _CONVERSATIONS = load_queries("conversations.sql")
 _MESSAGES = load_queries("messages.sql")
-_WORDS = load_queries("words.sql")
 
 
 def get_conversation(connection: Connection, tenant: Tenant, query: MessageQuery) -> MessagePage:
@@ -67,28 +66,21 @@ def load_found(
     tenant: Tenant,
     messages: Sequence[MessageKey],
     conversations: Sequence[ConversationKey],
+    *,
+    state: SearchState,
 ) -> Loaded:
     """Return those of the messages and conversations that still exist; records are memories."""
     records = [number for number in conversations if kind_of(number) != "conversation"]
     said = [key for key in messages if kind_of(conversation_of(key)) != "memory"]
     numbers = [number for number in conversations if kind_of(number) == "conversation"]
     known = read_conversations(connection, tenant, numbers)
-    pending, revision = _search_state(connection, tenant)
     return Loaded(
-        messages=_read_found(connection, tenant, said, known, revision=revision),
+        messages=_read_found(connection, tenant, said, known, revision=state.revision),
         conversations=known,
         memories=read_found_memories(connection, tenant, records) if records else {},
         chunk_counts=_chunk_counts(connection, tenant, records),
-        pending=pending,
+        pending=state.pending,
     )
-
-
-def _search_state(connection: Connection, tenant: Tenant) -> tuple[int, int]:
-    """Return how many messages wait for deep vectors, and the revision of the word index."""
-    row = tenant.execute(connection, _WORDS["search_state"]).fetchone()
-    if row is None:
-        raise StoreCorruptError(COUNTERS_MISSING)
-    return row
 
 
 def _read_found(
@@ -122,9 +114,10 @@ def _remembered(
     if unproved:
         proofs = tenant.execute(connection, _MESSAGES["load_proofs"], keys=json.dumps(unproved))
         for key, proof in proofs:
+            message = entries[key].message
             if entries[key].sha256 == proof:
-                tenant.messages.put(key, entries[key]._replace(revision=revision))
-                found[key] = entries[key].message
+                tenant.messages.put(key, KnownMessage(message, proof, revision))
+                found[key] = message
     return found
 
 

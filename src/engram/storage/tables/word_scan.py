@@ -40,7 +40,7 @@ class Shares:
     def best(self, limit: int) -> Keys:
         """Return the first `limit` keys by their shares, ties by key."""
         rows = highest(self.shares, limit)
-        order = np.argsort(-self.shares.take(rows), kind="stable")
+        order = (-self.shares.take(rows)).argsort(kind="stable")
         return self.keys.take(rows.take(order[:limit]))
 
     def only(self, wanted: NDArray[np.bool_]) -> Shares:
@@ -50,7 +50,7 @@ class Shares:
     def among(self, keys: Keys) -> Values:
         """Return the share of each of `keys`, 0 where there is none."""
         if not len(self.keys):
-            return np.zeros(len(keys))
+            return np.zeros(keys.shape)
         places = self.keys.searchsorted(keys)
         is_here = self.keys.take(places, mode="clip") == keys
         return np.where(is_here, self.shares.take(places, mode="clip"), 0.0)

@@ -11,15 +11,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.storage.tables.counting import COUNTERS_MISSING
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import SEQUENCE_BITS
 from engram.storage.tables.known_rows import KnownRows, RowsAtRevision
 from engram.storage.tables.known_words import KnownWords
-from engram.storage.tables.queries import load_queries
-from engram.storage.tables.word_index import WordIndex, WordStatistics
+from engram.storage.tables.search_state import SearchState
+from engram.storage.tables.word_index import WordIndex
 from engram.storage.tables.word_scan import (
     Shares,
     WordScan,
@@ -29,7 +27,6 @@ from engram.storage.tables.word_scan import (
 from engram.vectors.runs import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
-_SQL = load_queries("words.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 Keys = NDArray[np.int64]
@@ -41,6 +38,7 @@ class Asking:
     """What a word search has to respect."""
 
     organization_id: int
+    state: SearchState
     index: WordIndex
     known_rows: KnownRows
     known_words: KnownWords
@@ -73,29 +71,15 @@ def search_words(connection: Connection, terms: Sequence[str], asked: Asking) ->
     does not exist or is not allowed.
     """
     owner = asked.organization_id
-    statistics, revision = _window_state(connection, owner)
+    revision = asked.state.revision
     rows = asked.known_rows.at(
         revision, partial(asked.index.lengths, connection, organization_id=owner)
     )
     words = asked.known_words.at(revision, connection, asked.index, organization_id=owner)
-    messages, windows = WordScan(words, rows, windows=statistics).shares(Counter(terms))
+    messages, windows = WordScan(words, rows, windows=asked.state.windows).shares(Counter(terms))
     if asked.allowed is not None:
         messages = messages.only(are_allowed(messages.keys, asked.allowed))
     return _Choice(connection, asked, rows).matches(messages, windows)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """What is known of messages before they are read, by ascending keys."""
-
-    keys: Keys
-    facts: Keys
-    """Of each message a row: its characters, its moment, and whether it is a document."""
-
-    def only(self, keys: Keys) -> _Rows:
-        """Return the rows of those of `keys` that are here."""
-        wanted = are_among(self.keys, np.sort(keys))
-        return _Rows(self.keys[wanted], self.facts[wanted])
 
 
 class _Choice:
@@ -113,45 +97,42 @@ class _Choice:
         tried = math.ceil(limit / WINDOW_STRIDE)
         while True:
             around = self._allowed(_messages_of(windows.best(tried)))
-            rows = self._rows(np.concatenate((best, around)))
-            around = around[are_among(around, rows.keys)]
-            if len(around) >= limit or tried >= len(windows.keys):
+            keys = distinct(np.concatenate((best, around)))
+            facts = self._facts(keys)
+            are_there = facts[:, 0] >= 0
+            places = keys.searchsorted(around)
+            places = places[are_there.take(places)]
+            if len(places) >= limit or tried >= len(windows.keys):
                 break
             tried *= 2
-        found = rows.only(np.concatenate((best, around[:limit])))
+        are_found = np.zeros(len(keys), dtype=np.bool_)
+        are_found[keys.searchsorted(best)] = True
+        are_found[places[:limit]] = True
+        are_found &= are_there
+        keys, facts = keys[are_found], facts[are_found]
         return WordMatches(
-            keys=found.keys,
-            characters=found.facts[:, 0],
-            said_at=found.facts[:, 1],
-            are_documents=found.facts[:, 2] == 1,
-            messages=messages.among(found.keys),
-            windows=np.maximum(*(windows.among(keys) for keys in windows_holding(found.keys))),
+            keys=keys,
+            characters=facts[:, 0],
+            said_at=facts[:, 1],
+            are_documents=facts[:, 2] == 1,
+            messages=messages.among(keys),
+            windows=windows.among(np.array(windows_holding(keys))).max(axis=0),
         )
 
-    def _rows(self, keys: Keys) -> _Rows:
-        """Return those of the messages that exist."""
-        asked = distinct(keys)
-        facts = self._known.messages(
-            self._connection, asked, organization_id=self._asked.organization_id
+    def _facts(self, keys: Keys) -> Keys:
+        """Return of each message its characters, its moment and whether it is a document.
+
+        All are below 0 where there is none.
+        """
+        return self._known.messages(
+            self._connection, keys, organization_id=self._asked.organization_id
         )
-        there = facts[:, 0] >= 0
-        return _Rows(asked[there], facts[there])
 
     def _allowed(self, keys: Keys) -> Keys:
         """Return those of the keys that may be found."""
         if self._asked.allowed is None:
             return keys
         return keys[are_allowed(keys, self._asked.allowed)]
-
-
-def _window_state(connection: Connection, organization_id: int) -> tuple[WordStatistics, int]:
-    """Return the statistics of windows, and the revision of the word index."""
-    values = {"organization_id": organization_id}
-    row = connection.execute(_SQL["window_state"], values).fetchone()
-    if row is None:
-        raise StoreCorruptError(COUNTERS_MISSING)
-    windows, words, revision = row
-    return WordStatistics(windows, words), revision
 
 
 def are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:

@@ -7,15 +7,10 @@ SET window_words = window_words + :words,
     word_revision = word_revision + 1
 WHERE organization_id = :organization_id;
 
--- window_state --
--- Returns how many windows there are, how many words they have together, and the revision.
-SELECT chunks, window_words, word_revision
-FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
-WHERE counters.organization_id = :organization_id;
-
 -- search_state --
--- Returns how many messages wait for deep vectors, and the revision.
-SELECT pending, word_revision
+-- Returns how many windows there are, how many words they have together, the revision, and how many
+-- messages wait for deep vectors.
+SELECT chunks, window_words, word_revision, pending
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;
 

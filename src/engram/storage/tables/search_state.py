@@ -1,0 +1,37 @@
+"""What a search has to know of the whole organisation, read once for all of its steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engram.errors import StoreCorruptError
+from engram.storage.tables.counting import COUNTERS_MISSING
+from engram.storage.tables.database import Connection
+from engram.storage.tables.queries import load_queries
+from engram.storage.tables.word_index import WordStatistics
+
+_SQL = load_queries("words.sql")
+
+
+class SearchState(NamedTuple):
+    """What is the same for every question until the next change."""
+
+    windows: WordStatistics
+    revision: int
+    """Of the word index."""
+    pending: int
+    """Messages that wait for deep vectors."""
+
+
+def read_search_state(connection: Connection, *, organization_id: int) -> SearchState:
+    """Return what a search has to know of the organisation.
+
+    Raises:
+        StoreCorruptError: the counters are gone.
+    """
+    values = {"organization_id": organization_id}
+    row = connection.execute(_SQL["search_state"], values).fetchone()
+    if row is None:
+        raise StoreCorruptError(COUNTERS_MISSING)
+    windows, words, revision, pending = row
+    return SearchState(WordStatistics(windows, words), revision, pending)
