@@ -13,12 +13,17 @@ from engram.model.memory import (
     CATEGORIES,
     MEMORY_TYPES,
     Memory,
+    MemoryChange,
     MemoryDraft,
     RelationDraft,
     StoredMemory,
 )
+from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.ports import OrganizationStore
+from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED
+
+NOWHERE = MemoryId("mem_nowhere")
 
 _texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=400)
 _labels = st.text(
@@ -74,6 +79,33 @@ async def remember(
     """Store memories that differ in their contents alone, and return their ids."""
     drafts = [MemoryDraft(content=content, **fields) for content in contents]
     return [stored.id for stored in await store(organization, *drafts)]
+
+
+async def correct(
+    organization: OrganizationStore,
+    memory_id: MemoryId,
+    *,
+    quota: Quota = UNBOUNDED,
+    indexing: Indexing = WORDS_ALONE,
+    **change: Any,
+) -> Memory:
+    """Change some fields of a memory."""
+    return await organization.memories.correct(
+        memory_id,
+        MemoryChange(**change),
+        actor=ACTOR,
+        quota=quota,
+        indexing=indexing,
+    )
+
+
+async def forget(
+    organization: OrganizationStore, memory_id: MemoryId, clock: FakeClock, reason: str = "stale"
+) -> Memory:
+    """End a memory's validity now."""
+    return await organization.memories.forget(
+        memory_id, reason=reason, actor=ACTOR, now=clock.now()
+    )
 
 
 def relation(

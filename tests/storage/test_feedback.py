@@ -17,9 +17,7 @@ from engram.model.ids import MemoryId
 from engram.model.memory import FailureClass, Feedback
 from engram.storage.ports import OrganizationStore, Store
 from tests.storage.drafts import ACTOR, opened
-from tests.storage.memory_drafts import remember
-
-NOWHERE = MemoryId("mem_nowhere")
+from tests.storage.memory_drafts import NOWHERE, remember
 
 
 async def say(

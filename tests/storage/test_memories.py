@@ -42,7 +42,7 @@ from tests.storage.drafts import (
     refuse,
 )
 from tests.storage.embedded import QUICK, indexing_of
-from tests.storage.memory_drafts import get, memory_drafts, note, remember, store
+from tests.storage.memory_drafts import NOWHERE, get, memory_drafts, note, remember, store
 
 SAID = [field.name for field in fields(MemoryDraft)]
 
@@ -316,7 +316,7 @@ async def test_memories_know_nothing_of_conversations(organization: Organization
 async def test_unknown_memories_are_left_out(organization: OrganizationStore) -> None:
     memory_id = await note(organization, "here")
 
-    got = await organization.memories.get([MemoryId("mem_nowhere"), memory_id, memory_id])
+    got = await organization.memories.get([NOWHERE, memory_id, memory_id])
 
     assert list(got) == [memory_id]
 

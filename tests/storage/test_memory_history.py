@@ -19,7 +19,7 @@ from engram.model.memory import Memory, MemoryChange
 from engram.storage.ports import OrganizationStore, Store
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED
-from tests.storage.memory_drafts import get, remember
+from tests.storage.memory_drafts import NOWHERE, get, remember
 
 HOUR = timedelta(hours=1)
 INSTANT = timedelta(microseconds=1)
@@ -81,7 +81,7 @@ async def test_what_is_not_here_has_no_history(
     await correct(organization, purged, content="another text of mine")
     await organization.memories.purge(purged, actor=ACTOR)
 
-    for memory_id in (theirs, purged, MemoryId("mem_nowhere")):
+    for memory_id in (theirs, purged, NOWHERE):
         with pytest.raises(NotFoundError) as refused:
             await organization.memories.history(memory_id)
         assert (refused.value.kind, refused.value.identifier) == ("memory", memory_id)
