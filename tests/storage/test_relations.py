@@ -21,9 +21,8 @@ from engram.model.memory import RELATION_TYPES, Relation
 from engram.storage.ports import OrganizationStore, Store
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, on_sqlite, opened_file
-from tests.storage.memory_drafts import relation, remember
+from tests.storage.memory_drafts import NOWHERE, relation, remember
 
-NOWHERE = MemoryId("mem_nowhere")
 FEW = 3
 
 
@@ -224,6 +223,28 @@ async def test_a_hub_brings_its_strongest_relations_and_no_more(
     met = await organization.memories.relations([hub], hops=2)
 
     assert [each.target_id for each in met] == spokes[: -limits.RELATED_MAX - 1 : -1]
+
+
+async def test_no_relation_however_strong_hides_that_a_memory_is_superseded_or_contradicted(
+    organization: OrganizationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RELATED_MAX", 2)
+    texts = [f"text number {each}" for each in range(6)]
+    hub, newer, rival, older, *spokes = await remember(organization, *texts)
+    telling = [
+        relation(newer, hub, relation_type="supersedes", strength=0.1),
+        relation(hub, rival, relation_type="contradicts", strength=0.1),
+    ]
+    others = [
+        relation(hub, older, relation_type="supersedes"),
+        *(relation(hub, spoke) for spoke in spokes),
+    ]
+    for draft in (*others, *telling):
+        await organization.memories.connect(draft, actor=ACTOR)
+
+    met = await organization.memories.relations([hub])
+
+    assert {(each.source_id, each.target_id) for each in met} == {(newer, hub), (hub, rival)}
 
 
 edges = st.lists(

@@ -201,8 +201,9 @@ class MemoryStore(MemoryTransfer, Protocol):
     ) -> tuple[Relation, ...]:
         """Return the relations met by walking up to `hops` steps from some memories, either way.
 
-        Nearest first, then strongest, ties by id; at most `RELATED_MAX`, the strongest, for each
-        step from each memory. Memories that are not here are passed over.
+        Nearest first, then strongest, ties by id; at most `RELATED_MAX` for each step from each
+        memory: first what supersedes it, then what contradicts it, then the strongest. Memories that
+        are not here are passed over.
         """
         ...
 

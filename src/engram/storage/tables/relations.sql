@@ -37,7 +37,8 @@ SELECT source, target FROM step ORDER BY source, target;
 
 -- next_relations --
 -- Returns source, target, type, strength and moment of the strongest relations, either way, between
--- the memories of one JSON list and any that are not in the other.
+-- the memories of one JSON list and any that are not in the other. No strength puts a relation before
+-- those that say of a memory in the list that it holds no longer, or that it is contradicted.
 SELECT source, target, relation_type, strength, created_at FROM (
     SELECT source, target, relation_type, strength, created_at FROM relation
     WHERE organization_id = :organization_id
@@ -49,7 +50,13 @@ SELECT source, target, relation_type, strength, created_at FROM (
         AND target IN (SELECT value FROM json_each(:reached))
         AND source NOT IN (SELECT value FROM json_each(:nearer))
 )
-ORDER BY strength DESC, source, target, relation_type
+ORDER BY
+    CASE
+        WHEN relation_type = 'supersedes' AND target IN (SELECT value FROM json_each(:reached)) THEN 0
+        WHEN relation_type = 'contradicts' THEN 1
+        ELSE 2
+    END,
+    strength DESC, source, target, relation_type
 LIMIT :limit;
 
 -- memory_numbers --
