@@ -358,6 +358,9 @@ CONFIGURED_DOCUMENT_BYTES_MAX = 1_000_000_000
 DOCUMENT_PIECE_BYTES = 131_072
 """Bodies are kept in pieces of this size: each is compressed, proved and read for itself."""
 
+DOCUMENT_PIECES_READ = 8
+"""Pieces read in one transaction: a megabyte of memory, for an eighth of the walks between threads."""
+
 DOCUMENT_PIECES_KEPT = 4
 """Pieces remembered for each open organisation: neighbouring chunks lie in the same one."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
+from itertools import islice
 
 from engram.errors import InvalidRequestError, NotFoundError, StoreCorruptError
+from engram.limits import DOCUMENT_PIECES_READ
 from engram.model.document import ByteRange
 from engram.model.ids import DocumentId
 from engram.storage.content import ContentError
@@ -44,18 +46,26 @@ async def read_text(
 async def _read(
     tenant: Tenant, row: DocumentRow, source: Pieces, start: int, end: int
 ) -> AsyncIterator[bytes]:
-    for place, part in pieces_between(start, end):
-        piece = await tenant.database.read(
-            partial(_read_piece, tenant=tenant, row=row, source=source, place=place)
+    places = pieces_between(start, end)
+    while some := tuple(islice(places, DOCUMENT_PIECES_READ)):
+        yield await tenant.database.read(
+            partial(_read_pieces, tenant=tenant, row=row, source=source, places=some)
         )
-        yield piece[part]
 
 
-def _read_piece(
-    connection: Connection, *, tenant: Tenant, row: DocumentRow, source: Pieces, place: int
+def _read_pieces(
+    connection: Connection,
+    *,
+    tenant: Tenant,
+    row: DocumentRow,
+    source: Pieces,
+    places: Sequence[tuple[int, slice]],
 ) -> bytes:
+    """Return parts of some pieces, one after the other."""
     try:
-        return read_piece(connection, tenant, source, place)
+        return b"".join(
+            read_piece(connection, tenant, source, place)[part] for place, part in places
+        )
     except ContentError as exc:
         raise unreadable(connection, tenant, row, exc) from exc
 
