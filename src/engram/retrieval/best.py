@@ -44,11 +44,8 @@ class Best:
 
     @property
     def is_relevant(self) -> bool:
-        """Say whether one of the first two is good enough to be an answer.
-
-        Where there are two rankings, each has put one of them there.
-        """
-        return any(item.score >= self.scoring.profile.relevant for item in self.ranked[:2])
+        """Say whether one of them is good enough to be an answer."""
+        return any(item.score >= self.scoring.profile.relevant for item in self.ranked)
 
 
 def choose_best(
