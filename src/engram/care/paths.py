@@ -58,12 +58,24 @@ class DataDirectory:
         _check_path(path, field=field)
         root = self._root.resolve()
         try:
-            resolved = (root / path).resolve()
+            resolved = _resolved(root / path)
         except (OSError, RuntimeError) as exc:  # links in a circle
             raise InvalidRequestError("leads nowhere", field=field) from exc
         if not resolved.is_relative_to(root):
             raise InvalidRequestError("must lie below the data directory", field=field)
         return Place(root=root, parts=resolved.relative_to(root).parts)
+
+
+def _resolved(path: Path) -> Path:
+    """Return where a path leads, though nothing may be there yet.
+
+    Raises:
+        OSError, RuntimeError: links lead in a circle, which only a strict look tells on Python 3.13.
+    """
+    try:
+        return path.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return path.resolve()
 
 
 def _check_path(path: str, *, field: str) -> None:
