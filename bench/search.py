@@ -31,6 +31,9 @@ from engram.wiring import open_service
 QUERIES = 20
 QUERY_WORDS = 8
 ROUNDS = 5
+TURNS = 25
+"""Of the two organisations, each of which counts with its quickest: others only ever add to a time."""
+
 FLOOR_BOUND = 2.0
 FLOOR_CHUNKS = 100_000
 """The bound is for this many; a small store is dominated by what a search costs in any case."""
@@ -101,13 +104,13 @@ async def _beside_others(home: Path, *, neighbours: int, chunks: int) -> Figure:
         await _search_seconds(among, other)
         pairs = [
             (await _search_seconds(among, other), await _search_seconds(alone, one))
-            for _ in range(ROUNDS)
+            for _ in range(TURNS)
         ]
     return Figure(
         name=f"word search while {neighbours} other organisations hold {chunks:,} chunks each",
-        value=1000 * statistics.median(own for own, _ in pairs),
+        value=1000 * min(own for own, _ in pairs),
         unit="CPU ms",
-        floor=1000 * statistics.median(floor for _, floor in pairs),
+        floor=1000 * min(floor for _, floor in pairs),
         floor_name="alone",
         direction="at most",
         bound=NEIGHBOURS_BOUND,
