@@ -150,7 +150,7 @@ def _products(
     The cosines are of the rows of the messages at `places`.
     """
     size = len(keys) * len(_OFFSETS)
-    products = np.bincount(places, cosines, minlength=size)
+    products = np.bincount(places, cosines, minlength=size).astype(np.float64)
     several = (np.bincount(places, minlength=size) > 1).nonzero()[0]
     if len(several):
         # Of whole numbers: the sum is the same in whatever order passages are added.
