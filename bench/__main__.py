@@ -32,6 +32,7 @@ BENCHMARKS = (
     "paraphrases",
     "postgres",
     "spread",
+    "hostile",
 )
 
 Measure = Callable[..., Sequence[Figure]]

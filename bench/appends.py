@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from bench.figures import Figure
 from bench.texts import sized
@@ -52,13 +51,11 @@ def over_http(server: Server, *, calls: int) -> float:
         server.post("/api/v1/conversations", {}, token=token)["conversation_id"]
         for _ in range(CLIENTS)
     ]
-    port = urlsplit(server.url).port
-    assert port is not None
 
     async def run() -> float:
         requests = [_requests(path, token, calls) for path in map(_path, conversations)]
         started = time.perf_counter()
-        await asyncio.gather(*(_send(port, prepared) for prepared in requests))
+        await asyncio.gather(*(_send(server.port, prepared) for prepared in requests))
         return time.perf_counter() - started
 
     return CLIENTS * calls * MESSAGES_PER_CALL / asyncio.run(run())

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from bench.figures import Direction, Figure
 from bench.planting import plant_store
@@ -19,7 +18,7 @@ from bench.search import QUERY_WORDS
 from bench.texts import chat, sentences
 from bench.timing import percentile
 from bench.wire import Wire, connected, prepare_post
-from tools.server import Server, running_server
+from tools.server import running_server
 
 SEARCHERS = (1, 16, 64)
 WRITERS = 4
@@ -36,7 +35,7 @@ def measure(*, quick: bool) -> Sequence[Figure]:
         home = Path(directory)
         planted = asyncio.run(plant_store(home, messages=messages))
         with running_server(LOG="error", HOME=str(home)) as server:
-            load = _Load(_port(server), planted.api_key, seconds)
+            load = _Load(server.port, planted.api_key, seconds)
             asyncio.run(load.run(searchers=1, writers=0))
             alone = [asyncio.run(load.run(searchers=count, writers=0)) for count in SEARCHERS]
             writing = asyncio.run(load.run(searchers=0, writers=WRITERS))
@@ -153,9 +152,3 @@ def _new_queries() -> Iterator[str]:
         words = choice.choice(stock)
         start = choice.randrange(len(words) - QUERY_WORDS)
         yield " ".join(words[start : start + QUERY_WORDS])
-
-
-def _port(server: Server) -> int:
-    port = urlsplit(server.url).port
-    assert port is not None
-    return port

@@ -27,11 +27,16 @@ POLL_S = 0.05
 class Server:
     """A running server, its operator's token and its data directory."""
 
-    url: str
+    port: int
     admin_token: str
     home: Path
     log: Path
     pid: int
+
+    @property
+    def url(self) -> str:
+        """Return the address that paths are appended to."""
+        return f"http://127.0.0.1:{self.port}"
 
     def post(self, path: str, body: dict[str, Any], *, token: str) -> dict[str, Any]:
         """Return the answer to one JSON request."""
@@ -85,7 +90,7 @@ def running_server(**settings: str) -> Generator[Server]:
                 stderr=output,
             )
         server = Server(
-            url=f"http://127.0.0.1:{port}",
+            port=port,
             admin_token=token,
             home=Path(own["HOME"]),
             log=log,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.project.named_tests import ROOT, TEST, missing_tests
+
 PAGE = ROOT / "docs" / "seed-bugs.md"
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 LINK = re.compile(r"\]\(([^)]+)\)")
 
 
@@ -37,14 +34,6 @@ def rows() -> list[tuple[str, str, str]]:
     return re.findall(r"^\| ((?:B|\d\.)[\d.]+) \| (.+?) \| (.+) \|$", text, re.MULTILINE)
 
 
-@cache
-def functions_in(path: str) -> frozenset[str]:
-    """Return the names of the functions of a file."""
-    tree = ast.parse((ROOT / path).read_bytes())
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in tree.body if isinstance(node, functions))
-
-
 def test_every_fault_of_the_seeds_has_its_row() -> None:
     assert [item for item, _, _ in rows()] == ITEMS
 
@@ -56,10 +45,10 @@ def test_every_row_names_a_test_or_a_page() -> None:
 
 
 def test_every_test_that_is_named_exists() -> None:
-    named = [match for _, _, proof in rows() for match in TEST.findall(proof)]
+    proofs = "".join(proof for _, _, proof in rows())
 
-    assert named
-    assert [] == [(path, name) for path, name in named if name not in functions_in(path)]
+    assert TEST.search(proofs)
+    assert [] == missing_tests(proofs)
 
 
 def test_every_page_that_is_named_exists() -> None:
