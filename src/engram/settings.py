@@ -245,7 +245,7 @@ def _from_file(home: Path) -> dict[str, Any]:
         content = tomllib.loads(path.read_text())
     except FileNotFoundError:
         return {}
-    except (OSError, tomllib.TOMLDecodeError) as exc:
+    except (OSError, ValueError) as exc:
         raise ConfigurationError(FILE_NAME, str(exc)) from exc
     for name in content:
         _check_known(name, shown=f"{FILE_NAME}: {name}")

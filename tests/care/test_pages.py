@@ -172,6 +172,7 @@ def test_every_field_has_a_reader() -> None:
         (b"summary: null", b"sumary: null", "sumary"),
         (b"summary: null", b"summary: !!python", "summary"),
         (b"version: 1", b"version: " + b"[" * 5_000, "version"),
+        (b"version: 1", b"version: " + b"1" * 4_301, "version"),
         (b"2026-05-08T00:00:00.000000Z", b"yesterday", "created_at"),
         (b"2026-05-08T00:00:00.000000Z", b"2026-05-08", "created_at"),
         (b"versions: []", b"versions: [1]", None),

@@ -48,6 +48,15 @@ def test_flag_out_of_range_is_refused(engram: Engram) -> None:
     assert "'--port'" in refused.stderr
 
 
+@pytest.mark.parametrize("flag", ["--limit", "--offset"])
+def test_a_number_longer_than_python_converts_is_a_usage_error(engram: Engram, flag: str) -> None:
+    refused = engram("conversations", "list", flag, "9" * 4_301)
+
+    assert refused.status == 2
+    assert flag in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_broken_settings_file_is_named(engram: Engram) -> None:
     engram.home.mkdir()
     (engram.home / "engram.toml").write_text("port = ")

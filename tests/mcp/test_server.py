@@ -137,12 +137,13 @@ async def test_an_unknown_resource_is_an_error(over_http: Client, uri: str) -> N
     assert refused.value.error.data["uri"] == uri
 
 
-@pytest.mark.parametrize("cursor", ["next", "-1", "²", "9" * 30])
+@pytest.mark.parametrize("cursor", ["next", "-1", "²", "", "9" * 30, "9" * 4_301])
 async def test_a_foreign_cursor_is_an_error(over_http: Client, cursor: str) -> None:
     with pytest.raises(MCPError) as refused:
         await over_http.list_resources(cursor=cursor)
 
     assert refused.value.error.code == INVALID_PARAMS
+    assert refused.value.error.data["field"] == "cursor"
 
 
 async def test_the_resource_listing_goes_on_where_it_ended(over_http: Client) -> None:

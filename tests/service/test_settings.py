@@ -39,6 +39,7 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
     [
         ("ENGRAM_PORT", "65536"),
         ("ENGRAM_PORT", "eighty"),
+        pytest.param("ENGRAM_PORT", "9" * 4_301, id="port of 4,301 digits"),
         ("ENGRAM_RATE_LIMIT", "-1"),
         ("ENGRAM_TOOLSETS", "conversations,gardening"),
         ("ENGRAM_LOG", "loud"),
@@ -53,8 +54,9 @@ def test_a_value_out_of_bounds_names_its_setting(tmp_path: Path, variable: str, 
     assert caught.value.setting == variable
 
 
-def test_a_file_that_is_not_toml_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "engram.toml").write_text("port = = 1")
+@pytest.mark.parametrize("content", [b"port = = 1", b"port = " + b"1" * 4_301, b'log = "\xff"'])
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "engram.toml").write_bytes(content)
 
     with pytest.raises(ConfigurationError) as caught:
         load_settings(environment={"ENGRAM_HOME": str(tmp_path)})

@@ -57,5 +57,5 @@ def _read_line(line: str) -> tuple[str, Any]:
         raise InvalidRequestError("has a line in its header that is no 'name: value'")
     try:
         return name, json.loads(value)
-    except (json.JSONDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:
         raise InvalidRequestError("is no JSON value", field=name) from exc

@@ -11,6 +11,8 @@ from typing import Any, cast
 from engram import limits
 from engram.errors import InvalidRequestError, LimitExceededError
 
+_DIGITS_MAX = len(str(limits.WHOLE_NUMBER_MAX))
+
 
 def check_text(field: str, value: str, *, bytes_max: int) -> None:
     """Refuse text that UTF-8 cannot carry or that is longer than `bytes_max`."""
@@ -70,6 +72,21 @@ def check_range(field: str, value: int, *, minimum: int, maximum: int) -> None:
     if not minimum <= value <= maximum:
         message = f"must be between {minimum:,} and {maximum:,}, got {value:,}"
         raise InvalidRequestError(message, field=field)
+
+
+def parse_whole_number(field: str, text: str) -> int:
+    """Return the number that `text` spells in decimal digits.
+
+    Python refuses to convert more than 4,300 digits, so their count is checked before they are.
+
+    Raises:
+        InvalidRequestError: it is no number, or above `limits.WHOLE_NUMBER_MAX`.
+    """
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+    if not is_number or int(text) > limits.WHOLE_NUMBER_MAX:
+        message = f"must be a whole number between 0 and {limits.WHOLE_NUMBER_MAX:,}"
+        raise InvalidRequestError(message, field=field)
+    return int(text)
 
 
 def check_share(field: str, value: float | None) -> None:

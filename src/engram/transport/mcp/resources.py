@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from engram import limits
 from engram.clock import format_time
-from engram.errors import InvalidRequestError, NotFoundError
+from engram.errors import NotFoundError
 from engram.model.access import Principal
+from engram.model.checks import parse_whole_number
 from engram.model.conversation import (
     Conversation,
     ConversationPage,
@@ -76,9 +77,8 @@ async def list_page(
     Raises:
         InvalidRequestError: the cursor is none of ours.
     """
-    if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
-        raise InvalidRequestError("is not a cursor of this server", field="cursor")
-    query = ConversationQuery(limit=limits.RESOURCES_PAGE, offset=int(cursor or 0))
+    offset = 0 if cursor is None else parse_whole_number("cursor", cursor)
+    query = ConversationQuery(limit=limits.RESOURCES_PAGE, offset=offset)
     return await service.conversations.list_conversations(principal, query)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram import limits
-from engram.errors import InvalidRequestError, RequestTooLargeError
+from engram.errors import RequestTooLargeError
+from engram.model.checks import parse_whole_number
 from engram.transport.rest.headers import has_header, header
 
 STREAMED = frozenset({("POST", "/api/v1/documents")})
@@ -83,10 +84,7 @@ def _is_streamed(scope: Scope) -> bool:
 
 
 def _announced_length(scope: Scope) -> int:
-    length = header(scope, b"content-length") or ""
-    if not (length.isascii() and length.isdigit()):
-        raise InvalidRequestError("must be one number", field="Content-Length")
-    return int(length)
+    return parse_whole_number("Content-Length", header(scope, b"content-length") or "")
 
 
 def _too_large(actual: int, limit: int) -> RequestTooLargeError:

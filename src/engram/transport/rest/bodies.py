@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from engram.errors import InvalidRequestError
+from engram.model.checks import parse_whole_number
 from engram.model.document import ByteRange, Document
 from engram.service.documents import check_part
 from engram.transport.rest.headers import has_header, header
@@ -45,14 +46,14 @@ def announced_length(call: Call) -> int | None:
     """Return the length of a body, None when it comes in pieces until its end.
 
     Raises:
-        InvalidRequestError: there is no body.
+        InvalidRequestError: there is no body, or its length is no number.
     """
     length = header(call.scope, b"content-length")
     if length is None:
         return None
-    if int(length) == 0:
+    if (size := parse_whole_number("Content-Length", length)) == 0:
         raise InvalidRequestError("must not be empty", field="body")
-    return int(length)
+    return size
 
 
 async def read_part(call: Call) -> bytes:
