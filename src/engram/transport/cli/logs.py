@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from engram.transport.log_lines import COMMAND_FORMAT, PlainLines
+
 if TYPE_CHECKING:
     from engram.settings import LogLevel
 
 
 def log_to_stderr(level: LogLevel) -> None:
     """Log `level` and what is more severe, one line each; the first call decides."""
-    logging.basicConfig(level=level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    stderr = logging.StreamHandler()
+    stderr.setFormatter(PlainLines(COMMAND_FORMAT))
+    logging.basicConfig(level=level.upper(), handlers=[stderr])
