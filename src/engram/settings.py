@@ -26,6 +26,7 @@ from engram import limits
 from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
 from engram.errors import ConfigurationError
 from engram.language.choice import LanguageChoice, NoLanguageModel, parse_language_choice
+from engram.model.authority import host_named
 from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset
 
 PREFIX = "ENGRAM_"
@@ -170,6 +171,14 @@ class Settings(BaseModel):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_hosts(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name != "*" and host_named(name) is None:
+                raise ValueError(f"{name!r} is not a host name or an address")
+        return names
 
 
 def load_settings(

@@ -8,10 +8,11 @@ import httpx
 import pytest
 from dirty_equals import IsFloat
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import Receive, Scope, Send
 
 from engram.settings import Settings
 from engram.transport.asgi import Application
-from tests.rest.calls import ADMIN_TOKEN, append, connect, new_conversation, refusal
+from tests.rest.calls import ADMIN_TOKEN, URL, append, connect, new_conversation, refusal
 
 
 async def figures(client: httpx.AsyncClient) -> dict[tuple[str, ...], float]:
@@ -95,13 +96,49 @@ async def test_metrics_are_for_this_machine_or_the_operator(app: Application) ->
         assert (await remote.get("/metrics")).status_code == 200
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "CF-Connecting-IP", "CF-Ray", "Client-IP", "Fastly-Client-IP", "Forwarded", "Front-End-Https",
+        "True-Client-IP", "Via", "X-Amzn-Trace-Id", "X-Client-IP", "X-Cluster-Client-IP",
+        "X-Envoy-External-Address", "X-Forwarded", "X-Forwarded-By", "X-Forwarded-For",
+        "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Forwarded-Server",
+        "X-Original-Forwarded-For", "X-Original-Host", "X-ProxyUser-Ip", "X-Real-IP", "X-Request-Id",
+        "X-Something-That-A-Proxy-Of-Tomorrow-Adds",
+    ],
+)  # fmt: skip
 async def test_a_proxy_on_this_machine_does_not_open_the_metrics(
     anybody: httpx.AsyncClient, header: str
 ) -> None:
     answer = await anybody.get("/metrics", headers={header: "203.0.113.9"})
 
     assert refusal(answer) == (401, "unauthenticated", None)
+
+
+async def test_a_proxy_that_speaks_an_older_http_does_not_open_the_metrics(
+    app: Application,
+) -> None:
+    async def as_nginx(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "http_version": "1.0"}, receive, send)
+
+    transport = httpx.ASGITransport(as_nginx)
+    async with httpx.AsyncClient(transport=transport, base_url=URL) as proxied:
+        answer = await proxied.get("/metrics")
+
+    assert refusal(answer) == (401, "unauthenticated", None)
+
+
+async def test_a_scraper_on_this_machine_needs_no_token(anybody: httpx.AsyncClient) -> None:
+    # The headers of Prometheus 3, and those of a tracing scraper.
+    headers = {
+        "User-Agent": "Prometheus/3.5.0",
+        "Accept": "text/plain;version=0.0.4;q=0.1,*/*;q=0.1",
+        "Accept-Encoding": "gzip",
+        "X-Prometheus-Scrape-Timeout-Seconds": "10",
+        "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    }
+
+    assert (await anybody.get("/metrics", headers=headers)).status_code == 200
 
 
 async def test_every_answer_has_an_id_of_its_own(

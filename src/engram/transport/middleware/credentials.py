@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from engram.service import Service
 from engram.service.rate import RateState
 from engram.transport.middleware.hosts import is_loopback
-from engram.transport.rest.headers import add_header, bearer_token, has_header, header
+from engram.transport.rest.headers import add_header, bearer_token, header
 
 OPERATOR_PATHS = frozenset({"admin"})
 """First segments of the paths that need the operator's token."""
@@ -22,8 +22,25 @@ METRICS_PATH = "/metrics"
 """For this machine's own scraper, or with the operator's token."""
 
 LOOPBACK_PEERS = frozenset({"127.0.0.1", "::1"})
-FORWARDING_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
-"""A proxy on this machine is a loopback peer too; these tell that the request came from elsewhere."""
+SCRAPER_HEADERS = frozenset(
+    {
+        b"accept",
+        b"accept-encoding",
+        b"authorization",
+        b"baggage",
+        b"connection",
+        b"host",
+        b"traceparent",
+        b"tracestate",
+        b"user-agent",
+        b"x-prometheus-scrape-timeout-seconds",
+    }
+)
+"""What scrapers send. A proxy on this machine is a loopback peer too, and there is no end to the
+headers by which proxies say for whom they ask: so a request with any other header is not local."""
+
+PROXY_HTTP_VERSION = "1.0"
+"""What nginx speaks to servers unless it is told otherwise, without a header that shows it."""
 
 
 class Credentials:
@@ -51,7 +68,9 @@ def _is_local(scope: Scope) -> bool:
     peer = scope.get("client")
     if peer is None or peer[0] not in LOOPBACK_PEERS or not is_loopback(header(scope, b"host")):
         return False
-    return not any(has_header(scope, name) for name in FORWARDING_HEADERS)
+    if scope["http_version"] == PROXY_HTTP_VERSION:
+        return False
+    return all(name in SCRAPER_HEADERS for name, _ in scope["headers"])
 
 
 async def _admit(service: Service, scope: Scope) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engram.model.authority import host_named, host_of, host_of_origin
 from engram.transport.rest.headers import has_header, header
 from engram.transport.rest.problems import HttpError
 
@@ -18,36 +19,28 @@ class HostCheck:
 
     def __init__(self, app: ASGIApp, *, allowed: Iterable[str]) -> None:
         self._app = app
-        self._allowed = LOOPBACK_NAMES | {_name_of(name) for name in allowed}
+        names = tuple(allowed)
+        self._is_open = ANY_HOST in names
+        self._allowed = LOOPBACK_NAMES | {host_named(name) for name in names} - {None}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if ANY_HOST not in self._allowed:
+        if not self._is_open:
             self._check_host(header(scope, b"host"))
             if has_header(scope, b"origin"):
                 self._check_origin(header(scope, b"origin"))
         await self._app(scope, receive, send)
 
     def _check_host(self, host: str | None) -> None:
-        if _name_of(host or "") not in self._allowed:
+        if host_of(host or "") not in self._allowed:
             detail = f"this server does not answer for the host {host!r}: see ENGRAM_ALLOWED_HOSTS"
             raise HttpError(421, "host_not_allowed", detail)
 
     def _check_origin(self, origin: str | None) -> None:
-        if _name_of((origin or "").partition("://")[2]) not in self._allowed:
+        if host_of_origin(origin or "") not in self._allowed:
             detail = f"requests from {origin!r} are not allowed: see ENGRAM_ALLOWED_HOSTS"
             raise HttpError(403, "origin_not_allowed", detail)
 
 
 def is_loopback(host: str | None) -> bool:
-    """Say whether a `Host` header names this machine."""
-    return _name_of(host or "") in LOOPBACK_NAMES
-
-
-def _name_of(host: str) -> str:
-    """Return the name in `name`, `name:port`, `[address]`, `[address]:port` or a bare address."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    if host.count(":") > 1:
-        return host.lower()
-    name, _, port = host.rpartition(":")
-    return (name if port.isdigit() else host).lower()
+    """Return True if a `Host` header names this machine."""
+    return host_of(host or "") in LOOPBACK_NAMES
