@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 NOBODY = 65534
 
@@ -20,3 +21,10 @@ def unprivileged() -> Generator[None]:
     finally:
         if is_root:
             os.seteuid(0)
+
+
+def give_away(*paths: Path) -> None:
+    """Let whoever is `unprivileged` own these."""
+    if os.geteuid() == 0:
+        for path in paths:
+            os.chown(path, NOBODY, -1)

@@ -25,6 +25,7 @@ from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
 from engram.settings import Settings
 from engram.storage.ports import Store
+from engram.storage.private import make_private
 from engram.storage.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def _build_store(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
         if settings.database_read_url is not None:
             raise ConfigurationError("ENGRAM_DATABASE_READ_URL", "a replica of which database?")
         return SqliteStore(settings.home, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max)
+    # Its `engram.toml` may hold the password of the database.
+    make_private(settings.home)
     with _explained_imports():
         from engram.storage.postgres.store import PostgresStore  # noqa: PLC0415 few installations have one
     return PostgresStore(

@@ -16,7 +16,7 @@ import pytest
 from engram.embedding.choice import NoEmbedder
 from engram.settings import Settings
 from engram.transport.asgi import create_app
-from tests.permissions import unprivileged
+from tests.permissions import give_away, unprivileged
 from tests.rest.calls import (
     ADMIN_TOKEN,
     append,
@@ -116,12 +116,10 @@ async def test_a_read_only_file_is_read_and_not_written() -> None:
 
 
 def allow_all_but(organization: Path) -> None:
-    """Let everybody write the control file and nobody the organisation's."""
+    """Let whoever is unprivileged write the control file, and not the organisation's."""
     home = organization.parent.parent
     home.parent.chmod(0o755)
-    home.chmod(0o777)
-    for path in home.iterdir():
-        path.chmod(0o777 if path.is_dir() else 0o666)
+    give_away(home, *home.iterdir())
     organization.chmod(0o444)
     organization.parent.chmod(0o555)
 

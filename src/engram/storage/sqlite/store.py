@@ -15,6 +15,7 @@ from engram.errors import StorageError
 from engram.model.changes import Change
 from engram.model.ids import OrganizationId
 from engram.storage.open_organizations import OpenOrganizations
+from engram.storage.private import make_private
 from engram.storage.sqlite.catalog import FileCatalog
 from engram.storage.sqlite.directory import make_directory
 from engram.storage.sqlite.failures import translated_failures
@@ -136,4 +137,5 @@ class SqliteStore:
 
 def _make_folder(folder: Path) -> None:
     with translated_failures():
+        make_private(folder.parent)
         make_directory(folder)

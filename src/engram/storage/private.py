@@ -1,0 +1,78 @@
+"""Keep other users of the machine out of the directory of a store."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from engram.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+FIRST_KEY = "first-key"
+"""The file that the first start leaves its key in when nobody watches."""
+
+_OTHERS = 0o077
+_ANYBODY_WRITES = 0o002
+_OWN_NAMES = ("engram.db", "orgs", "engram.toml", FIRST_KEY)
+_OWN_FILES = ("engram.db*", "orgs/*.db*", "engram.toml", FIRST_KEY)
+
+
+def make_private(home: Path) -> None:
+    """Take every right on the directory of a store, and on its files, from other users.
+
+    A directory that has other uses keeps its rights: the store's own files are private by themselves.
+
+    Raises:
+        ConfigurationError: it is another user's, and everybody may write there.
+    """
+    if not hasattr(os, "geteuid") or not home.is_dir():
+        return  # Windows has no such rights, and what does not exist will be made private.
+    status = home.stat()
+    if not status.st_mode & _OTHERS:
+        return
+    if os.geteuid() not in {0, status.st_uid}:
+        _judge_foreign(home, status)
+    elif status.st_mode & stat.S_ISVTX or _has_other_uses(home):
+        logger.warning("%s is open to other users: give the store a directory of its own", home)
+    else:
+        # The directory first: once it is closed nobody else reaches a file in it.
+        for path in (home, *_own_files(home)):
+            _close(path)
+
+
+def _judge_foreign(home: Path, status: os.stat_result) -> None:
+    remedy = f"let its owner run `chmod 700 {home}`, or choose another directory"
+    if status.st_mode & _ANYBODY_WRITES:
+        raise ConfigurationError(
+            "ENGRAM_HOME", f"{home} is another user's and everybody may write there: {remedy}"
+        )
+    if status.st_mode & stat.S_IRWXO:
+        logger.warning("%s is open to other users: %s", home, remedy)
+
+
+def _has_other_uses(home: Path) -> bool:
+    """Return True if there is no store here, but something else."""
+    names = {path.name for path in home.iterdir()}
+    return "engram.db" not in names and not names <= set(_OWN_NAMES)
+
+
+def _own_files(home: Path) -> Iterator[Path]:
+    yield home / "orgs"
+    for pattern in _OWN_FILES:
+        yield from home.glob(pattern)
+
+
+def _close(path: Path) -> None:
+    try:
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if mode & _OTHERS and not path.is_symlink():
+            path.chmod(mode & ~_OTHERS)
+    except FileNotFoundError:
+        return  # A log that another process has just removed.
+    except OSError as exc:
+        # Some file systems know no rights; then there is nothing to protect the store with.
+        logger.warning("%s stays open to other users: %s", path, exc.strerror)
