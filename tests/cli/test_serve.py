@@ -8,6 +8,7 @@ import subprocess
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import pytest
@@ -64,15 +65,22 @@ def read_json(output: IO[bytes]) -> Any:
     raise AssertionError(text)
 
 
-def test_first_start_shows_a_key_that_works_and_how_to_use_it(engram: Engram) -> None:
+def key_in(engram: Engram) -> str:
+    """Return the key that the first start left."""
+    return (engram.home / "first-key").read_text().strip()
+
+
+def test_first_start_leaves_a_key_that_works_and_says_how_to_use_it(engram: Engram) -> None:
     with serving(engram) as output:
         lines = read_start(output)
         [url] = {line.split()[-1] for line in lines if "listens on" in line}
-        [key] = {line.split()[-1] for line in lines if "shown this once" in line}
-        found = post(f"{url}/api/v1/search", key, {"query": "anything"})
+        found = post(f"{url}/api/v1/search", key_in(engram), {"query": "anything"})
 
     assert found["results"] == []
     text = "\n".join(lines)
+    assert "engram_sk_live_" not in text
+    assert f"Your API key is in {engram.home}/first-key" in text
+    assert f"Bearer $(cat {engram.home}/first-key)" in text
     assert f'claude mcp add --transport http engram {url}/mcp --header "Authorization: ' in text
     assert '"alwaysLoad": true' in text
     assert f"codex mcp add engram --url {url}/mcp" in text
@@ -81,9 +89,48 @@ def test_first_start_shows_a_key_that_works_and_how_to_use_it(engram: Engram) ->
     assert "words only" in text
 
 
+def test_the_file_of_the_first_key_is_its_owners_alone(engram: Engram, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    engram.home.mkdir()
+    (engram.home / "first-key").symlink_to(victim)
+
+    with serving(engram) as output:
+        read_start(output)
+
+    file = engram.home / "first-key"
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert victim.read_text() == "untouched"
+    assert [path.name for path in engram.home.glob("first-key*")] == ["first-key"]
+
+
+def test_a_first_key_that_cannot_be_written_ends_the_start(engram: Engram) -> None:
+    (engram.home / "first-key").mkdir(parents=True)
+
+    refused = engram.process("serve", "--port", "0")
+
+    assert (refused.status, refused.stdout) == (2, "")
+    assert "first-key" in refused.stderr
+    assert "engram keys create" in refused.stderr
+    assert "engram_sk_live_" not in refused.stderr
+    assert [path.name for path in engram.home.glob("first-key*")] == ["first-key"]
+
+
+def test_later_start_says_where_the_key_is_while_it_is_kept(engram: Engram) -> None:
+    with serving(engram) as output:
+        read_start(output)
+
+    with serving(engram) as output:
+        lines = read_start(output)
+
+    assert any(str(engram.home / "first-key") in line for line in lines)
+
+
 def test_later_start_says_how_to_make_another_key(engram: Engram) -> None:
     with serving(engram) as output:
         read_start(output)
+    (engram.home / "first-key").unlink()
 
     with serving(engram) as output:
         lines = read_start(output)
@@ -92,15 +139,17 @@ def test_later_start_says_how_to_make_another_key(engram: Engram) -> None:
     assert any("`engram keys create NAME`" in line for line in lines)
 
 
-def test_start_as_json_names_url_and_key(engram: Engram) -> None:
+def test_start_as_json_names_url_and_the_file_of_the_key(engram: Engram) -> None:
     with serving(engram, "--json") as output:
         started = read_json(output)
         stored = post(
             f"{started['url']}/api/v1/messages",
-            started["api_key"],
+            key_in(engram),
             {"messages": [{"role": "user", "content": "over HTTP"}]},
         )
 
+    assert started["api_key"] is None
+    assert started["api_key_file"] == str(engram.home / "first-key")
     assert started["mcp_url"] == f"{started['url']}/mcp"
     shown = engram("conversations", "show", stored["conversation_id"], "--json").json
     assert shown["messages"][0]["content"] == "over HTTP"
@@ -109,7 +158,7 @@ def test_start_as_json_names_url_and_key(engram: Engram) -> None:
 def test_json_of_commands_is_the_answer_of_rest(engram: Engram, conversation: str) -> None:
     with serving(engram, "--json") as output:
         started = read_json(output)
-        api, key = f"{started['url']}/api/v1", started["api_key"]
+        api, key = f"{started['url']}/api/v1", key_in(engram)
         over_http = [
             post(f"{api}/search", key, {"query": "flight", "limit": 3, "explain": True}),
             get(f"{api}/conversations?tags=travel", key),

@@ -63,7 +63,10 @@ def serve(home: Path, **settings: object) -> Generator[Server]:
             assert process.stderr is not None
             started = _said(process.stdout)
             yield Server(
-                started["url"], started["api_key"], tuple(started["degraded"]), process.stderr
+                started["url"],
+                Path(started["api_key_file"]).read_text().strip(),
+                tuple(started["degraded"]),
+                process.stderr,
             )
         finally:
             process.kill()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from engram.transport.cli.clients import STDIO
 from tools.server import running_server
 
 ROOT = Path(__file__).parents[2]
@@ -39,23 +41,50 @@ def database_of(command: str, url: str) -> dict[str, str]:
     return {"ENGRAM_DATABASE_URL": url} if command.startswith("engram migrate") else {}
 
 
+def said_in_terminal(home: Path) -> str:
+    """Return what a server prints on a terminal at its first start, without colours."""
+    terminal, child = pty.openpty()
+    environment = {"ENGRAM_HOME": str(home), "ENGRAM_EMBEDDER": "local", "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "engram", "serve", "--port", "0"],
+        env={**os.environ, **environment},  # noqa: TID251 as a user's shell does
+        stdout=child,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(child)
+    try:
+        with os.fdopen(terminal, encoding="utf-8") as shown:
+            lines = list(iter(shown.readline, f"  {STDIO}\n"))
+            return "".join(lines)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_the_first_start_prints_what_the_readme_says(tmp_path: Path) -> None:
+    (start, greeting), *_ = console_blocks()
+
+    said = said_in_terminal(tmp_path / "store")
+
+    (url,) = re.findall(r"listens on (\S+)", said)
+    assert start == "make serve"
+    assert matches(said, greeting.replace(ADDRESS, url))
+    assert not (tmp_path / "store" / "first-key").exists()
+
+
 def test_the_session_prints_what_the_readme_says(database_url: str) -> None:
-    (start, greeting), *session = console_blocks()
+    _, *session = console_blocks()
 
     with running_server(EMBEDDER="local") as server:
-        said = server.log.read_text()
-        key = re.search(r"engram_sk_live_\S+", said)
-        assert key is not None
+        key = (server.home / "first-key").read_text().strip()
         environment = {
             **os.environ,  # noqa: TID251 the commands run as a user's do
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # noqa: TID251 as above
             "ENGRAM_HOME": str(server.home),
             "ENGRAM_EMBEDDER": "local",
-            "ENGRAM_API_KEY": key[0],
+            "ENGRAM_API_KEY": key,
         }
 
-        assert start == "make serve"
-        assert matches(said, greeting.replace(ADDRESS, server.url))
         for command, expected in session:
             done = subprocess.run(
                 ["bash", "-c", command.replace(ADDRESS, server.url)],

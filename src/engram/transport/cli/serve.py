@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from engram.transport.cli.clients import STDIO, client_configuration, server_url
 from engram.transport.cli.degraded import explain_degraded
+from engram.transport.cli.first_key import as_shell_text, is_watched, keep_key, kept_key
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import shared_options
-from engram.transport.cli.visible import visible_line
+from engram.transport.cli.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +28,10 @@ Examples:
   ENGRAM_ADMIN_TOKEN=… engram serve --workers 4
   engram serve --host 0.0.0.0 --allowed-hosts memory.example.org
 \b
-The first start makes an API key and prints it once, with the configuration
-of Claude Code, Codex, Gemini CLI and curl. Flags win over ENGRAM_… variables,
-and those over engram.toml in the store's directory.
+The first start makes an API key and shows it once, with the configuration of
+Claude Code, Codex, Gemini CLI and curl. Without a terminal the key is written
+to the file first-key in ENGRAM_HOME, which only its owner may read. Flags win
+over ENGRAM_… variables, and those over engram.toml in the store's directory.
 """
 
 Host = Annotated[
@@ -52,12 +55,16 @@ Log = Annotated[
 
 
 class Started(TypedDict):
-    """Where the server listens, and its first key when it was just made."""
+    """Where the server listens, and its first key when it was just made.
+
+    Without a terminal there is the file of the key instead, for as long as it is kept.
+    """
 
     url: str
     mcp_url: str
     home: str
     api_key: str | None
+    api_key_file: str | None
     degraded: list[str]
 
 
@@ -91,11 +98,13 @@ def serve(
     with listen(settings) as listener:
         url = server_url(settings.host, listener.getsockname()[1])
         key, degraded = invocation.run(_prepare)
+        shown, file = _hand_over(key, settings.home)
         started = Started(
             url=url,
             mcp_url=f"{url}/mcp",
             home=settings.store_place,
-            api_key=key and key.secret,
+            api_key=shown,
+            api_key_file=file,
             degraded=list(degraded),
         )
         invocation.show(started, lambda: _print_start(started))
@@ -109,6 +118,16 @@ async def _prepare(service: Service) -> tuple[NewKey | None, Sequence[str]]:
     return await service.access.first_key(), service.operator.degraded
 
 
+def _hand_over(key: NewKey | None, home: Path) -> tuple[str | None, str | None]:
+    """Return the first key where it may be shown, else the file it is in."""
+    if key is None:
+        kept = kept_key(home)
+        return None, kept and str(kept)
+    if is_watched():
+        return key.secret, None
+    return None, str(keep_key(home, key.secret))
+
+
 def _print_start(started: Started) -> None:
     from engram import __version__
     from engram.transport.cli.output import paint, say
@@ -118,12 +137,16 @@ def _print_start(started: Started) -> None:
     for name in started["degraded"]:
         say(explain_degraded(name))
     say()
-    key = started["api_key"]
-    if key is None:
-        say("The key was shown at the first start; `engram keys create NAME` makes another.")
-        say(f"Without the server and without a key: {STDIO}")
-    else:
+    key, file = started["api_key"], started["api_key_file"]
+    if key is not None:
         say(f"Your API key, shown this once: {paint(key, fg='green', bold=True)}")
         say()
         say(client_configuration(started["url"], key))
+    elif file is not None:
+        say(f"Your API key is in {visible_line(file)}; remove the file when you have it.")
+        say()
+        say(visible(client_configuration(started["url"], as_shell_text(Path(file)))))
+    else:
+        say("The key was shown at the first start; `engram keys create NAME` makes another.")
+        say(f"Without the server and without a key: {STDIO}")
     say()
