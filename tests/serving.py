@@ -11,6 +11,9 @@ import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
+from engram.transport.edge.bounds import EdgeBounds
+from engram.transport.edge.protocol import EdgeConfig
+
 
 class _Server(uvicorn.Server):
     """A server that says when it has started."""
@@ -25,9 +28,15 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncGenerator[str]:
+async def serving(app: ASGIApp, bounds: EdgeBounds | None = None) -> AsyncGenerator[str]:
     """Serve `app` on a free port of this machine and yield its URL."""
-    config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1)
+    config = EdgeConfig(
+        app,
+        bounds=bounds or EdgeBounds(),
+        log_config=None,
+        ws="none",
+        timeout_graceful_shutdown=1,
+    )
     server = _Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         running = asyncio.create_task(server.serve(sockets=[listener]))

@@ -17,6 +17,44 @@ CALL_BYTES_MAX = 32_000_000
 BODY_BYTES_MAX = 100_000_000
 """JSON spells text in up to three times its bytes (`\\u00e9` for two), so a full call still fits."""
 
+HEADER_BYTES_MAX = 65_536
+"""Request line and headers together; credentials, cookies of proxies and traces fit many times."""
+
+HEADERS_MAX = 100
+"""Header fields of a request, trailers among them; browsers behind two proxies send 40."""
+
+HEADER_S = 10
+"""How long a client may take to send the headers of a request."""
+
+TRANSFER_WINDOW_S = 20
+"""How long a body or an answer may move too slowly before its connection is closed."""
+
+TRANSFER_BYTES_PER_S_MIN = 1_000
+"""Of a body that a client sends, or an answer that it reads: a tenth of what a bad modem does."""
+
+KEEP_ALIVE_S = 75
+"""How long a connection rests between requests: longer than agents pause, so they find it open."""
+
+LINGER_S = 5
+"""How long what a client still sends is thrown away after its answer, so that it can read that."""
+
+SWEEP_S = 0.5
+"""How often connections are checked for clients that are too slow."""
+
+CONNECTIONS_MAX = 1_024
+"""Open connections of a server process, unless `ENGRAM_CONNECTIONS_MAX` says otherwise; each may
+have 64 KB of unfinished headers."""
+
+CONNECTIONS_PER_ADDRESS_MAX = 256
+"""Of these from one IPv4 address or one IPv6 network of 64 bits, unless
+`ENGRAM_CONNECTIONS_PER_ADDRESS_MAX` says otherwise."""
+
+PIPELINED_REQUESTS_MAX = 16
+"""Requests that a client may send ahead of the answer to an earlier one."""
+
+OPEN_FILES_BESIDE_CONNECTIONS = 2_048
+"""File descriptors that a server process keeps for databases, models and logs."""
+
 METADATA_BYTES_MAX = 65_536
 """Metadata describes; content belongs into messages."""
 

@@ -96,6 +96,18 @@ class Settings(BaseModel):
     rate_limit: Annotated[
         float, Field(ge=0, description="Requests a second for each key; 0 is without limit.")
     ] = 500.0
+    connections_max: Annotated[
+        int, Field(ge=16, le=100_000, description="Open connections of each server process.")
+    ] = limits.CONNECTIONS_MAX
+    connections_per_address_max: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=100_000,
+            description="Of these from one address; behind a proxy, where all clients share one, "
+            "as many as in all.",
+        ),
+    ] = limits.CONNECTIONS_PER_ADDRESS_MAX
     toolsets: Annotated[
         tuple[Toolset, ...], Field(min_length=1, description="MCP toolsets shown to clients.")
     ] = DEFAULT_TOOLSETS

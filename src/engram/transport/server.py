@@ -14,12 +14,12 @@ from uvicorn.supervisors import Multiprocess
 from engram.errors import ConfigurationError
 from engram.settings import Settings, export_settings
 from engram.transport.asgi import create_app
+from engram.transport.edge.bounds import EdgeBounds
+from engram.transport.edge.files import make_room_for
+from engram.transport.edge.protocol import EdgeConfig
 from engram.transport.logs import log_config
 
 BACKLOG = 2_048
-KEEP_ALIVE_S = 75
-"""Longer than agents pause between calls, so that they find their connection open."""
-
 SHUTDOWN_S = 10
 """How long running requests may take to finish; an open stream is cut off after it."""
 
@@ -55,13 +55,19 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def run(settings: Settings, listener: socket.socket | None = None) -> None:
+def run(
+    settings: Settings,
+    listener: socket.socket | None = None,
+    *,
+    bounds: EdgeBounds | None = None,
+) -> None:
     """Serve until interrupted or told to stop; running requests are finished first."""
+    bounds = bounds or _bounds(settings)
     stop = _Stop()
     signal.signal(signal.SIGTERM, stop.tell)
     listener = listener or listen(settings)
     with listener, suppress(KeyboardInterrupt):
-        configuration = _configuration(settings)
+        configuration = _configuration(settings, bounds)
         if settings.workers > 1:
             # Workers are new processes, which load their settings from the environment.
             export_settings(settings)
@@ -98,15 +104,22 @@ class _Stop:
             server.should_exit = True
 
 
-def _configuration(settings: Settings) -> uvicorn.Config:
+def _bounds(settings: Settings) -> EdgeBounds:
+    return EdgeBounds(
+        connections_max=make_room_for(settings.connections_max),
+        connections_per_address_max=settings.connections_per_address_max,
+    )
+
+
+def _configuration(settings: Settings, bounds: EdgeBounds) -> EdgeConfig:
     several = settings.workers > 1
     factory = "engram.transport.asgi:create_app_from_environment"
-    return uvicorn.Config(
+    return EdgeConfig(
         factory if several else create_app(settings),
+        bounds=bounds,
         factory=several,
         workers=settings.workers,
         loop="auto",
-        http="auto",
         ws="none",
         lifespan="on",
         log_config=log_config(settings),
@@ -115,6 +128,5 @@ def _configuration(settings: Settings) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )

@@ -1,0 +1,133 @@
+"""Every open connection of a server process: how many there are, which may be closed, which are late."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter, OrderedDict
+from typing import Protocol
+
+from engram.transport.edge.bounds import EdgeBounds
+
+_IPV6_SITE_BITS = 64
+"""One client of IPv6 usually has this many bits of addresses to itself."""
+
+
+class Connection(Protocol):
+    """What the table needs to know of a connection."""
+
+    address: str
+    """Whom it is counted for."""
+    is_known: bool
+    """Whether a request on it was authenticated."""
+
+    def evict(self) -> None:
+        """Close it at once; it waits for its client."""
+        ...
+
+    def check(self, now: float) -> None:
+        """Close it if its client is too slow."""
+        ...
+
+    def postpone(self, seconds: float) -> None:
+        """Move every deadline: the server itself was late."""
+        ...
+
+
+class ConnectionTable:
+    """Admits connections up to the bounds; when they are reached, those that wait give way.
+
+    A connection waits while no request of its client is at work. Clients that never showed a
+    credential give way first, then whoever has waited longest.
+    """
+
+    def __init__(self, bounds: EdgeBounds) -> None:
+        self.bounds = bounds
+        self._open: dict[Connection, None] = {}
+        self._per_address: Counter[str] = Counter()
+        self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        self._known: OrderedDict[Connection, None] = OrderedDict()
+        self._next_sweep: float | None = None
+
+    def admit(self, connection: Connection) -> bool:
+        """Return True if there is room for a new connection, closing another one if need be."""
+        if not self._has_room_for(connection.address):
+            return False
+        self._open[connection] = None
+        self._per_address[connection.address] += 1
+        self.wait(connection)
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection; more than once does no harm."""
+        if connection not in self._open:
+            return
+        del self._open[connection]
+        self.stop_waiting(connection)
+        self._per_address[connection.address] -= 1
+        if not self._per_address[connection.address]:
+            del self._per_address[connection.address]
+
+    def wait(self, connection: Connection) -> None:
+        """Note that a connection has no request at work from now on."""
+        if connection in self._open:
+            queue = self._known if connection.is_known else self._strangers
+            queue[connection] = None
+
+    def stop_waiting(self, connection: Connection) -> None:
+        """Note that a request is at work."""
+        self._strangers.pop(connection, None)
+        self._known.pop(connection, None)
+
+    def start_sweeping(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Check every connection now and then while there are any."""
+        if self._next_sweep is None:
+            self._schedule(loop)
+
+    def sweep(self, now: float, *, late_s: float = 0.0) -> None:
+        """Check every connection; a sweep that is late itself blames nobody for that time."""
+        for connection in [*self._open]:
+            if late_s > self.bounds.sweep_s:
+                connection.postpone(late_s)
+            connection.check(now)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next_sweep = loop.time() + self.bounds.sweep_s
+        loop.call_at(self._next_sweep, self._sweep, loop)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        due, self._next_sweep = self._next_sweep, None
+        now = loop.time()
+        self.sweep(now, late_s=now - (due or now))
+        if self._open:
+            self._schedule(loop)
+
+    def _has_room_for(self, address: str) -> bool:
+        if self._per_address[address] >= self.bounds.connections_per_address_max:
+            return self._evict(address)
+        if len(self._open) >= self.bounds.connections_max:
+            return self._evict(None)
+        return True
+
+    def _evict(self, address: str | None) -> bool:
+        for queue in (self._strangers, self._known):
+            for connection in queue:
+                if address in (None, connection.address):
+                    self.remove(connection)
+                    connection.evict()
+                    return True
+        return False
+
+
+def address_group(host: str) -> str:
+    """Return whom the connections of `host` are counted for: an IPv4 address, or an IPv6 site."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    site = int(address) >> (128 - _IPV6_SITE_BITS)
+    return str(ipaddress.IPv6Address(site << (128 - _IPV6_SITE_BITS)))
