@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model.conversation import Conversation, Message, MessagePage
 from engram.model.ids import ConversationId, MessageId
+from engram.text.quoting import FIRST_LINE, SPOKEN_FIRST_LINE
 from engram.transport.mcp.resources import heading, memory_text, transcript
 from tests.fakes import SOME_DAY
 from tests.memories import a_memory
+from tests.text.hostile import STORED, UNSEEN
 
 
-def page(*contents: str, total: int | None = None) -> MessagePage:
+def page(
+    *contents: str, total: int | None = None, title: str | None = None, name: str | None = None
+) -> MessagePage:
     conversation = Conversation(
         id=ConversationId("conv_1"),
-        title=None,
+        title=title,
         agent_id=None,
         project="default",
         tags=(),
@@ -29,6 +35,7 @@ def page(*contents: str, total: int | None = None) -> MessagePage:
             id=MessageId(f"msg_{sequence}"),
             sequence=sequence,
             role="user",
+            name=name,
             content=content,
             created_at=SOME_DAY,
         )
@@ -48,7 +55,9 @@ def test_a_short_conversation_is_shown_whole() -> None:
 def test_an_empty_conversation_is_its_heading() -> None:
     empty = page()
 
-    assert transcript(empty, characters_max=100) == heading(empty.conversation)
+    assert transcript(empty, characters_max=100) == (
+        f"{SPOKEN_FIRST_LINE}\n{heading(empty.conversation)}"
+    )
 
 
 def test_a_message_that_does_not_fit_is_left_to_the_next_call() -> None:
@@ -85,15 +94,47 @@ def test_a_transcript_never_passes_its_bound_by_more_than_its_notices(
     assert len(text) <= characters_max + notices
 
 
-@given(st.text(max_size=100))
-def test_a_memory_that_fits_is_its_very_text(content: str) -> None:
-    assert memory_text(a_memory(content), characters_max=100) == content
+@given(st.lists(STORED, max_size=5), STORED, STORED)
+def test_no_stored_text_looks_like_a_message_or_a_line_of_ours(
+    contents: list[str], title: str, name: str
+) -> None:
+    text = transcript(page(*contents, title=title, name=name), characters_max=100_000)
+
+    first, head, *lines = text.splitlines()
+    assert first == SPOKEN_FIRST_LINE
+    assert head.endswith(f"(conv_1, {len(contents)} messages, updated 2026-05-08T12:00:00.000000Z)")
+    ours = [line for line in lines if line and not line.startswith("| ")]
+    numbers = [re.match(r"\[(\d+)\] ", line) for line in ours]
+    assert [number and number[1] for number in numbers] == [
+        str(sequence) for sequence, _ in enumerate(contents, start=1)
+    ]
+    assert not set(UNSEEN) - set("\u200c\u200d\ufe0f") & set(text)
+
+
+@given(STORED)
+def test_a_memory_is_quoted_whole(content: str) -> None:
+    first, *lines = memory_text(a_memory(content), characters_max=100_000).splitlines()
+
+    assert first == FIRST_LINE
+    assert all(line.startswith("| ") for line in lines)
+    assert len(lines) == 1 + content.replace("\r\n", "\n").count("\n")
+
+
+@given(STORED, st.integers(2, 40))
+def test_a_memory_never_passes_its_bound_by_more_than_its_notices(
+    content: str, characters_max: int
+) -> None:
+    notices = 400
+
+    text = memory_text(a_memory(content), characters_max=characters_max)
+
+    assert len(text) <= characters_max + notices
 
 
 def test_a_long_memory_says_how_to_read_on() -> None:
-    text = memory_text(a_memory("x" * 120, project='a "b"'), characters_max=100)
+    text = memory_text(a_memory("x" * 120, project='a "b"'), characters_max=102)
 
     assert text == (
-        "x" * 100 + "\n\n(20 of 120 characters are not shown: read on with"
+        f"{FIRST_LINE}\n| " + "x" * 100 + "\n\n(20 of 120 characters are not shown: read on with"
         ' memory_fetch(id="mem_x", project="a \\"b\\"", detail="chunk"))'
     )

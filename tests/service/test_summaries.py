@@ -18,6 +18,7 @@ from engram.model.memory import MemoryDraft
 from engram.model.memory_reading import MemoryFetch
 from engram.service import Service
 from engram.settings import Settings
+from engram.text.quoting import FIRST_LINE, quote
 from engram.wiring import open_service
 from tests.language.service import Service as LanguageService
 from tests.language.service import failing, running_language_service, saying
@@ -57,7 +58,7 @@ async def test_a_language_model_writes_the_summary(tmp_path: Path, model: Langua
     assert (made.summary, made.method) == ("Empty files are skipped.", "language_model")
     assert (memory.summary, memory.content, memory.version) == (made.summary, LONG, 1)
     (asked,) = model.asked
-    assert asked.body["messages"][1]["content"] == LONG
+    assert asked.body["messages"][1]["content"] == f"{FIRST_LINE}\n{quote(LONG)}"
 
 
 @pytest.mark.parametrize("status", [401, 404])
@@ -95,7 +96,9 @@ async def test_of_a_very_long_text_the_model_reads_what_is_central(
         await service.maintenance.summaries.summarize(principal, memory_id)
 
     (asked,) = model.asked
-    assert len(asked.body["messages"][1]["content"]) <= 100
+    first, *others = asked.body["messages"][1]["content"].split("\n")
+    assert first == FIRST_LINE
+    assert 50 < len("\n".join(others)) <= 100
 
 
 async def test_a_memory_of_another_project_is_not_summed_up(

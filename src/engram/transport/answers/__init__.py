@@ -165,6 +165,7 @@ if TYPE_CHECKING:
         FoundMessageView,
         SearchAnswered,
         SearchResultView,
+        quoted_text,
         search_answered,
     )
 
@@ -290,6 +291,7 @@ __all__ = [
     "organization_view",
     "project_deleted",
     "projects_listed",
+    "quoted_text",
     "relation_view",
     "relations_listed",
     "search_answered",
@@ -462,6 +464,7 @@ _MODULES = {
         "FoundMessageView",
         "SearchAnswered",
         "SearchResultView",
+        "quoted_text",
         "search_answered",
     ],
 }

@@ -11,6 +11,7 @@ from engram.clock import format_time
 from engram.model.conversation import Conversation
 from engram.model.memory import Category, Memory, MemoryType
 from engram.model.search import FoundMessage, Kind, ScoreBreakdown, SearchAnswer, SearchResult
+from engram.text.quoting import quote_after, speaker_label
 from engram.transport.answers.conversations import MessageView, message_view
 
 
@@ -72,6 +73,18 @@ def search_answered(answer: SearchAnswer) -> SearchAnswered:
     if answer.note is not None:
         view["note"] = answer.note
     return view
+
+
+def quoted_text(result: SearchResultView) -> str | None:
+    """Return the text of a result for reading; in a window no message can pass for another."""
+    if result["chunk_text"] is None or not result["messages"]:
+        return result["chunk_text"]
+    return "\n".join(map(_quoted_message, result["messages"]))
+
+
+def _quoted_message(message: MessageView) -> str:
+    speaker = speaker_label(role=message["role"], name=message.get("name"))
+    return quote_after(f"[{speaker}]:", message["content"])
 
 
 def _result_view(result: SearchResult) -> SearchResultView:

@@ -193,7 +193,7 @@ def _print_context(answer: ContextFetched) -> None:
     from engram.transport.cli.degraded import explain_degraded
     from engram.transport.cli.output import notice, say
 
-    say(visible(answer["context"]))
+    say(answer["context"])
     found = f"{len(answer['entries']):,} of {len(answer['entries']) + answer['omitted']:,} entries"
     missing = [explain_degraded(name) for name in answer["degraded"]]
     notice(" ".join([f"{found}, {counted(answer['used_tokens'], 'token')}.", *missing]))

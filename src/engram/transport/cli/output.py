@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -10,17 +9,14 @@ from typing import Any, TextIO
 import orjson
 import typer
 
+from engram.text.escaping import IN_JSON
 from engram.transport.cli.visible import visible_line
-
-_UNESCAPED_CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def show_json(answer: object) -> None:
     """Print an answer as JSON: the very values, in a form no terminal obeys."""
     text = orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
-    # JSON escapes the other control characters by itself; these stand in strings only.
-    escaped = _UNESCAPED_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    typer.echo(escaped.encode())
+    typer.echo(IN_JSON.text(text).encode())
 
 
 def say(text: str = "") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from engram.transport.answers import quoted_text
 from engram.transport.cli.degraded import explain_degraded
 from engram.transport.cli.output import notice, paint, say
 from engram.transport.cli.transcript import INDENT, print_message
@@ -26,13 +27,14 @@ def _print_result(rank: int, result: SearchResultView) -> None:
     tags = "".join(f" [{visible_line(tag)}]" for tag in result["tags"])
     facts = paint(f"{result['score']:.2f}  {_place(result)}", dim=True)
     say(f"{paint(f'{rank}. {_title(result)}', bold=True)}{tags}  {facts}")
-    if result["chunk_text"] is not None:
-        for line in visible(result["chunk_text"]).split("\n"):
+    text = quoted_text(result)
+    if text is not None:
+        for line in visible(text).split("\n"):
             say(INDENT + line)
     elif not result["messages"]:
         say(f"{INDENT}not shown; {_command(result)}")
     for message in result["messages"]:
-        _print_found(message, with_text=result["chunk_text"] is None)
+        _print_found(message, with_text=text is None)
     if (
         "memory_id" in result
         and not result["messages"]

@@ -1,4 +1,4 @@
-"""Conversations, memories and documents as MCP resources: texts of bounded length.
+"""Conversations, memories and documents as MCP resources: quoted texts of bounded length.
 
 Only conversations are listed: people pick from a list by eye, and a memory has no title. Memories
 and documents are read by the ids that searches give.
@@ -26,6 +26,16 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationId, MemoryId
 from engram.service import Service
+from engram.text.escaping import IN_JSON
+from engram.text.quoting import (
+    FIRST_LINE,
+    SPOKEN_FIRST_LINE,
+    label,
+    quotable,
+    quote,
+    quote_after,
+    speaker_label,
+)
 from engram.text.utf8 import Utf8Reader
 
 if TYPE_CHECKING:
@@ -52,19 +62,19 @@ TEMPLATES: tuple[Template, ...] = (
         name="conversation",
         title="Conversation",
         uri_template=CONVERSATIONS + "{id}",
-        description="The transcript of a conversation.",
+        description="The transcript of a conversation, quoted.",
     ),
     Template(
         name="memory",
         title="Memory",
         uri_template=MEMORIES + "{id}",
-        description="The text of a note or memory, verbatim.",
+        description="The text of a note or memory, quoted.",
     ),
     Template(
         name="document",
         title="Document",
         uri_template=DOCUMENTS + "{id}",
-        description="The text of a document; of a long one the beginning.",
+        description="The text of a document, quoted; of a long one the beginning.",
     ),
 )
 
@@ -117,7 +127,7 @@ async def _read_document(service: Service, principal: Principal, identifier: str
     if document.state == "forgotten":
         raise NotFoundError("document", identifier)
     if document.needs_text or document.state == "unreadable":
-        return f"({document.name or document.id} has no text: {_why_no_text(document)})"
+        return f"({label(document.name or document.id)} has no text: {_why_no_text(document)})"
     pieces = await service.documents.read_text(principal, document)
     return await document_text(document, pieces, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
 
@@ -130,14 +140,16 @@ _READERS: Mapping[str, Callable[[Service, Principal, str], Awaitable[str]]] = {
 
 
 def memory_text(memory: Memory, *, characters_max: int) -> str:
-    """Return a memory's content as it is; of a long one the beginning, and how to read the rest."""
-    if len(memory.content) <= characters_max:
-        return memory.content
-    project = json.dumps(memory.project, ensure_ascii=False)
+    """Return a memory's content quoted; of a long one the beginning, and how to read the rest."""
+    shown = quotable(memory.content, characters_max)
+    quoted = f"{FIRST_LINE}\n{quote(memory.content[:shown])}"
+    if shown == len(memory.content):
+        return quoted
+    project = IN_JSON.text(json.dumps(memory.project, ensure_ascii=False))
     call = f'memory_fetch(id="{memory.id}", project={project}, detail="chunk")'
-    left = len(memory.content) - characters_max
+    left = len(memory.content) - shown
     return (
-        f"{memory.content[:characters_max]}\n\n"
+        f"{quoted}\n\n"
         f"({left:,} of {len(memory.content):,} characters are not shown: read on with {call})"
     )
 
@@ -145,40 +157,42 @@ def memory_text(memory: Memory, *, characters_max: int) -> str:
 async def document_text(
     document: Document, pieces: AsyncIterator[bytes], *, characters_max: int
 ) -> str:
-    """Return a document's text as it is; of a long one the beginning, and how to find the rest."""
+    """Return a document's text quoted; of a long one the beginning, and how to find the rest."""
     reader, text = Utf8Reader(), ""
     async for piece in pieces:
         text += reader.feed(piece)
         if len(text) > characters_max:
             break
-    if len(text) <= characters_max:
-        return text
-    shown = text[:characters_max]
+    shown = text[: quotable(text, characters_max)]
+    quoted = f"{FIRST_LINE}\n{quote(shown)}"
+    if shown == text:
+        return quoted
     left = document.text_bytes - len(shown.encode())
     call = f'memory_query_document(memory_id="{document.memory_id}", question="…")'
     return (
-        f"{shown}\n\n"
+        f"{quoted}\n\n"
         f"({left:,} of {document.text_bytes:,} bytes are not shown: find what you need with {call})"
     )
 
 
 def _why_no_text(document: Document) -> str:
-    return document.problem or "it is being converted; read it again soon"
+    return label(document.problem or "it is being converted; read it again soon")
 
 
 def transcript(page: MessagePage, *, characters_max: int) -> str:
     """Return the first page of a conversation as text; say what is missing and how to read it."""
-    parts, left = [heading(page.conversation)], characters_max
+    parts, left = [f"{SPOKEN_FIRST_LINE}\n{heading(page.conversation)}"], characters_max
     shown = 0
     for message in page.messages:
-        line = _line(message)
-        left -= len(line)
-        if left < 0:
+        # Escaping shortens nothing, so what is too long already need not be escaped.
+        line = _line(message) if len(message.content) <= left else None
+        if line is None or len(line) > left:
             break
+        left -= len(line)
         parts.append(line)
         shown += 1
     if page.messages and not shown:
-        parts += [_line(page.messages[0])[:characters_max], "(this message is cut here)"]
+        parts += [_beginning(page.messages[0], characters_max), "(this message is cut here)"]
     if shown < page.total:
         parts.append(_continuation(page, shown))
     return "\n\n".join(parts)
@@ -187,14 +201,22 @@ def transcript(page: MessagePage, *, characters_max: int) -> str:
 def heading(conversation: Conversation) -> str:
     """Return one line that says which conversation this is."""
     return (
-        f"# {conversation.title or conversation.id} ({conversation.id},"
+        f"# {label(conversation.title or conversation.id)} ({conversation.id},"
         f" {conversation.message_count} messages, updated {format_time(conversation.updated_at)})"
     )
 
 
 def _line(message: Message) -> str:
-    speaker = f"{message.name} ({message.role})" if message.name else message.role
-    return f"[{message.sequence}] {speaker}: {message.content}"
+    return quote_after(_head(message), message.content)
+
+
+def _beginning(message: Message, characters_max: int) -> str:
+    shown = quotable(message.content, characters_max)
+    return quote_after(_head(message), message.content[:shown])
+
+
+def _head(message: Message) -> str:
+    return f"[{message.sequence}] {speaker_label(role=message.role, name=message.name)}:"
 
 
 def _continuation(page: MessagePage, offset: int) -> str:

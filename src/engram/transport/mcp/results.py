@@ -14,6 +14,7 @@ from engram.errors import (
     InvalidRequestError,
     NotFoundError,
 )
+from engram.text.quoting import label
 from engram.transport.facts import error_facts
 
 ERROR_KEY = "engram/error"
@@ -39,7 +40,7 @@ def call_result(text: str, **fields: Any) -> dict[str, Any]:
 def failed_call(error: EngramError) -> dict[str, Any]:
     """Return the result of a tool call that failed with `error`."""
     facts = {ERROR_KEY: _facts(error)}
-    return call_result(f"{error.code}: {_sendable(str(error))}", isError=True, _meta=facts)
+    return call_result(f"{error.code}: {label(str(error))}", isError=True, _meta=facts)
 
 
 def masked_call() -> dict[str, Any]:
@@ -50,7 +51,7 @@ def masked_call() -> dict[str, Any]:
 def protocol_error(error: EngramError, **facts: str) -> MCPError:
     """Return `error` for requests other than tool calls."""
     code = types.INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else types.INTERNAL_ERROR
-    return MCPError(code=code, message=_sendable(str(error)), data={**_facts(error), **facts})
+    return MCPError(code=code, message=label(str(error)), data={**_facts(error), **facts})
 
 
 def _facts(error: EngramError) -> dict[str, Any]:

@@ -228,11 +228,12 @@ def _shown_template(template: Template) -> types.ResourceTemplate:
 
 
 def _shown_resource(conversation: Conversation) -> types.Resource:
+    from engram.text.quoting import label
     from engram.transport.mcp.resources import CONVERSATIONS
 
     return types.Resource(
         name=conversation.id,
-        title=conversation.title or conversation.id,
+        title=label(conversation.title or conversation.id),
         uri=CONVERSATIONS + conversation.id,
         description=f"{conversation.message_count} messages",
         mime_type="text/plain",

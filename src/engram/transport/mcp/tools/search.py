@@ -7,11 +7,16 @@ from typing import Any
 from engram.model.access import Principal
 from engram.service import Service
 from engram.transport import answers, requests
-from engram.transport.mcp.tools.tool import Answer, Tool
+from engram.transport.mcp.tools.tool import Answer, Tool, as_json
 
 
 async def _search(service: Service, principal: Principal, request: requests.Search) -> Answer:
     return answers.search_answered(await service.recall.search(principal, request.to_model()))
+
+
+def _show(answer: Answer) -> str:
+    quoted = [{**result, "chunk_text": answers.quoted_text(result)} for result in answer["results"]]
+    return as_json({**answer, "results": quoted})
 
 
 SEARCH_TOOLS: tuple[Tool[Any], ...] = (
@@ -27,6 +32,7 @@ SEARCH_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.Search,
         answer=answers.SearchAnswered,
         run=_search,
+        show=_show,
         reads=True,
     ),
 )

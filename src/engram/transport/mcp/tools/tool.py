@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from engram.model.access import Principal
 from engram.model.toolsets import Toolset
 from engram.service import Service
+from engram.text.escaping import IN_JSON
 from engram.transport import requests
 from engram.transport.answers import to_json
 from engram.transport.mcp.schemas import Schema, input_schema, output_schema
@@ -21,8 +22,8 @@ Answer = Mapping[str, Any]
 
 
 def as_json(answer: Answer) -> str:
-    """Return an answer as the text of a result."""
-    return to_json(answer).decode()
+    """Return an answer as the text of a result: the same values, nothing in them unseen."""
+    return IN_JSON.text(to_json(answer).decode())
 
 
 @dataclass(frozen=True)
