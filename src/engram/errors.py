@@ -10,6 +10,7 @@ EngramError
   AccessDeniedError          the key lacks a scope
   NotFoundError              absent, or not yours: same words
   ConflictError              the state of the store forbids it
+    IdempotencyConflictError another request was sent under the same idempotency key
   RateLimitedError           come back later; says when
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
@@ -125,6 +126,12 @@ class ConflictError(EngramError):
     """The present state of the store forbids this."""
 
     code = "conflict"
+
+
+class IdempotencyConflictError(ConflictError):
+    """Another request was sent with this idempotency key within the last day."""
+
+    code = "idempotency_conflict"
 
 
 class RateLimitedError(EngramError):

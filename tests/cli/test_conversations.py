@@ -85,6 +85,15 @@ def test_repeated_idempotency_key_stores_nothing_again(engram: Engram) -> None:
     assert again == first
 
 
+def test_another_message_with_the_same_idempotency_key_is_refused(engram: Engram) -> None:
+    engram("conversations", "append", "once", "--idempotency-key", "k")
+
+    refused = engram("conversations", "append", "twice", "--idempotency-key", "k")
+
+    assert refused.status != 0
+    assert "error: idempotency_conflict: " in refused.stderr
+
+
 def test_list_filters_sorts_and_pages(engram: Engram, conversation: str) -> None:
     engram("conversations", "create", "--title", "Other", "--project", "side")
 

@@ -94,3 +94,14 @@ async def test_answers_match_their_published_schema(over_http: Client) -> None:
         assert schema is not None
         jsonschema.validate(answer, schema)
         TypeAdapter(TOOLS_BY_NAME[tool].answer).validate_python(answer, strict=True)
+
+
+async def test_other_messages_with_the_same_idempotency_key_are_refused(client: Client) -> None:
+    message = {"role": "user", "content": "once"}
+    await call(client, "append_messages", messages=[message], idempotency_key="k")
+
+    refused = await refusal(
+        client, "append_messages", messages=[message, message], idempotency_key="k"
+    )
+
+    assert refused == {"code": "idempotency_conflict"}

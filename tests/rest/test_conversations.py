@@ -186,3 +186,18 @@ async def test_a_deleted_conversation_is_gone_and_its_receipt_names_what_went(
     assert refusal(again) == (404, "not_found", None)
     found = await api.post("/api/v1/search", json={"query": "tanuki"})
     assert found.json()["results"] == []
+
+
+async def test_another_body_under_the_same_idempotency_key_is_a_conflict(
+    api: httpx.AsyncClient,
+) -> None:
+    path = f"/api/v1/conversations/{await new_conversation(api)}/messages"
+    body = {"messages": [{"role": "user", "content": "once"}], "idempotency_key": "k"}
+    await api.post(path, json=body)
+
+    another = await api.post(path, json={**body, "messages": [{"role": "user", "content": "two"}]})
+    to_default = await api.post("/api/v1/messages", json=body)
+
+    assert refusal(another) == (409, "idempotency_conflict", None)
+    assert refusal(to_default) == (409, "idempotency_conflict", None)
+    assert await stored(api) == (1, 1)

@@ -114,10 +114,11 @@ class OrganizationStore(Protocol):
         another identity than the organisation's are not stored; the messages then wait.
         Sequences continue the conversation's without gap or duplicate, also between processes.
         Without a conversation id the organisation's default conversation takes them and is made
-        when it is missing. A repeated idempotency key of the last 24 hours returns the first
-        receipt, marked `repeated`, and stores nothing.
+        when it is missing. The same request under an idempotency key of the last 24 hours returns
+        the first receipt, marked `repeated`, and stores nothing.
 
         Raises:
+            IdempotencyConflictError: the key came with another request.
             NotFoundError: there is no such conversation here.
             QuotaExceededError: the messages do not fit the quota any more.
             LimitExceededError: the conversation would pass `CONVERSATION_MESSAGES_MAX`.

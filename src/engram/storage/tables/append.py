@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.creation import create_conversation
 from engram.storage.tables.database import Connection
 from engram.storage.tables.dictionaries import learn_awaited
-from engram.storage.tables.idempotency import receipt_of
+from engram.storage.tables.idempotency import hash_request, receipt_of
 from engram.storage.tables.keys import message_key
 from engram.storage.tables.preparation import PreparedMessages, prepare_messages
 from engram.storage.tables.queries import load_queries
@@ -48,6 +49,8 @@ class Append:
     actor: str
     quota: Quota
     indexing: Indexing
+    request_sha256: bytes
+    """Empty without an idempotency key."""
 
 
 class Outcome(NamedTuple):
@@ -73,11 +76,21 @@ async def append_messages(
         actor=actor,
         quota=quota,
         indexing=indexing,
+        request_sha256=await _hash_request(request, prepared),
     )
     outcome = await tenant.database.write(partial(_transact, append=append))
     if outcome.dictionary is not None:
         tenant.codec.announce_dictionary(outcome.dictionary)
     return outcome.receipt
+
+
+async def _hash_request(request: AppendRequest, prepared: PreparedMessages) -> bytes:
+    if request.idempotency_key is None:
+        return b""
+    if any(message.metadata for message in request.messages):
+        # Metadata of a full call is megabytes of JSON.
+        return await asyncio.to_thread(hash_request, request, prepared)
+    return hash_request(request, prepared)
 
 
 async def find_title(tenant: Tenant, conversation_id: ConversationId | None) -> str | None:
@@ -97,8 +110,7 @@ async def find_title(tenant: Tenant, conversation_id: ConversationId | None) -> 
 def _transact(connection: Connection, *, append: Append) -> Outcome:
     tenant, request, prepared = append.tenant, append.request, append.prepared
     now = tenant.now()
-    key = request.idempotency_key
-    if key is not None and (repeated := idempotency.find(connection, tenant, key, now=now)):
+    if repeated := _find_repeated(connection, append, now):
         return Outcome(repeated)
     state = clear_state(connection, tenant, now=now)
     stretch = _find_stretch(connection, append)
@@ -201,6 +213,15 @@ def _count(
     grow_counters(connection, append.tenant, chunks=chunks, **added)
 
 
+def _find_repeated(connection: Connection, append: Append, now: int) -> AppendReceipt | None:
+    key = append.request.idempotency_key
+    if key is None:
+        return None
+    return idempotency.find(
+        connection, append.tenant, key, request_sha256=append.request_sha256, now=now
+    )
+
+
 def _remember(
     connection: Connection,
     append: Append,
@@ -211,7 +232,15 @@ def _remember(
     """Write down the idempotency key and the audit row."""
     tenant, key = append.tenant, append.request.idempotency_key
     if key is not None:
-        idempotency.remember(connection, tenant, key, stretch.conversation, receipt, now=now)
+        idempotency.remember(
+            connection,
+            tenant,
+            key,
+            stretch.conversation,
+            receipt,
+            request_sha256=append.request_sha256,
+            now=now,
+        )
     audit.record(
         connection,
         tenant,

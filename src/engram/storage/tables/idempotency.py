@@ -1,13 +1,18 @@
-"""Answer a repeated append as the first one was answered, for a day."""
+"""Answer a repeated append as the first one was answered, for a day; refuse another one."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import timedelta
 
 from engram import limits
-from engram.model.conversation import AppendReceipt
+from engram.clock import to_microseconds
+from engram.errors import IdempotencyConflictError
+from engram.model.conversation import AppendReceipt, AppendRequest, MessageDraft
 from engram.model.ids import ConversationId, message_id
 from engram.storage.tables.database import Connection
+from engram.storage.tables.preparation import PreparedMessages
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
@@ -17,12 +22,33 @@ _LIFE = timedelta(hours=limits.IDEMPOTENCY_HOURS) // timedelta(microseconds=1)
 _PURGED_AT_ONCE = 20
 
 
-def find(connection: Connection, tenant: Tenant, key: str, *, now: int) -> AppendReceipt | None:
-    """Return what the append with this key was answered, if it counts still."""
+def find(
+    connection: Connection, tenant: Tenant, key: str, *, request_sha256: bytes, now: int
+) -> AppendReceipt | None:
+    """Return what the same append with this key was answered, if it counts still.
+
+    Raises:
+        IdempotencyConflictError: the key was sent with another append.
+    """
     row = tenant.execute(
         connection, _SQL["find_idempotency"], key=key, since=now - _LIFE
     ).fetchone()
-    return None if row is None else receipt_of(*row, repeated=True)
+    if row is None:
+        return None
+    *place, stored_sha256 = row
+    if stored_sha256 not in (None, request_sha256):
+        raise IdempotencyConflictError
+    return receipt_of(*place, repeated=True)
+
+
+def hash_request(request: AppendRequest, prepared: PreparedMessages) -> bytes:
+    """Return the SHA-256 of all that an append asks for; its contents are hashed already."""
+    described = [
+        [_described(draft), message.values["sha256"].hex()]
+        for draft, message in zip(request.messages, prepared.messages, strict=True)
+    ]
+    text = json.dumps([request.conversation_id, described], sort_keys=True)
+    return hashlib.sha256(text.encode()).digest()
 
 
 def remember(
@@ -32,6 +58,7 @@ def remember(
     conversation: int,
     receipt: AppendReceipt,
     *,
+    request_sha256: bytes,
     now: int,
 ) -> None:
     """Write down what an append with this key is answered, and purge some keys that have expired."""
@@ -49,6 +76,7 @@ def remember(
         conversation=conversation,
         first_sequence=receipt.first_sequence,
         last_sequence=receipt.last_sequence,
+        request_sha256=request_sha256,
         now=now,
     )
 
@@ -66,3 +94,14 @@ def receipt_of(
         last_sequence=last,
         repeated=repeated,
     )
+
+
+def _described(draft: MessageDraft) -> list[object]:
+    return [
+        draft.role,
+        draft.name,
+        draft.tool_call_id,
+        draft.tool_name,
+        None if draft.occurred_at is None else to_microseconds(draft.occurred_at),
+        draft.metadata,
+    ]

@@ -42,8 +42,9 @@ DELETE FROM message
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
 
 -- find_idempotency --
--- Returns conversation id, first and last sequence of what a key stored after `since`.
-SELECT conversation.id, first_sequence, last_sequence
+-- Returns conversation id, first and last sequence of what a key stored after `since`, and the hash
+-- of the request; NULL is of a row that an older version wrote.
+SELECT conversation.id, first_sequence, last_sequence, request_sha256
 FROM idempotency JOIN conversation
     ON conversation.organization_id = :organization_id
     AND conversation.number = idempotency.conversation
@@ -52,8 +53,9 @@ WHERE idempotency.organization_id = :organization_id AND key = :key
 
 -- add_idempotency --
 INSERT INTO idempotency
-    (organization_id, key, conversation, first_sequence, last_sequence, created_at)
-VALUES (:organization_id, :key, :conversation, :first_sequence, :last_sequence, :now);
+    (organization_id, key, conversation, first_sequence, last_sequence, created_at, request_sha256)
+VALUES
+    (:organization_id, :key, :conversation, :first_sequence, :last_sequence, :now, :request_sha256);
 
 -- purge_idempotency --
 -- Removes some rows that are too old to count, that of a key among them; every new row removes more

@@ -128,6 +128,7 @@ CREATE TABLE idempotency (
     first_sequence  INTEGER NOT NULL,
     last_sequence   INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
+    request_sha256  BLOB,                               -- NULL: stored by an older version
     PRIMARY KEY (organization_id, key)
 ) STRICT, WITHOUT ROWID;
 
