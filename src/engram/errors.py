@@ -8,6 +8,7 @@ EngramError
     ConversionError          a document of which no text can be made; says why
   UnauthenticatedError       missing, malformed, unknown, revoked or expired: one answer
   AccessDeniedError          the key lacks a scope
+    ToolsetDeniedError       the key's toolsets do not hold it
   NotFoundError              absent, or not yours: same words
   ConflictError              the state of the store forbids it
     IdempotencyConflictError another request was sent under the same idempotency key
@@ -109,6 +110,16 @@ class AccessDeniedError(EngramError):
     def __init__(self, required: str) -> None:
         super().__init__(f"this needs a key with the scope '{required}'")
         self.required = required
+
+
+class ToolsetDeniedError(AccessDeniedError):
+    """The toolsets of the API key do not allow this."""
+
+    code = "toolset_denied"
+
+    def __init__(self, toolset: str) -> None:
+        EngramError.__init__(self, f"this needs a key with the toolset '{toolset}'")
+        self.required = toolset
 
 
 class NotFoundError(EngramError):

@@ -1,4 +1,4 @@
-"""Which tools a client sees: what its connection asks for, else its key's, else the setting's."""
+"""Which tools a client sees, and that the toolsets of a key are all it may use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 
 from engram.embedding.choice import NoEmbedder
 from engram.errors import InvalidRequestError
-from engram.model.access import KeyDraft, KeyScope
+from engram.model.access import KEY_SCOPES, KeyDraft, KeyScope
 from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS, Toolset, parse_toolsets
 from engram.settings import Settings
 from engram.transport.mcp.tools import TOOLS, tools_of
@@ -78,7 +78,7 @@ def names_of(*toolsets: Toolset) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["http", "http-handshake", "sse", "relay", "relay-handshake"])
-async def test_a_connection_wins_over_its_key_and_a_key_over_the_setting(
+async def test_a_connection_chooses_among_its_keys_toolsets_and_a_key_wins_over_the_setting(
     chosen: RunningServer, way: Way
 ) -> None:
     own = await key_with(chosen, ("notes", "memories"))
@@ -87,12 +87,12 @@ async def test_a_connection_wins_over_its_key_and_a_key_over_the_setting(
         by_setting = await shown(client)
     async with connected(way, chosen.url, own) as client:
         by_key = await shown(client)
-    async with connected(way, chosen.url, own, toolsets="conversations") as client:
+    async with connected(way, chosen.url, own, toolsets="memories") as client:
         by_connection = await shown(client)
 
     assert by_setting == names_of(*SETTING)
     assert by_key == names_of("notes", "memories")
-    assert by_connection == names_of("conversations")
+    assert by_connection == names_of("memories")
 
 
 async def test_conversations_and_notes_are_shown_by_default(client: Client) -> None:
@@ -113,14 +113,56 @@ async def test_a_process_shows_what_its_flag_names(tmp_path: Path, toolsets: str
 
 
 async def test_a_hidden_tool_can_be_called_as_far_as_the_scopes_go(server: RunningServer) -> None:
-    reader = await key_with(server, ("maintenance",), "read")
+    reader = await server.new_key("read")
 
-    async with http_client(server.url, reader) as client:
+    async with http_client(server.url, reader, query="?toolsets=maintenance") as client:
         listed = await call(client, "list_conversations")
         refused = await refusal(client, "create_conversation")
 
     assert listed["total"] == 0
     assert refused == {"code": "insufficient_scope", "required": "write"}
+
+
+@pytest.mark.parametrize("way", ["http", "http-handshake", "sse", "relay"])
+async def test_a_key_may_call_no_tool_outside_of_its_toolsets(
+    server: RunningServer, way: Way
+) -> None:
+    narrow = await key_with(server, ("notes",), *KEY_SCOPES)
+
+    async with connected(way, server.url, narrow) as client:
+        refused = [(await refusal(client, tool.name)) for tool in TOOLS if tool.toolset != "notes"]
+        listed = await call(client, "list_entries")
+
+    assert {facts["code"] for facts in refused} == {"toolset_denied"}
+    assert {facts["toolset"] for facts in refused} == set(TOOLSETS) - {"notes"}
+    assert listed["total"] == 0
+
+
+async def test_a_key_may_read_no_resource_outside_of_its_toolsets(server: RunningServer) -> None:
+    narrow = await key_with(server, ("notes",), *KEY_SCOPES)
+    uris = [f"engram://{kind}/x" for kind in ("conversations", "memories", "documents")]
+
+    async with http_client(server.url, narrow) as client:
+        for uri in uris:
+            with pytest.raises(MCPError) as refused:
+                await client.read_resource(uri)
+            assert refused.value.error.data["code"] == "toolset_denied"
+        with pytest.raises(MCPError) as refused:
+            await client.list_resources()
+
+    assert refused.value.error.data == {"code": "toolset_denied", "toolset": "conversations"}
+
+
+async def test_a_connection_that_asks_for_more_than_its_key_may_use_is_refused(
+    server: RunningServer,
+) -> None:
+    narrow = await key_with(server, ("notes",))
+
+    async with http_client(server.url, narrow, query="?toolsets=notes,memories") as client:
+        with pytest.raises(MCPError) as refused:
+            await client.list_tools()
+
+    assert refused.value.error.data == {"code": "toolset_denied", "toolset": "memories"}
 
 
 @pytest.mark.parametrize("way", ["http", "http-handshake", "sse"])

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from engram import limits
-from engram.errors import AccessDeniedError, InvalidRequestError
+from engram.errors import AccessDeniedError, InvalidRequestError, ToolsetDeniedError
 from engram.model.checks import check_label, check_moment, check_range
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.toolsets import Toolset, choose_toolsets
@@ -54,16 +54,30 @@ class Principal:
     scopes: frozenset[KeyScope]
     quota: Quota = Quota()
     toolsets: tuple[Toolset, ...] | None = None
-    """What the key's clients see, unless their connection asks for others."""
+    """All that the credential may use; None is every toolset."""
 
-    def require(self, scope: KeyScope) -> None:
-        """Refuse unless the credential carries `scope`.
+    def allows(self, scope: KeyScope) -> bool:
+        """Return True if the credential carries `scope`."""
+        return scope in self.scopes
+
+    def require(self, *scopes: KeyScope) -> None:
+        """Refuse unless the credential carries every one of `scopes`.
 
         Raises:
-            AccessDeniedError: it does not.
+            AccessDeniedError: it lacks one.
         """
-        if scope not in self.scopes:
-            raise AccessDeniedError(scope)
+        for scope in scopes:
+            if scope not in self.scopes:
+                raise AccessDeniedError(scope)
+
+    def require_toolset(self, toolset: Toolset) -> None:
+        """Refuse unless the credential may use `toolset`.
+
+        Raises:
+            ToolsetDeniedError: its toolsets are others.
+        """
+        if self.toolsets is not None and toolset not in self.toolsets:
+            raise ToolsetDeniedError(toolset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +109,7 @@ class KeyDraft:
     name: str
     scopes: tuple[KeyScope, ...] = KEY_SCOPES
     toolsets: tuple[Toolset, ...] | None = None
-    """What its clients see; None leaves it to the setting."""
+    """All that it may use; None is every toolset, of which clients see those of the setting."""
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:

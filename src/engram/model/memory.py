@@ -250,6 +250,12 @@ class MemoryChange:
         for name in ("valid_from", "valid_to", "expires_at"):
             check_moment(name, getattr(self, name))
 
+    def ends(self, *, now: datetime) -> bool:
+        """Return True if the memory would end some time, or not hold at `now`."""
+        if self.valid_to is not None or self.expires_at is not None:
+            return True
+        return self.valid_from is not None and self.valid_from > now
+
     @property
     def given(self) -> Mapping[str, Any]:
         """Return the fields to change."""

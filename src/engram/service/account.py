@@ -58,8 +58,7 @@ class Account:
 
     async def delete_account(self, principal: Principal) -> None:
         """Remove the organisation with its keys and everything it stored."""
-        principal.require("admin")
-        principal.require("delete")
+        principal.require("admin", "delete")
         await self._store.control.delete_organization(
             principal.organization_id, actor=principal.actor
         )

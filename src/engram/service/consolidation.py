@@ -53,9 +53,11 @@ class Consolidation:
         """Merge the near-duplicates of a project, or say which would be.
 
         The newer stays as it is. The older is forgotten, its text stays in its history, and the
-        newer supersedes it.
+        newer supersedes it. Merging ends memories, so it needs `delete`; a dry run needs `read`.
         """
-        principal.require("write")
+        principal.require("read")
+        if not request.dry_run:
+            principal.require("write", "delete")
         store = await self._store.organization(principal.organization_id)
         sketched, is_cut = await _sketch_all(store.memories, request.project)
         run = _Run(store.memories, self._tiers, request, actor=principal.actor, clock=self._clock)

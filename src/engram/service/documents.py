@@ -128,7 +128,9 @@ class Documents:
             self._indexing.notice(principal.organization_id)
         self._background.notice(principal.organization_id)
         warning = await find_quota_warning(principal, store)
-        return replace(stored, document=document, quota_warning=warning)
+        # Who may not read could find out by guessing what is stored.
+        is_told = stored.is_duplicate and principal.allows("read")
+        return replace(stored, document=document, is_duplicate=is_told, quota_warning=warning)
 
     async def abort_upload(self, principal: Principal, document_id: DocumentId) -> None:
         """Remove what has arrived of a document.

@@ -35,12 +35,12 @@ class Exporting:
         """Write the memories and episodes of a project, or of all, with histories and relations.
 
         An export that is there already is brought up to date. Memories stored meanwhile are in it
-        or are not; each that is, is whole.
+        or are not; each that is, is whole. Files are written, so this needs `write` beside `read`.
 
         Raises:
             ConflictError: the directory holds something else.
         """
-        principal.require("read")
+        principal.require("read", "write")
         if project is not None:
             check_project(project)
         place = await self._files.place(principal, output_path, field="output_path")

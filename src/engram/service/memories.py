@@ -126,8 +126,13 @@ class Memories:
         *,
         project: str | None = None,
     ) -> Memory:
-        """Change a memory; what it said before stays in its history."""
+        """Change a memory; what it said before stays in its history.
+
+        To end it, or to have it begin later, needs `delete` beside `write`: it is found no more.
+        """
         principal.require("write")
+        if change.ends(now=self._clock.now()):
+            principal.require("delete")
         memories = await self._memories(principal)
         await _check_project(memories, [memory_id], project)
         corrected = await memories.correct(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engram import limits
 from engram.clock import Clock
 from engram.model.access import Principal
 from engram.model.checks import check_range
 from engram.model.ids import MemoryId
-from engram.model.memory import MemoryDraft, MemoryPage, MemoryQuery, Tombstone, check_note_length
+from engram.model.memory import (
+    MemoryDraft,
+    MemoryPage,
+    MemoryQuery,
+    StoredMemory,
+    Tombstone,
+    check_note_length,
+)
 from engram.service.keeping import Keeping, Kept
 from engram.storage.ports import Store
 
@@ -27,10 +35,16 @@ class Notes:
         return await self.store_notes(principal, [draft])
 
     async def store_notes(self, principal: Principal, drafts: Sequence[MemoryDraft]) -> Kept:
-        """Keep several notes, all or none; those that are there already are not repeated."""
+        """Keep several notes, all or none; those that are there already are not repeated.
+
+        Only who may read is told which were there: others could find out by guessing what is stored.
+        """
         for draft in drafts:
             check_note_length(draft.content)
-        return await self._keeping.keep(principal, drafts, once=True)
+        kept = await self._keeping.keep(principal, drafts, once=True)
+        if principal.allows("read"):
+            return kept
+        return replace(kept, memories=tuple(StoredMemory(id=each.id) for each in kept.memories))
 
     async def list_entries(self, principal: Principal, query: MemoryQuery) -> MemoryPage:
         """Return one page of notes, newest first."""

@@ -39,10 +39,12 @@ class Summaries:
     ) -> Summarized:
         """Give a memory a summary; a language model that fails is told of and not needed.
 
+        The answer repeats what the memory says, so this needs `read` beside `write`.
+
         Raises:
             NotFoundError: there is no such memory in the project.
         """
-        principal.require("write")
+        principal.require("read", "write")
         if project is not None:
             check_project(project)
         store = await self._store.organization(principal.organization_id)

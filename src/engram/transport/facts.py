@@ -11,11 +11,12 @@ from engram.errors import (
     LimitExceededError,
     NotTextError,
     QuotaExceededError,
+    ToolsetDeniedError,
 )
 
 
 def error_facts(error: EngramError) -> dict[str, Any]:
-    """Return the field, bound, scope or resource that an error is about."""
+    """Return the field, bound, scope, toolset or resource that an error is about."""
     match error:
         case LimitExceededError():
             facts = {"limit": error.limit, "actual": error.actual, "unit": error.unit}
@@ -25,7 +26,8 @@ def error_facts(error: EngramError) -> dict[str, Any]:
         case InvalidRequestError():
             return _field(error)
         case AccessDeniedError():
-            return {"required": error.required}
+            kind = "toolset" if isinstance(error, ToolsetDeniedError) else "required"
+            return {kind: error.required}
         case QuotaExceededError():
             return {"resource": error.resource, "limit": error.limit}
         case _:

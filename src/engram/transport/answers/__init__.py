@@ -114,9 +114,12 @@ if TYPE_CHECKING:
     )
     from engram.transport.answers.memory_views import (
         ChunkView,
+        MemoryCorrected,
+        MemoryReceipt,
         MemoryView,
         VersionView,
         budgeted_views,
+        memory_corrected,
         memory_view,
     )
     from engram.transport.answers.notes import (
@@ -214,9 +217,11 @@ __all__ = [
     "MemoriesRecalled",
     "MemoriesStored",
     "MemoriesVerified",
+    "MemoryCorrected",
     "MemoryFetched",
     "MemoryForgotten",
     "MemoryHistoryRead",
+    "MemoryReceipt",
     "MemoryStatusRead",
     "MemoryStored",
     "MemorySummarized",
@@ -277,6 +282,7 @@ __all__ = [
     "memories_stored",
     "memories_unmerged",
     "memories_verified",
+    "memory_corrected",
     "memory_fetched",
     "memory_forgotten",
     "memory_history_read",
@@ -413,8 +419,11 @@ _MODULES = {
     ],
     "memory_views": [
         "ChunkView",
+        "MemoryCorrected",
+        "MemoryReceipt",
         "MemoryView",
         "VersionView",
+        "memory_corrected",
         "memory_view",
         "budgeted_views",
     ],

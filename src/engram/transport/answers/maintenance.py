@@ -99,7 +99,8 @@ class ProjectDeleted(TypedDict):
 class EpisodeView(TypedDict):
     episode_id: str
     project: str
-    description: str
+    description: NotRequired[str]
+    """Left out, as the summary is, for a key that may write and not read."""
     started_at: str
     ended_at: str | None
     memories: int
@@ -204,15 +205,18 @@ def project_deleted(project: str, memories: int) -> ProjectDeleted:
     return {"deleted": True, "project": project, "memories": memories}
 
 
-def episode_view(episode: Episode) -> EpisodeView:
+def episode_view(episode: Episode, *, is_shown: bool = True) -> EpisodeView:
+    """Return an episode; its texts if they are to be shown."""
     view: EpisodeView = {
         "episode_id": episode.id,
         "project": episode.project,
-        "description": episode.description,
         "started_at": format_time(episode.started_at),
         "ended_at": None if episode.ended_at is None else format_time(episode.ended_at),
         "memories": episode.memories,
     }
+    if not is_shown:
+        return view
+    view["description"] = episode.description
     if episode.summary is not None:
         view["summary"] = episode.summary
     return view

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NotRequired
+from typing import Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
@@ -41,6 +41,40 @@ class MemoryView(TypedDict):
     version: int
     created_at: str
     updated_at: str
+    episode_id: NotRequired[str]
+    pattern_confidence: NotRequired[float]
+    valid_from: NotRequired[str]
+    valid_to: NotRequired[str]
+    expires_at: NotRequired[str]
+    document_id: NotRequired[str]
+    summary: NotRequired[str]
+    forgotten: NotRequired[Literal[True]]
+    invalidation_reason: NotRequired[str]
+    truncated: NotRequired[Literal[True]]
+
+
+class MemoryReceipt(TypedDict):
+    """All that a key without `read` learns of a memory it has changed."""
+
+    id: str
+    version: int
+    updated_at: str
+
+
+class MemoryCorrected(MemoryReceipt):
+    """The memory as it is now; without the scope `read` the receipt alone."""
+
+    content: NotRequired[str]
+    memory_type: NotRequired[MemoryType]
+    category: NotRequired[Category]
+    source: NotRequired[str]
+    importance: NotRequired[int]
+    tags: NotRequired[list[str]]
+    project: NotRequired[str]
+    immutable: NotRequired[bool]
+    storage_mode: NotRequired[StorageMode]
+    content_hash: NotRequired[str]
+    created_at: NotRequired[str]
     episode_id: NotRequired[str]
     pattern_confidence: NotRequired[float]
     valid_from: NotRequired[str]
@@ -101,6 +135,16 @@ def memory_view(memory: Memory, shown: Excerpt | None = None) -> MemoryView:
     if shown is not None and shown.is_cut:
         view["truncated"] = True
     return view
+
+
+def memory_corrected(
+    memory: Memory, *, is_shown: bool, token_budget: int | None = None
+) -> MemoryCorrected:
+    """Return a changed memory as far as its caller may read it."""
+    (view,) = budgeted_views([memory], token_budget=token_budget)
+    if is_shown:
+        return cast("MemoryCorrected", view)
+    return {"id": view["id"], "version": view["version"], "updated_at": view["updated_at"]}
 
 
 def budgeted_views(memories: Sequence[Memory], *, token_budget: int | None) -> list[MemoryView]:

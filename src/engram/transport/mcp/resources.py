@@ -87,6 +87,7 @@ async def list_page(
     Raises:
         InvalidRequestError: the cursor is none of ours.
     """
+    principal.require_toolset("conversations")
     offset = 0 if cursor is None else parse_whole_number("cursor", cursor)
     query = ConversationQuery(limit=limits.RESOURCES_PAGE, offset=offset)
     return await service.conversations.list_conversations(principal, query)
@@ -106,6 +107,7 @@ async def read_resource(service: Service, principal: Principal, *, uri: str) -> 
 
 
 async def _read_conversation(service: Service, principal: Principal, identifier: str) -> str:
+    principal.require_toolset("conversations")
     query = MessageQuery(conversation_id=ConversationId(identifier))
     page = await service.conversations.get_conversation(principal, query)
     return transcript(page, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
@@ -114,6 +116,7 @@ async def _read_conversation(service: Service, principal: Principal, identifier:
 async def _read_memory(service: Service, principal: Principal, identifier: str) -> str:
     from engram.model.memory_reading import MemoryFetch  # noqa: PLC0415 few sessions read memories so
 
+    principal.require_toolset("memories")
     request = MemoryFetch(memory_id=MemoryId(identifier))
     memory = (await service.memories.fetch(principal, request)).memory
     if not memory.is_searched:
@@ -123,6 +126,7 @@ async def _read_memory(service: Service, principal: Principal, identifier: str) 
 
 
 async def _read_document(service: Service, principal: Principal, identifier: str) -> str:
+    principal.require_toolset("memories")
     document = await service.documents.get(principal, identifier)
     if document.state == "forgotten":
         raise NotFoundError("document", identifier)

@@ -56,14 +56,20 @@ class Caller:
 
 
 def find_caller(principal: Principal, *, asked: str | None, setting: tuple[Toolset, ...]) -> Caller:
-    """Return the caller: a connection's toolsets win over its key's, and those over the setting.
+    """Return the caller: what a connection asks for wins over the key's toolsets or the setting.
+
+    A connection and the setting choose what is shown; a key's toolsets are all that it may use.
 
     Raises:
         InvalidRequestError: the connection asks for a toolset that does not exist.
+        ToolsetDeniedError: it asks for one that its key may not use.
     """
-    if asked is not None:
-        return Caller(principal, parse_toolsets(asked))
-    return Caller(principal, setting if principal.toolsets is None else principal.toolsets)
+    if asked is None:
+        return Caller(principal, setting if principal.toolsets is None else principal.toolsets)
+    toolsets = parse_toolsets(asked)
+    for toolset in toolsets:
+        principal.require_toolset(toolset)
+    return Caller(principal, toolsets)
 
 
 Identify = Callable[[Request], Caller]
@@ -117,6 +123,7 @@ class _Handlers:
             raise MCPError(code=types.INVALID_PARAMS, message=message)
         principal = self._caller(ctx).principal
         try:
+            principal.require_toolset(tool.toolset)
             answer = await tool.call(self._service, principal, params.arguments or {})
             text = tool.show(answer)
         except EngramError as error:

@@ -77,4 +77,4 @@ async def memory_episode_end(
     episode = await call.service.maintenance.episodes.end(
         call.principal, EpisodeId(episode_id), project=body.project, summary=body.summary
     )
-    return answers.episode_view(episode)
+    return answers.episode_view(episode, is_shown=call.principal.allows("read"))

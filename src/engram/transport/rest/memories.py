@@ -90,12 +90,12 @@ async def memory_fetch(call: Call, memory_id: MemoryPath) -> answers.MemoryView:
 @router.patch("/memories/{memory_id:memory_id}", operation_id="memory_correct")
 async def memory_correct(
     call: Call, memory_id: MemoryPath, body: inputs.Correction
-) -> answers.MemoryView:
+) -> answers.MemoryCorrected:
     """Correct a memory; what it said before stays in its history."""
     corrected = await call.service.memories.correct(
         call.principal, MemoryId(memory_id), body.to_change()
     )
-    return answers.memory_view(corrected)
+    return answers.memory_corrected(corrected, is_shown=call.principal.allows("read"))
 
 
 @router.delete("/memories/{memory_id:memory_id}", operation_id="memory_purge")

@@ -68,6 +68,7 @@ class ProblemView(TypedDict):
     actual: NotRequired[int]
     unit: NotRequired[str]
     required: NotRequired[str]
+    toolset: NotRequired[str]
     resource: NotRequired[str]
     offset_bytes: NotRequired[int]
 

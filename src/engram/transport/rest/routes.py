@@ -19,6 +19,7 @@ from engram.model.access import Principal
 from engram.service import Service
 from engram.transport import requests
 from engram.transport.answers import to_json
+from engram.transport.operations import TOOLSET_OF
 from engram.transport.rest.headers import add_header
 from engram.transport.rest.inputs import check_content_type, parse_body, parse_query, read_body
 
@@ -56,9 +57,12 @@ class JsonRoute(APIRoute):
         )
         self._answer_status = self.status_code or 200
         self._call = cast("Callable[..., Awaitable[object]]", endpoint)
+        self._toolset = TOOLSET_OF[endpoint.__name__]
         self.app = self._run
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._toolset is not None:
+            scope["state"]["principal"].require_toolset(self._toolset)
         arguments = dict[str, Any](scope["path_params"])
         query = parse_query(self._query, scope["query_string"])
         if query is not None:

@@ -121,7 +121,7 @@ async def _memory_episode_end(
         project=request.project,
         summary=request.summary,
     )
-    return answers.episode_view(episode)
+    return answers.episode_view(episode, is_shown=principal.allows("read"))
 
 
 async def _memory_episode_list(

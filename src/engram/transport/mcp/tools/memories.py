@@ -77,8 +77,9 @@ async def _memory_correct(
     corrected = await service.memories.correct(
         principal, MemoryId(request.memory_id), request.to_change(), project=request.project
     )
-    (view,) = answers.budgeted_views([corrected], token_budget=request.token_budget)
-    return view
+    return answers.memory_corrected(
+        corrected, is_shown=principal.allows("read"), token_budget=request.token_budget
+    )
 
 
 async def _memory_forget(
@@ -195,7 +196,7 @@ MEMORY_TOOLS: tuple[Tool[Any], ...] = (
         description="Change a memory; its history keeps what it said. What is left out stays.",
         toolset=TOOLSET,
         request=requests.CorrectMemory,
-        answer=answers.MemoryView,
+        answer=answers.MemoryCorrected,
         run=_memory_correct,
     ),
     Tool(

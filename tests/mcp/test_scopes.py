@@ -1,0 +1,178 @@
+"""What each tool asks of a key, and that a key which may only write learns nothing.
+
+The table names every tool: a new one cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from engram.embedding.choice import NoEmbedder
+from engram.model.access import KEY_SCOPES, KeyScope
+from engram.settings import Settings
+from engram.transport.mcp.tools import TOOL_NAMES
+from tests.mcp.connecting import RunningServer, call, http_client, refusal, running_server
+
+SECRET = "zanzibar"
+PROJECT = "harbour"
+"""Whose name the caller sends, so that it is no secret to them."""
+
+LATER = "2099-01-01T00:00:00Z"
+IN_PROJECT = {"project": PROJECT}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Arguments with which a key of these scopes, and no fewer, may call a tool."""
+
+    scopes: tuple[KeyScope, ...]
+    arguments: Mapping[str, Any]
+
+
+MEMORY = {"memory_id": "{memory}", **IN_PROJECT}
+EPISODE = {"episode_id": "{episode}", **IN_PROJECT}
+MESSAGES = [{"role": "user", "content": "hello"}]
+
+CASES: dict[str, Case] = {
+    "append_messages": Case(
+        ("write",), {"conversation_id": "{conversation}", "messages": MESSAGES}
+    ),
+    "create_conversation": Case(("write",), {}),
+    "search": Case(("search",), {"query": SECRET}),
+    "get_conversation": Case(("read",), {"conversation_id": "{conversation}"}),
+    "list_conversations": Case(("read",), {}),
+    "delete_conversation": Case(("delete",), {"conversation_id": "{conversation}"}),
+    "store_note": Case(("write",), {"content": "The gate is blue."}),
+    "fetch_context": Case(("search",), {"query": SECRET}),
+    "list_entries": Case(("read",), {}),
+    "remove_entry": Case(("delete",), {"entry_id": "{memory}"}),
+    "memory_store": Case(("write",), {"content": "blue"}),
+    "memory_store_batch": Case(("write",), {"memories": [{"content": "blue"}]}),
+    "memory_recall": Case(("search",), {"query": SECRET, **IN_PROJECT}),
+    "memory_fetch": Case(("read",), {"id": "{memory}", **IN_PROJECT}),
+    "memory_list": Case(("read",), IN_PROJECT),
+    "memory_history": Case(("read",), MEMORY),
+    "memory_timeline": Case(("read",), {"as_of": "2020-01-01T00:00:00Z"}),
+    "memory_connect": Case(
+        ("write",), {"source_id": "{memory}", "target_id": "{other}", **IN_PROJECT}
+    ),
+    "memory_correct": Case(("write",), {"importance": 1, **MEMORY}),
+    "memory_correct, ending it": Case(("write", "delete"), {"valid_to": LATER, **MEMORY}),
+    "memory_correct, expiring it": Case(("write", "delete"), {"expires_at": LATER, **MEMORY}),
+    "memory_forget": Case(("delete",), MEMORY),
+    "memory_feedback": Case(("write",), {"memory_ids": ["{memory}"], **IN_PROJECT}),
+    "memory_projects": Case(("read",), {}),
+    "memory_status": Case(("read",), {}),
+    "memory_store_document": Case(("write",), {"content": "blue"}),
+    "memory_query_document": Case(("search",), {**MEMORY, "question": SECRET}),
+    "memory_ingest_document_stream": Case(("write",), {"action": "start"}),
+    "memory_summarize": Case(("read", "write"), MEMORY),
+    "memory_consolidate": Case(("read", "write", "delete"), IN_PROJECT),
+    "memory_consolidate, to look": Case(("read",), {"dry_run": True, **IN_PROJECT}),
+    "memory_verify": Case(("read",), {}),
+    "memory_migrate_embedder": Case(("admin",), {"new_model": "none"}),
+    "memory_export_all": Case(("read", "write"), {"output_path": "export", **IN_PROJECT}),
+    "memory_import_claudemd": Case(("write",), {"path": "CLAUDE.md"}),
+    "memory_ingest": Case(("write",), {"path": "CLAUDE.md"}),
+    "memory_dump": Case(("read",), IN_PROJECT),
+    "memory_delete_project": Case(("delete",), {"confirm": PROJECT, **IN_PROJECT}),
+    "memory_episode_start": Case(("write",), {"description": "blue"}),
+    "memory_episode_end": Case(("write",), EPISODE),
+    "memory_episode_list": Case(("read",), IN_PROJECT),
+    "memory_episode_recall": Case(("read",), EPISODE),
+}
+"""By tool; after a comma stands what is special about a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """An organisation that holds the secret wherever text can be, and keys for it."""
+
+    server: RunningServer
+    ids: Mapping[str, str]
+
+    def arguments(self, name: str) -> dict[str, Any]:
+        return self._filled(dict(CASES[name].arguments))
+
+    def _filled(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return value.format(**self.ids)
+        if isinstance(value, list):
+            return [self._filled(item) for item in value]
+        if isinstance(value, dict):
+            return {name: self._filled(item) for name, item in value.items()}
+        return value
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "CLAUDE.md").write_text(f"# {SECRET}\n\n{SECRET}\n")
+    settings = Settings(
+        home=tmp_path / "server", embedder=NoEmbedder(), rate_limit=0, data_dir=files
+    )
+    async with running_server(settings) as server:
+        async with http_client(server.url, server.key) as client:
+            ids = await plant(client)
+        yield House(server, ids)
+
+
+async def plant(client: Client) -> dict[str, str]:
+    """Store the secret wherever text can be, and return the ids of what holds it."""
+    conversation = await call(
+        client, "create_conversation", title=SECRET, tags=[SECRET], metadata={SECRET: SECRET}
+    )
+    ids = {"conversation": conversation["conversation_id"]}
+    said = [{"role": "user", "content": SECRET, "name": SECRET, "metadata": {"n": SECRET}}]
+    await call(client, "append_messages", conversation_id=ids["conversation"], messages=said)
+    begun = await call(client, "memory_episode_start", description=SECRET, **IN_PROJECT)
+    ids["episode"] = begun["episode_id"]
+    for name in ("memory", "other"):
+        stored = await call(
+            client, "memory_store", content=f"{SECRET} of {name}", tags=[SECRET], **IN_PROJECT
+        )
+        ids[name] = stored["id"]
+    return ids
+
+
+def test_every_tool_is_in_the_table() -> None:
+    assert {name.partition(",")[0] for name in CASES} == set(TOOL_NAMES)
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_key_that_may_only_write_learns_nothing_from(house: House, name: str) -> None:
+    writer = await house.server.new_key("write")
+
+    async with http_client(house.server.url, writer) as client:
+        result = await client.call_tool(name.partition(",")[0], house.arguments(name))
+
+    assert result.is_error == (CASES[name].scopes != ("write",))
+    assert SECRET not in result.model_dump_json()
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_tool_needs_each_of_its_scopes(house: House, name: str) -> None:
+    for missing in CASES[name].scopes:
+        key = await house.server.new_key(*(scope for scope in KEY_SCOPES if scope != missing))
+        async with http_client(house.server.url, key) as client:
+            refused = await refusal(client, name.partition(",")[0], **house.arguments(name))
+
+        assert refused == {"code": "insufficient_scope", "required": missing}
+
+
+async def test_a_key_that_may_read_too_sees_what_it_has_changed(house: House) -> None:
+    key = await house.server.new_key("read", "write")
+
+    async with http_client(house.server.url, key) as client:
+        corrected = await call(client, "memory_correct", **house.arguments("memory_correct"))
+        ended = await call(client, "memory_episode_end", **house.arguments("memory_episode_end"))
+
+    assert corrected["content"] == f"{SECRET} of memory"
+    assert ended["description"] == SECRET
