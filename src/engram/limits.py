@@ -103,6 +103,15 @@ CONVERSATION_PAGE_MAX = 100
 KEYS_PER_ORGANIZATION_MAX = 1_000
 """Keys are listed in one answer."""
 
+KEY_OVERLAP_S_MAX = 30 * 86_400
+"""How long a rotated key may live on beside its successor; longer is two keys."""
+
+KEY_ADDRESSES_MAX = 64
+"""Addresses remembered for each key; from a forgotten one it is used as from a new one."""
+
+NEW_ADDRESSES_SHOWN = 10
+"""Addresses named in one audit row; the row counts them all."""
+
 AUDIT_PAGE_MAX = 500
 """Audit rows returned by one answer."""
 

@@ -136,6 +136,18 @@ class ApiKey:
     revoked_at: datetime | None
     last_used_at: datetime | None
 
+    def is_live(self, now: datetime) -> bool:
+        """Return True if the key is neither revoked nor expired at `now`."""
+        is_expired = self.expires_at is not None and self.expires_at <= now
+        return self.revoked_at is None and not is_expired
+
+
+def draft_like(key: ApiKey) -> KeyDraft:
+    """Return the draft of a key that may do what `key` may, for as long."""
+    return KeyDraft(
+        name=key.name, scopes=key.scopes, toolsets=key.toolsets, expires_at=key.expires_at
+    )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
@@ -143,6 +155,14 @@ class NewKey:
 
     key: ApiKey
     secret: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotatedKey:
+    """A key that takes the place of another, and the other with its new end."""
+
+    new: NewKey
+    old: ApiKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,3 +183,26 @@ class AuditEntry:
     action: str
     subject: str | None
     details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditNote:
+    """What is to be audited of an organisation; it is the subject itself unless another is named."""
+
+    organization_id: OrganizationId
+    at: datetime
+    actor: str
+    action: str
+    subject: str | None = None
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountDeletion:
+    """The receipt of a deleted organisation; the audit keeps the same under its id."""
+
+    receipt: str
+    organization_id: OrganizationId
+    deleted_at: datetime
+    removed: Mapping[str, int]
+    """How many conversations, messages, memories, documents, bytes of content and keys."""

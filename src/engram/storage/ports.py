@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from engram.model.access import (
     ApiKey,
     AuditEntry,
+    AuditNote,
     KeyDraft,
     KeyOwner,
     NewKey,
     Organization,
     OrganizationDraft,
     Quota,
+    RotatedKey,
 )
 from engram.model.changes import Change
 from engram.model.conversation import (
@@ -425,8 +427,16 @@ class ControlStore(Protocol):
         """Return every organisation, oldest first."""
         ...
 
-    async def delete_organization(self, organization_id: OrganizationId, *, actor: str) -> None:
+    async def delete_organization(
+        self,
+        organization_id: OrganizationId,
+        *,
+        actor: str,
+        details: Mapping[str, object] | None = None,
+    ) -> AuditEntry:
         """Remove an organisation, its keys and everything it stored, in every process.
+
+        Returns the audit row, with `details`, the organisation's name and the number of its keys.
 
         Raises:
             NotFoundError: there is none of that id.
@@ -462,12 +472,36 @@ class ControlStore(Protocol):
         """
         ...
 
+    async def rotate_key(
+        self, organization_id: OrganizationId, key_id: KeyId, *, overlap: timedelta, actor: str
+    ) -> RotatedKey:
+        """Make a key like another one, which ends after `overlap` if it would not end before.
+
+        Raises:
+            NotFoundError: the organisation has no such key.
+            ConflictError: it is revoked or has expired.
+            LimitExceededError: the organisation has `KEYS_PER_ORGANIZATION_MAX` live keys.
+        """
+        ...
+
     async def find_key(self, secret_hash: str) -> KeyOwner | None:
         """Return the key whose secret has that SHA-256, revoked and expired ones included."""
         ...
 
     async def touch_keys(self, used: Mapping[KeyId, datetime]) -> None:
         """Record when keys were last used; never moves a time backwards."""
+        ...
+
+    async def note_addresses(self, seen: Mapping[KeyId, Mapping[str, datetime]]) -> None:
+        """Record the addresses that keys were used from, and when; audit those that are new.
+
+        Of each key `KEY_ADDRESSES_MAX` addresses are kept, those it was last used from. All that are
+        new to a key are one audit row `new_address`. A key that does not exist is passed over.
+        """
+        ...
+
+    async def record_audit(self, notes: Sequence[AuditNote]) -> None:
+        """Write audit rows, all or none."""
         ...
 
     async def list_audit(

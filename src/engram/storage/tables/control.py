@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Protocol
-
-import orjson
 
 from engram import limits
 from engram.clock import Clock, IdSource, random_text, to_microseconds
@@ -15,15 +13,20 @@ from engram.errors import ConflictError, LimitExceededError, NotFoundError
 from engram.model.access import (
     ApiKey,
     AuditEntry,
+    AuditNote,
     KeyDraft,
     KeyOwner,
     NewKey,
     Organization,
     OrganizationDraft,
+    RotatedKey,
+    draft_like,
 )
 from engram.model.ids import KeyId, OrganizationId
 from engram.storage.tables.control_rows import (
     audit_entry_of,
+    audit_entry_of_parameters,
+    audit_parameters,
     key_of,
     key_owner_of,
     key_parameters,
@@ -31,6 +34,7 @@ from engram.storage.tables.control_rows import (
     organization_parameters,
 )
 from engram.storage.tables.database import Connection, Database
+from engram.storage.tables.key_addresses import note_of
 from engram.storage.tables.queries import load_queries
 
 _SECRET_START = "engram_sk_live_"  # noqa: S105 - how every secret begins, and no secret
@@ -115,19 +119,29 @@ class TableControlStore:
 
         return await self._database.read(work)
 
-    async def delete_organization(self, organization_id: OrganizationId, *, actor: str) -> None:
+    async def delete_organization(
+        self,
+        organization_id: OrganizationId,
+        *,
+        actor: str,
+        details: Mapping[str, object] | None = None,
+    ) -> AuditEntry:
         parameters = {"organization_id": organization_id}
-        audit = self._audit("delete_organization", organization_id, actor=actor)
 
-        def work(connection: Connection) -> None:
-            _get_organization(connection, organization_id)
+        def work(connection: Connection) -> AuditEntry:
+            organization = _get_organization(connection, organization_id)
+            keys: int = connection.execute(_SQL["count_keys"], parameters).fetchone()[0]
             self._removal.begin(connection, organization_id)
             connection.execute(_SQL["delete_organization"], parameters)
-            connection.execute(_SQL["add_audit"], audit)
             self._tell_keys(connection, organization_id)
+            told = {"name": organization.name, **(details or {}), "keys": keys}
+            audit = self._audit("delete_organization", organization_id, actor=actor, **told)
+            connection.execute(_SQL["add_audit"], audit)
+            return audit_entry_of_parameters(audit)
 
-        await self._database.write(work)
+        receipt = await self._database.write(work)
         await self._removal.finish()
+        return receipt
 
     async def create_key(
         self, organization_id: OrganizationId, draft: KeyDraft, *, actor: str
@@ -144,10 +158,7 @@ class TableControlStore:
 
         def work(connection: Connection) -> None:
             _get_organization(connection, organization_id)
-            _check_key_count(connection, organization_id, now=new.key.created_at)
-            connection.execute(
-                _SQL["create_key"], key_parameters(new.key, secret_hash=hash_secret(new.secret))
-            )
+            _add_key(connection, new)
             connection.execute(_SQL["add_audit"], audit)
 
         await self._database.write(work)
@@ -176,10 +187,35 @@ class TableControlStore:
             if connection.execute(_SQL["revoke_key"], parameters).rowcount:
                 connection.execute(_SQL["add_audit"], audit)
                 self._tell_keys(connection, organization_id)
-            row = connection.execute(_SQL["get_key"], parameters).fetchone()
-            if row is None:
-                raise NotFoundError("key", key_id)
-            return key_of(row)
+            return _get_key(connection, parameters)
+
+        return await self._database.write(work)
+
+    async def rotate_key(
+        self, organization_id: OrganizationId, key_id: KeyId, *, overlap: timedelta, actor: str
+    ) -> RotatedKey:
+        now = self._clock.now()
+        named = {"organization_id": organization_id, "key_id": key_id}
+
+        def work(connection: Connection) -> RotatedKey:
+            old = _get_key(connection, named)
+            if not old.is_live(now):
+                raise ConflictError("the key is revoked or has expired: make a new one")
+            new = self._new_key(organization_id, draft_like(old))
+            _add_key(connection, new)
+            ends = {**named, "expires_at": to_microseconds(now + overlap)}
+            connection.execute(_SQL["end_key"], ends)
+            audit = self._audit(
+                "rotate_key",
+                organization_id,
+                actor=actor,
+                subject=key_id,
+                new_key=new.key.id,
+                overlap_s=int(overlap.total_seconds()),
+            )
+            connection.execute(_SQL["add_audit"], audit)
+            self._tell_keys(connection, organization_id)
+            return RotatedKey(new=new, old=_get_key(connection, named))
 
         return await self._database.write(work)
 
@@ -197,6 +233,16 @@ class TableControlStore:
             connection.executemany(_SQL["touch_key"], rows)
 
         await self._database.write(work)
+
+    async def note_addresses(self, seen: Mapping[KeyId, Mapping[str, datetime]]) -> None:
+        def work(connection: Connection) -> None:
+            notes = [note_of(connection, key_id, at_by) for key_id, at_by in seen.items()]
+            self._add_notes(connection, [note for note in notes if note is not None])
+
+        await self._database.write(work)
+
+    async def record_audit(self, notes: Sequence[AuditNote]) -> None:
+        await self._database.write(lambda connection: self._add_notes(connection, notes))
 
     async def list_audit(
         self, organization_id: OrganizationId | None, *, limit: int, before: datetime | None
@@ -232,6 +278,11 @@ class TableControlStore:
         )
         return NewKey(key=key, secret=secret)
 
+    def _add_notes(self, connection: Connection, notes: Sequence[AuditNote]) -> None:
+        for note in notes:
+            audit_id = self._ids.new("aud_")
+            connection.execute(_SQL["add_audit"], audit_parameters(note, audit_id=audit_id))
+
     def _audit(
         self,
         action: str,
@@ -242,15 +293,15 @@ class TableControlStore:
         **details: object,
     ) -> dict[str, Any]:
         """Return the parameters of an audit row; its subject is the organisation unless named."""
-        return {
-            "audit_id": self._ids.new("aud_"),
-            "organization_id": organization_id,
-            "at": to_microseconds(self._clock.now()),
-            "actor": actor,
-            "action": action,
-            "subject": subject or organization_id,
-            "details": orjson.dumps(details).decode(),
-        }
+        note = AuditNote(
+            organization_id=organization_id,
+            at=self._clock.now(),
+            actor=actor,
+            action=action,
+            subject=subject,
+            details=details,
+        )
+        return audit_parameters(note, audit_id=self._ids.new("aud_"))
 
 
 def hash_secret(secret: str) -> str:
@@ -265,6 +316,20 @@ def _get_organization(connection: Connection, organization_id: OrganizationId) -
     if row is None:
         raise NotFoundError("organization", organization_id)
     return organization_of(row)
+
+
+def _get_key(connection: Connection, named: Mapping[str, Any]) -> ApiKey:
+    row = connection.execute(_SQL["get_key"], named).fetchone()
+    if row is None:
+        raise NotFoundError("key", named["key_id"])
+    return key_of(row)
+
+
+def _add_key(connection: Connection, new: NewKey) -> None:
+    _check_key_count(connection, new.key.organization_id, now=new.key.created_at)
+    connection.execute(
+        _SQL["create_key"], key_parameters(new.key, secret_hash=hash_secret(new.secret))
+    )
 
 
 def _check_key_count(

@@ -49,6 +49,36 @@ FROM api_key WHERE organization_id = :organization_id ORDER BY number;
 UPDATE api_key SET revoked_at = :revoked_at
 WHERE organization_id = :organization_id AND key_id = :key_id AND revoked_at IS NULL;
 
+-- end_key --
+-- Never lengthens the life of a key.
+UPDATE api_key SET expires_at = :expires_at
+WHERE organization_id = :organization_id AND key_id = :key_id
+  AND (expires_at IS NULL OR expires_at > :expires_at);
+
+-- count_keys --
+SELECT count(*) FROM api_key WHERE organization_id = :organization_id;
+
+-- find_owner --
+-- Returns whose a key is. It names no organisation: the key was found by its secret.
+SELECT organization_id FROM api_key WHERE key_id = :key_id;
+
+-- find_address --
+SELECT 1 FROM key_address
+WHERE organization_id = :organization_id AND key_id = :key_id AND address = :address;
+
+-- note_address --
+INSERT INTO key_address (organization_id, key_id, address, seen_at)
+VALUES (:organization_id, :key_id, :address, :at)
+ON CONFLICT (organization_id, key_id, address) DO UPDATE SET seen_at = excluded.seen_at;
+
+-- forget_addresses --
+-- Keeps those that a key was last used from.
+DELETE FROM key_address
+WHERE organization_id = :organization_id AND key_id = :key_id AND address NOT IN
+    (SELECT address FROM key_address
+     WHERE organization_id = :organization_id AND key_id = :key_id
+     ORDER BY seen_at DESC, address LIMIT :limit);
+
 -- find_key --
 -- Returns a key and its organisation. It names none: the organisation is what it finds.
 SELECT key.key_id, key.organization_id, key.name, key.prefix, key.scopes, key.toolsets,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from engram.clock import from_microseconds, to_microseconds
 from engram.model.access import (
     ApiKey,
     AuditEntry,
+    AuditNote,
     KeyOwner,
     KeyScope,
     Organization,
@@ -72,6 +74,25 @@ def audit_entry_of(row: Row) -> AuditEntry:
         subject=subject,
         details=orjson.loads(details),
     )
+
+
+def audit_parameters(note: AuditNote, *, audit_id: str) -> dict[str, Any]:
+    """Return the values of an audit row; its subject is the organisation unless one is named."""
+    return {
+        "audit_id": audit_id,
+        "organization_id": note.organization_id,
+        "at": to_microseconds(note.at),
+        "actor": note.actor,
+        "action": note.action,
+        "subject": note.subject or note.organization_id,
+        "details": orjson.dumps(note.details).decode(),
+    }
+
+
+def audit_entry_of_parameters(values: Mapping[str, Any]) -> AuditEntry:
+    """Return the entry that is stored with these values."""
+    columns = ("audit_id", "at", "actor", "action", "subject", "details")
+    return audit_entry_of(tuple(values[name] for name in columns))
 
 
 def organization_parameters(organization: Organization) -> dict[str, Any]:
