@@ -13,6 +13,7 @@ EngramError
   ConflictError              the state of the store forbids it
     IdempotencyConflictError another request was sent under the same idempotency key
   RateLimitedError           come back later; says when
+    TooManyFailedLoginsError too many wrong credentials from one address
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
     EmbedderUnavailableError the model or the service that embeds cannot be used now
@@ -154,6 +155,12 @@ class RateLimitedError(EngramError):
         super().__init__()
         self.retry_after_s = retry_after_s
         self.limit = limit
+
+
+class TooManyFailedLoginsError(RateLimitedError):
+    """Too many wrong credentials came from this address; try again later."""
+
+    code = "too_many_failed_logins"
 
 
 class QuotaExceededError(EngramError):

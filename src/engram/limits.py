@@ -103,6 +103,27 @@ CONVERSATION_PAGE_MAX = 100
 KEYS_PER_ORGANIZATION_MAX = 1_000
 """Keys are listed in one answer."""
 
+FAILED_LOGINS_PER_ADDRESS_MAX = 20
+"""Wrong credentials of one address a minute that are looked up; a person mistypes less often."""
+
+FAILED_LOGINS_MAX = 1_000
+"""The same of all addresses together, so that many of them do not reach the database either."""
+
+FAILED_LOGIN_ADDRESSES_MAX = 10_000
+"""Addresses whose failures are counted, about 2 MB; the one that failed longest ago gives way."""
+
+KNOWN_CREDENTIALS_MAX = 10_000
+"""Credentials that were right before, remembered by each process so that they are never held up."""
+
+OPERATOR_FILE_BYTES_MAX = 65_536
+"""Of the file of operators' tokens: several hundred operators."""
+
+AUDIT_PENDING_MAX = 10_000
+"""Kinds of events that wait for the next minute's audit rows; more are counted as lost."""
+
+AUDIT_QUEUE_MAX = 10_000
+"""Audit rows on their way to the audit log's file or to syslog; more are counted as lost."""
+
 KEY_OVERLAP_S_MAX = 30 * 86_400
 """How long a rotated key may live on beside its successor; longer is two keys."""
 

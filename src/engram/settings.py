@@ -85,7 +85,25 @@ class Settings(BaseModel):
     port: Annotated[int, Field(ge=0, le=65_535, description="Port the server binds.")] = 8788
     workers: Annotated[int, Field(ge=1, le=64, description="Server processes.")] = 1
     admin_token: Annotated[
-        str | None, Field(min_length=16, description="Operator's token; without it /admin is off.")
+        str | None,
+        Field(
+            min_length=16,
+            description="Operator's token; without it, and without a file of tokens, /admin is off.",
+        ),
+    ] = None
+    admin_tokens_file: Annotated[
+        Path | None,
+        Field(
+            description="File of operators' tokens, `name:sha256` in each line; nobody else may "
+            "read it."
+        ),
+    ] = None
+    audit_log: Annotated[
+        str | None,
+        Field(
+            description="Where every audit row goes as a line of JSON: a file, `syslog:`, "
+            "`syslog:<socket>` or `syslog:<host>:<port>`."
+        ),
     ] = None
     allowed_hosts: Annotated[
         tuple[str, ...],
@@ -212,7 +230,7 @@ def load_settings(
         **given,
         "home": Path(home).expanduser(),
     }
-    for name in ("model_dir", "data_dir"):
+    for name in ("model_dir", "data_dir", "admin_tokens_file"):
         if merged.get(name) is not None:
             merged[name] = Path(merged[name]).expanduser()
     try:

@@ -18,18 +18,22 @@ from engram.language.choice import NoLanguageModel
 from engram.service import Service
 from engram.service.access import Access
 from engram.service.activity import Activity
+from engram.service.audit_trail import AuditTrail
 from engram.service.background import Background
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
+from engram.service.operator_tokens import OperatorTokens
 from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
 from engram.settings import Settings
 from engram.storage.ports import Store
 from engram.storage.private import make_private
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.tables.audited import Announce
 
 if TYPE_CHECKING:
     from engram.language.port import LanguageModel
+    from engram.service.audit_log import AuditLog
     from engram.storage.moving.mover import Mover
 
 Direction = Literal["sqlite-to-postgres", "postgres-to-sqlite"]
@@ -43,17 +47,25 @@ async def open_service(
     """Open the store and yield the service on it; close the store afterwards."""
     clock = clock or SystemClock()
     ids = ids or RandomIds()
-    store = _build_store(settings, clock=clock, ids=ids)
+    activity = Activity()
+    log = _build_audit_log(settings, activity)
+    store = _build_store(settings, clock=clock, ids=ids, announce=log and log.put)
     await store.open()
     tiers = build_embedders(settings, clock=clock)
     language = _build_language_model(settings, clock=clock)
+    service = build_service(
+        store, tiers, settings, clock=clock, ids=ids, language=language, activity=activity
+    )
     try:
-        yield build_service(store, tiers, settings, clock=clock, ids=ids, language=language)
+        yield service
     finally:
+        await service.close()
         if language is not None:
             await language.close()
         await tiers.close()
         await store.close()
+        if log is not None:
+            await asyncio.to_thread(log.close)
 
 
 @asynccontextmanager
@@ -132,10 +144,11 @@ def build_service(
     clock: Clock,
     ids: IdSource,
     language: LanguageModel | None = None,
+    activity: Activity | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> Service:
     """Return the service on an open store; `sleep` is what waits for embedders to come back."""
-    activity = Activity()
+    activity = activity or Activity()
     # A service's model is no burden to this machine.
     pace = None if isinstance(settings.embedder, RemoteService) else Pace(activity)
     indexer = Indexer(store, tiers, owner=ids.new("job_"), pace=pace, sleep=sleep)
@@ -143,7 +156,9 @@ def build_service(
         store, indexer, owner=ids.new("job_"), pace=Pace(activity), sleep=sleep
     )
     limiter = RateLimiter(settings.rate_limit, clock)
-    access = Access(store, clock, limiter, admin_token=settings.admin_token)
+    trail = AuditTrail(store.control, clock=clock, activity=activity)
+    operators = OperatorTokens(settings.admin_token, settings.admin_tokens_file)
+    access = Access(store, clock, limiter, operators=operators, trail=trail)
     return Service(
         store,
         tiers,
@@ -151,6 +166,7 @@ def build_service(
         clock=clock,
         access=access,
         activity=activity,
+        trail=trail,
         background=Background(
             store,
             indexer=indexer,
@@ -166,12 +182,20 @@ def build_service(
     )
 
 
-def _build_store(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
+def _build_store(
+    settings: Settings, *, clock: Clock, ids: IdSource, announce: Announce | None
+) -> Store:
     vector_bytes_max = settings.vector_memory_mb * 1_000_000
     if settings.database_url is None:
         if settings.database_read_url is not None:
             raise ConfigurationError("ENGRAM_DATABASE_READ_URL", "a replica of which database?")
-        return SqliteStore(settings.home, clock=clock, ids=ids, vector_bytes_max=vector_bytes_max)
+        return SqliteStore(
+            settings.home,
+            clock=clock,
+            ids=ids,
+            vector_bytes_max=vector_bytes_max,
+            announce=announce,
+        )
     # Its `engram.toml` may hold the password of the database.
     make_private(settings.home)
     with _explained_imports():
@@ -183,7 +207,16 @@ def _build_store(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
         vector_bytes_max=vector_bytes_max,
         read_url=settings.database_read_url,
         staleness_s=settings.database_staleness,
+        announce=announce,
     )
+
+
+def _build_audit_log(settings: Settings, activity: Activity) -> AuditLog | None:
+    if settings.audit_log is None:
+        return None
+    from engram.service.audit_log import build_audit_log  # noqa: PLC0415 few installations have one
+
+    return build_audit_log(settings.audit_log, activity)
 
 
 def _database_url(settings: Settings) -> str:

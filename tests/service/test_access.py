@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from engram import limits
 from engram.embedding.choice import NoEmbedder
 from engram.errors import (
     AccessDeniedError,
     ConflictError,
+    InvalidRequestError,
     NotFoundError,
     UnauthenticatedError,
 )
 from engram.model.access import KeyDraft, OrganizationDraft, Principal, Quota
+from engram.model.ids import KeyId
+from engram.model.memory import MemoryDraft
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
@@ -106,7 +111,7 @@ async def test_a_deleted_organisations_key_is_refused_by_every_process(house: Ho
     secret = await house.tenant()
     principal = await house.second.access.authenticate(secret)
 
-    await house.first.account.delete_account(principal)
+    await house.first.account.delete_account(principal, organization="acme")
     house.clock.advance(timedelta(seconds=1))
 
     with pytest.raises(UnauthenticatedError):
@@ -158,7 +163,7 @@ async def test_only_the_operators_token_makes_an_operator(house: House, token: s
     with pytest.raises(UnauthenticatedError):
         house.first.access.authenticate_operator(token)
 
-    house.first.access.authenticate_operator(ADMIN_TOKEN)
+    assert house.first.access.authenticate_operator(ADMIN_TOKEN) == "operator"
 
 
 async def test_the_first_key_is_handed_out_once(house: House) -> None:
@@ -178,3 +183,81 @@ async def test_secrets_are_not_in_the_store(house: House, tmp_path: Path) -> Non
 
     assert secret.encode() not in stored
     assert secret[20:].encode() not in stored
+
+
+@pytest.mark.parametrize("age", [timedelta(0), timedelta(days=1)])
+async def test_a_key_that_has_expired_already_is_not_made(house: House, age: timedelta) -> None:
+    principal = await house.principal()
+    draft = KeyDraft(name="late", expires_at=house.clock.now() - age)
+
+    with pytest.raises(InvalidRequestError) as refused:
+        await house.first.access.create_key(principal, draft)
+
+    assert refused.value.field == "expires_at"
+    assert len(await house.first.access.list_keys(principal)) == 1
+
+
+async def test_a_rotated_key_works_beside_its_successor_until_the_overlap_ends(
+    house: House,
+) -> None:
+    principal = await house.principal()
+    old = await house.first.access.create_key(principal, KeyDraft(name="laptop"))
+    await house.second.access.authenticate(old.secret)
+
+    rotated = await house.first.access.rotate_key(principal, old.key.id, overlap_s=60)
+
+    for secret in (old.secret, rotated.new.secret):
+        await house.second.access.authenticate(secret)
+    house.clock.advance(timedelta(seconds=60))
+    await house.second.access.authenticate(rotated.new.secret)
+    with pytest.raises(UnauthenticatedError):
+        await house.second.access.authenticate(old.secret)
+
+
+async def test_a_key_may_rotate_itself(house: House) -> None:
+    principal = await house.principal()
+
+    rotated = await house.first.access.rotate_key(principal, KeyId(principal.actor), overlap_s=0)
+
+    successor = await house.first.access.authenticate(rotated.new.secret)
+    assert successor.scopes == principal.scopes
+
+
+@pytest.mark.parametrize("overlap_s", [-1, limits.KEY_OVERLAP_S_MAX + 1])
+async def test_an_overlap_has_a_bound(house: House, overlap_s: int) -> None:
+    principal = await house.principal()
+
+    with pytest.raises(InvalidRequestError) as refused:
+        await house.first.access.rotate_key(principal, KeyId(principal.actor), overlap_s=overlap_s)
+
+    assert refused.value.field == "overlap_s"
+
+
+async def test_only_an_administrator_rotates_keys(house: House) -> None:
+    principal = await house.principal()
+    reader = replace(principal, scopes=frozenset({"read", "write", "search", "delete"}))
+
+    with pytest.raises(AccessDeniedError):
+        await house.first.access.rotate_key(reader, KeyId(principal.actor))
+
+
+async def test_an_account_is_deleted_by_its_name_alone_and_leaves_a_receipt(house: House) -> None:
+    principal = await house.principal("acme")
+    draft = MemoryDraft(content="tanuki are tricksters")
+    await house.first.memories.store(principal, draft)
+
+    with pytest.raises(InvalidRequestError) as refused:
+        await house.first.account.delete_account(principal, organization="Acme")
+    deleted = await house.first.account.delete_account(principal, organization="acme")
+
+    assert refused.value.field == "organization"
+    assert deleted.receipt.startswith("aud_")
+    assert deleted.deleted_at == house.clock.now()
+    assert deleted.removed == {
+        "conversations": 0,
+        "messages": 0,
+        "memories": 1,
+        "documents": 0,
+        "content_bytes": len(draft.content),
+        "keys": 1,
+    }

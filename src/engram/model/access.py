@@ -19,6 +19,9 @@ KEY_SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 KEY_PREFIX = "engram_sk_live_"
 """What every secret begins with, so that scanners of leaked secrets know it."""
 
+KEY_OVERLAP_S = 86_400
+"""How long a rotated key goes on working: a day to bring the new one to where it is used."""
+
 OPERATOR = "operator"
 """The actor of what the operator's token did."""
 
@@ -206,3 +209,11 @@ class AccountDeletion:
     deleted_at: datetime
     removed: Mapping[str, int]
     """How many conversations, messages, memories, documents, bytes of content and keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """An audit row and whose it is."""
+
+    organization_id: OrganizationId
+    entry: AuditEntry

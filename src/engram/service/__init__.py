@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engram.service.access import Access
     from engram.service.account import Account
     from engram.service.activity import Activity
+    from engram.service.audit_trail import AuditTrail
     from engram.service.background import Background
     from engram.service.context import Contexts
     from engram.service.conversations import Conversations
@@ -52,6 +53,7 @@ class Service:
         clock: Clock,
         access: Access,
         activity: Activity,
+        trail: AuditTrail,
         background: Background,
         document_indexing: DocumentIndexing,
         indexer: Indexer,
@@ -64,6 +66,7 @@ class Service:
         self.background = background
         self.document_indexing = document_indexing
         self.indexer = indexer
+        self._trail = trail
         self._store = store
         self._tiers = tiers
         self._language = language
@@ -71,6 +74,10 @@ class Service:
         self._data_directory = data_directory
         self._document_bytes_max = document_bytes_max
         self._raw_document_bytes_max = raw_document_bytes_max
+
+    async def close(self) -> None:
+        """Write down what was to be audited; the store is still open."""
+        await self._trail.flush()
 
     @cached_property
     def account(self) -> Account:
@@ -137,6 +144,7 @@ class Service:
             indexer=self.indexer,
             background=self.background,
             reembedding=self.reembedding,
+            trail=self._trail,
             clock=self._clock,
         )
 

@@ -7,14 +7,20 @@ one second, without any of them talking to another. Where they do, it is forgott
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from engram import limits
 from engram.clock import Clock
-from engram.errors import ConflictError, UnauthenticatedError
+from engram.errors import (
+    AccessDeniedError,
+    ConflictError,
+    InvalidRequestError,
+    UnauthenticatedError,
+)
 from engram.model.access import (
+    KEY_OVERLAP_S,
     KEY_PREFIX,
     KEY_SCOPES,
     LOCAL,
@@ -25,8 +31,13 @@ from engram.model.access import (
     Organization,
     OrganizationDraft,
     Principal,
+    RotatedKey,
 )
+from engram.model.checks import check_range
 from engram.model.ids import KeyId, OrganizationId
+from engram.service.audit_trail import AuditTrail
+from engram.service.failed_logins import FailedLogins, network_of
+from engram.service.operator_tokens import OperatorTokens
 from engram.service.rate import RateLimiter, RateState
 from engram.storage.ports import Store
 
@@ -47,28 +58,44 @@ class Access:
     """Turns credentials into principals and manages keys."""
 
     def __init__(
-        self, store: Store, clock: Clock, limiter: RateLimiter, *, admin_token: str | None
+        self,
+        store: Store,
+        clock: Clock,
+        limiter: RateLimiter,
+        *,
+        operators: OperatorTokens,
+        trail: AuditTrail,
     ) -> None:
         self._store = store
         self._clock = clock
         self._limiter = limiter
-        self._admin_token = admin_token
+        self._operators = operators
+        self._trail = trail
+        self._logins = FailedLogins(clock)
         self._trusted: OrderedDict[str, _Trusted] = OrderedDict()
         self._forgettings = 0
         self._used: dict[KeyId, datetime] = {}
 
-    async def authenticate(self, secret: str | None) -> Principal:
-        """Return who presents `secret`.
+    async def authenticate(self, secret: str | None, *, address: str | None = None) -> Principal:
+        """Return who presents `secret` from `address`.
 
         Raises:
             UnauthenticatedError: it is missing, malformed, unknown, revoked or expired.
+            TooManyFailedLoginsError: it is none that was right before, and too many were wrong.
         """
         if not secret or not secret.startswith(KEY_PREFIX):
             raise UnauthenticatedError
-        owner = await self._find(hashlib.sha256(secret.encode(errors="replace")).hexdigest())
-        if owner is None or not self._is_live(owner.key):
+        secret_hash = hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+        network = network_of(address)
+        self._logins.admit(network, secret_hash)
+        owner = await self._find(secret_hash)
+        if owner is None or not owner.key.is_live(self._clock.now()):
+            self._logins.note_failure(network, secret_hash)
+            if owner is not None:
+                self._trail.deny_ended(owner.key)
             raise UnauthenticatedError
-        self._used[owner.key.id] = self._clock.now()
+        self._logins.note_success(secret_hash)
+        self._note_use(owner.key.id, network if address else None)
         return Principal(
             organization_id=owner.organization.id,
             actor=owner.key.id,
@@ -77,16 +104,38 @@ class Access:
             toolsets=owner.key.toolsets,
         )
 
-    def authenticate_operator(self, token: str | None) -> None:
-        """Refuse unless `token` is the operator's.
+    def authenticate_operator(self, token: str | None, *, address: str | None = None) -> str:
+        """Return the actor whose token this is.
 
         Raises:
-            UnauthenticatedError: it is not, or no operator token is configured.
+            UnauthenticatedError: it is nobody's, or no operator's token is configured.
+            TooManyFailedLoginsError: it was never right from there, and too many were wrong.
         """
-        if not self._admin_token or not token:
+        if not token:
             raise UnauthenticatedError
-        if not hmac.compare_digest(token.encode(), self._admin_token.encode()):
+        network = network_of(address)
+        # People choose such tokens, so they can be guessed: one that is right is known only where it
+        # was used before.
+        credential = f"{network} {hashlib.sha256(token.encode(errors='replace')).hexdigest()}"
+        self._logins.admit(network, credential)
+        actor = self._operators.find(token)
+        if actor is None:
+            self._logins.note_failure(network, credential)
             raise UnauthenticatedError
+        self._logins.note_success(credential)
+        return actor
+
+    def load_operators(self) -> None:
+        """Read the file of operators' tokens, if there is one.
+
+        Raises:
+            ConfigurationError: it cannot be used.
+        """
+        self._operators.load()
+
+    def note_denied(self, principal: Principal, error: AccessDeniedError) -> None:
+        """Audit a request that the principal was not allowed."""
+        self._trail.deny(principal, error)
 
     def take_request(self, principal: Principal) -> RateState | None:
         """Count one request of `principal`; None when there is no limit.
@@ -116,8 +165,14 @@ class Access:
         )
 
     async def create_key(self, principal: Principal, draft: KeyDraft) -> NewKey:
-        """Make a key; its secret is in the answer and nowhere else."""
+        """Make a key; its secret is in the answer and nowhere else.
+
+        Raises:
+            InvalidRequestError: it would have expired already.
+        """
         principal.require("admin")
+        if draft.expires_at is not None and draft.expires_at <= self._clock.now():
+            raise InvalidRequestError("must be in the future", field="expires_at")
         return await self._store.control.create_key(
             principal.organization_id, draft, actor=principal.actor
         )
@@ -142,6 +197,25 @@ class Access:
         self.forget_keys(principal.organization_id)
         return revoked
 
+    async def rotate_key(
+        self, principal: Principal, key_id: KeyId, *, overlap_s: int = KEY_OVERLAP_S
+    ) -> RotatedKey:
+        """Make a key like another one, which goes on working for `overlap_s` seconds.
+
+        Raises:
+            ConflictError: it is revoked or has expired.
+        """
+        principal.require("admin")
+        check_range("overlap_s", overlap_s, minimum=0, maximum=limits.KEY_OVERLAP_S_MAX)
+        rotated = await self._store.control.rotate_key(
+            principal.organization_id,
+            key_id,
+            overlap=timedelta(seconds=overlap_s),
+            actor=principal.actor,
+        )
+        self.forget_keys(principal.organization_id)
+        return rotated
+
     def forget_keys(self, organization_id: OrganizationId | None) -> None:
         """Believe no looked-up key of an organisation any more; None is all of them."""
         self._forgettings += 1
@@ -150,10 +224,16 @@ class Access:
                 del self._trusted[secret_hash]
 
     async def record_use(self) -> None:
-        """Write down when keys were last used."""
+        """Write down when and from where keys were used, and what was denied."""
+        await self._trail.flush()
         used, self._used = self._used, {}
         if used:
             await self._store.control.touch_keys(used)
+
+    def _note_use(self, key_id: KeyId, address: str | None) -> None:
+        self._used[key_id] = self._clock.now()
+        if address is not None:
+            self._trail.see(key_id, address)
 
     async def _local_organization(self) -> Organization:
         control = self._store.control
@@ -188,7 +268,3 @@ class Access:
         if len(self._trusted) > TRUSTED_KEYS_MAX:
             self._trusted.popitem(last=False)
         return owner
-
-    def _is_live(self, key: ApiKey) -> bool:
-        expired = key.expires_at is not None and key.expires_at <= self._clock.now()
-        return key.revoked_at is None and not expired

@@ -7,9 +7,10 @@ from heapq import merge
 from itertools import islice
 
 from engram import limits
-from engram.model.access import AuditEntry, Principal
+from engram.model.access import AccountDeletion, AuditEntry, Principal
 from engram.model.checks import check_range
 from engram.model.status import Status, Usage
+from engram.service.account_deletion import delete_organization
 from engram.service.meaning import Meaning
 from engram.storage.ports import Store
 
@@ -56,9 +57,13 @@ class Account:
         newest_first = merge(own, control, key=lambda entry: entry.at, reverse=True)
         return tuple(islice(newest_first, limit))
 
-    async def delete_account(self, principal: Principal) -> None:
-        """Remove the organisation with its keys and everything it stored."""
+    async def delete_account(self, principal: Principal, *, organization: str) -> AccountDeletion:
+        """Remove the organisation of that name with its keys and everything it stored.
+
+        Raises:
+            InvalidRequestError: the organisation has another name.
+        """
         principal.require("admin", "delete")
-        await self._store.control.delete_organization(
-            principal.organization_id, actor=principal.actor
+        return await delete_organization(
+            self._store, principal.organization_id, name=organization, actor=principal.actor
         )

@@ -14,6 +14,8 @@ class Activity:
     messages_appended: int = 0
     memories_stored: int = 0
     searches: int = 0
+    audit_lost: int = 0
+    """Audit events that could not be kept or sent on; each is told of in the log."""
     begun: int = 0
     """Appends and searches, whatever became of them."""
     in_flight: int = 0

@@ -8,6 +8,7 @@ from engram.model.access import Principal
 from engram.model.care import Verified
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryFilters, MemoryPage, MemoryQuery, check_project
+from engram.service.audit_trail import AuditTrail
 from engram.storage.ports import Store
 from engram.text.tokens import tokens_of
 
@@ -18,8 +19,9 @@ DUMPED_TOGETHER = 500
 class Care:
     """The use cases of the `maintenance` toolset that speak of all memories of a project."""
 
-    def __init__(self, store: Store, *, clock: Clock) -> None:
+    def __init__(self, store: Store, *, trail: AuditTrail, clock: Clock) -> None:
         self._store = store
+        self._trail = trail
         self._clock = clock
 
     async def verify(self, principal: Principal, project: str | None = None) -> Verified:
@@ -58,6 +60,9 @@ class Care:
             if left < 0 and shown:
                 break
             shown += 1
+        self._trail.count(
+            principal.organization_id, actor=principal.actor, action="memory_dump", project=project
+        )
         seen = offset + shown
         return MemoryPage(
             memories=page.memories[:shown],

@@ -14,6 +14,7 @@ from engram.model.care import Exported
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import Episode, check_project
 from engram.model.transfer import MemoryRecord
+from engram.service.audit_trail import AuditTrail
 from engram.service.files import Files
 from engram.storage.memory_ports import MemoryStore
 from engram.storage.ports import Store
@@ -25,8 +26,9 @@ READ_TOGETHER = 50
 class Exporting:
     """Writes memories below the data directory, one file each."""
 
-    def __init__(self, store: Store, *, files: Files) -> None:
+    def __init__(self, store: Store, *, files: Files, trail: AuditTrail) -> None:
         self._store = store
+        self._trail = trail
         self._files = files
 
     async def export_all(
@@ -49,6 +51,8 @@ class Exporting:
             message = f"{place.shown!r} holds something else: choose another output_path"
             raise ConflictError(message)
         await asyncio.to_thread(export.prepare, principal.organization_id)
+        # Before the first file: an export that fails half-way was one.
+        await self._trail.record(principal, "memory_export_all", path=place.shown, project=project)
         store = await self._store.organization(principal.organization_id)
         counts = Counter[str]()
         await _write_episodes(store.memories, export, project, counts)

@@ -8,6 +8,7 @@ from engram.care.paths import DataDirectory
 from engram.clock import Clock
 from engram.embedding.tiers import Tiers
 from engram.language.port import LanguageModel
+from engram.service.audit_trail import AuditTrail
 from engram.service.background import Background
 from engram.service.care import Care
 from engram.service.consolidation import Consolidation
@@ -47,18 +48,19 @@ def build_maintenance(
     indexer: Indexer,
     background: Background,
     reembedding: Reembedding,
+    trail: AuditTrail,
     clock: Clock,
 ) -> Maintenance:
     """Return the use cases on an open store."""
     visible = Files(files, store)
     intakes = IntakeFactory(store, keeping=keeping, indexer=indexer, background=background)
     return Maintenance(
-        care=Care(store, clock=clock),
+        care=Care(store, trail=trail, clock=clock),
         consolidation=Consolidation(
             store, tiers, indexer=indexer, background=background, clock=clock
         ),
         episodes=Episodes(store, clock=clock),
-        exporting=Exporting(store, files=visible),
+        exporting=Exporting(store, files=visible, trail=trail),
         importing=Importing(files=visible, intakes=intakes),
         migrating=Migrating(reembedding),
         summaries=Summaries(store, language),

@@ -10,6 +10,7 @@ from engram.errors import NotFoundError
 from engram.model.access import (
     KEY_SCOPES,
     OPERATOR,
+    AccountDeletion,
     KeyDraft,
     NewKey,
     Organization,
@@ -19,6 +20,7 @@ from engram.model.access import (
 from engram.model.checks import check_range
 from engram.model.ids import OrganizationId
 from engram.model.status import BackfillReport, Counters, Coverage
+from engram.service.account_deletion import delete_organization
 from engram.service.meaning import Meaning
 from engram.storage.ports import OrganizationStore, Store
 
@@ -38,11 +40,13 @@ class Operator:
         self._store = store
         self._meaning = meaning
 
-    async def create_organization(self, draft: OrganizationDraft) -> tuple[Organization, NewKey]:
+    async def create_organization(
+        self, draft: OrganizationDraft, *, actor: str = OPERATOR
+    ) -> tuple[Organization, NewKey]:
         """Add an organisation with a first key."""
         control = self._store.control
-        organization = await control.create_organization(draft, actor=OPERATOR)
-        key = await control.create_key(organization.id, KeyDraft(name="first key"), actor=OPERATOR)
+        organization = await control.create_organization(draft, actor=actor)
+        key = await control.create_key(organization.id, KeyDraft(name="first key"), actor=actor)
         return organization, key
 
     async def act_for(self, organization_id: OrganizationId) -> Principal:
@@ -63,9 +67,11 @@ class Operator:
         """Return every organisation, oldest first."""
         return await self._store.control.list_organizations()
 
-    async def delete_organization(self, organization_id: OrganizationId) -> None:
-        """Remove an organisation with everything it stored."""
-        await self._store.control.delete_organization(organization_id, actor=OPERATOR)
+    async def delete_organization(
+        self, organization_id: OrganizationId, *, name: str | None = None, actor: str = OPERATOR
+    ) -> AccountDeletion:
+        """Remove an organisation with everything it stored; `name`, if given, must be its name."""
+        return await delete_organization(self._store, organization_id, name=name, actor=actor)
 
     async def backfill_compress(self, *, batch_size: int = 500) -> BackfillReport:
         """Compress up to `batch_size` legacy rows, over as many organisations as that takes."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from engram.model.access import AuditRecord
 from engram.storage.handoff import Ticket, deliver
+from engram.storage.tables.audited import Announce, gathering
 from engram.storage.tables.database import Connection
 
 
@@ -21,6 +23,9 @@ class Write:
 
     work: Callable[[Any], Any]
     ticket: Ticket[Any]
+    announce: Announce | None = None
+    """Is told of the audit rows once they are durable."""
+    audited: list[AuditRecord] = field(default_factory=list[AuditRecord])
 
 
 class WriteSession(Protocol):
@@ -61,6 +66,9 @@ def commit_together(writes: Sequence[Write], session: WriteSession) -> None:
     if awaited:
         _commit(awaited, session)
     deliver([write.ticket for write in writes])
+    for write in awaited:
+        if write.announce is not None and write.audited:
+            write.announce(write.audited)
 
 
 def _commit(writes: Sequence[Write], session: WriteSession) -> None:
@@ -74,6 +82,7 @@ def _commit(writes: Sequence[Write], session: WriteSession) -> None:
     except Exception as exc:  # noqa: BLE001 - it is the waiters', and the thread lives on
         for write in writes:
             write.ticket.fail(exc)
+            write.audited.clear()
         session.abandon()
 
 
@@ -81,9 +90,11 @@ def _do(write: Write, connection: Connection, session: WriteSession) -> None:
     """Do one piece of work; its failure undoes that piece alone."""
     session.mark()
     try:
-        with session.translated_failures():
+        wanted = None if write.announce is None else write.audited
+        with session.translated_failures(), gathering(wanted):
             write.ticket.succeed(write.work(connection))
     except Exception as exc:  # noqa: BLE001 - it is the waiter's
+        write.audited.clear()
         session.undo(exc)
         write.ticket.fail(exc)
     session.keep()

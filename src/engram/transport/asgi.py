@@ -63,6 +63,7 @@ class Application:
     async def lifespan(self, _: object = None) -> AsyncGenerator[None]:
         """Open the store, serve, and close it after the last request."""
         async with open_service(self._settings, clock=self._clock, ids=self._ids) as service:
+            service.access.load_operators()
             mcp = build_mcp_http(
                 service,
                 toolsets=self._settings.toolsets,

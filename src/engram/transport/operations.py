@@ -70,6 +70,7 @@ _OPERATIONS: Mapping[Toolset | None, tuple[str, ...]] = {
         "list_organizations",
         "reindex",
         "revoke_key",
+        "rotate_key",
         "stats",
         "status",
         "usage",

@@ -14,6 +14,7 @@ from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.replica import Replica, UnusableError
 from engram.storage.postgres.transactions import OrganizationScope, Scope
 from engram.storage.postgres.writes import WriteQueue
+from engram.storage.tables.audited import Announce
 from engram.storage.tables.database import Connection
 from engram.storage.threads import WorkerThreads
 
@@ -24,9 +25,16 @@ class PostgresDatabase:
     """The `Database` of a scope."""
 
     def __init__(
-        self, scope: Scope, *, pool: Pool, readers: WorkerThreads, writers: WorkerThreads
+        self,
+        scope: Scope,
+        *,
+        pool: Pool,
+        readers: WorkerThreads,
+        writers: WorkerThreads,
+        announce: Announce | None = None,
     ) -> None:
         self._scope = scope
+        self._announce = announce
         self._pool = pool
         self._readers = readers
         self._writes = WriteQueue(pool, writers, scope)
@@ -36,7 +44,7 @@ class PostgresDatabase:
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         ticket: Ticket[T] = Ticket()
-        self._writes.submit(Write(work, ticket))
+        self._writes.submit(Write(work, ticket, self._announce))
         return await ticket.future
 
     def _read_translated(self, work: Callable[[Connection], T]) -> T:
@@ -62,8 +70,9 @@ class ReplicatedDatabase(PostgresDatabase):
         replica: Replica,
         readers: WorkerThreads,
         writers: WorkerThreads,
+        announce: Announce | None = None,
     ) -> None:
-        super().__init__(scope, pool=pool, readers=readers, writers=writers)
+        super().__init__(scope, pool=pool, readers=readers, writers=writers, announce=announce)
         self._organization = scope
         self._replica = replica
 

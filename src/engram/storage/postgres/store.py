@@ -27,6 +27,7 @@ from engram.storage.postgres.replica import Replica
 from engram.storage.postgres.timeline import TimelineWatch
 from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope
 from engram.storage.postgres.word_index import PostingWordIndex
+from engram.storage.tables.audited import Announce
 from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.database import Connection
 from engram.storage.tables.organization import TableOrganizationStore
@@ -49,13 +50,16 @@ class PostgresStore:
         vector_bytes_max: int = limits.VECTOR_BYTES_MAX,
         read_url: str | None = None,
         staleness_s: float = 0.0,
+        announce: Announce | None = None,
     ) -> None:
         """Use the database at `url`.
 
         With `read_url`, organisations are read from there when that is allowed: what it shows may
         be `staleness_s` seconds old, and is never older than what this process has written.
+        `announce` is told of audit rows that this process has stored.
         """
         self._address = complete(url)
+        self._announce = announce
         self._clock = clock
         self._ids = ids
         self._pool = Pool(self._address, look=TimelineWatch(self._forget).look)
@@ -134,7 +138,11 @@ class PostgresStore:
 
     def _database_of(self, scope: Scope) -> PostgresDatabase:
         return PostgresDatabase(
-            scope, pool=self._pool, readers=self._readers, writers=self._writers
+            scope,
+            pool=self._pool,
+            readers=self._readers,
+            writers=self._writers,
+            announce=self._announce,
         )
 
     def _organization_database(self, scope: OrganizationScope) -> PostgresDatabase:
@@ -146,6 +154,7 @@ class PostgresStore:
             replica=self._replica,
             readers=self._readers,
             writers=self._writers,
+            announce=self._announce,
         )
 
     async def _remove_leftovers(self) -> None:

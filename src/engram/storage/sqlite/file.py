@@ -24,6 +24,7 @@ from engram.storage.sqlite.failures import primary_code, release_cursors, transl
 from engram.storage.sqlite.migrate import FileKind, load_migrations, migrate
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.writer import GroupCommitWriter
+from engram.storage.tables.audited import Announce
 from engram.storage.threads import WorkerThreads
 
 T = TypeVar("T")
@@ -38,9 +39,16 @@ class SqliteFile:
     """
 
     def __init__(
-        self, path: Path, *, kind: FileKind, threads: WorkerThreads, owner: FileOwner | None = None
+        self,
+        path: Path,
+        *,
+        kind: FileKind,
+        threads: WorkerThreads,
+        owner: FileOwner | None = None,
+        announce: Announce | None = None,
     ) -> None:
         self.path = path
+        self._announce = announce
         self.owner = owner
         self.is_gone = False
         """Whether the file was seen to be deleted."""
@@ -81,7 +89,7 @@ class SqliteFile:
             StorageError: SQLite failed, and nothing was stored.
         """
         ticket: Ticket[T] = Ticket()
-        self._submit(Write(work, ticket))
+        self._submit(Write(work, ticket, self._announce))
         return await ticket.future
 
     def rest(self) -> None:

@@ -19,6 +19,7 @@ from engram.storage.sqlite.directory import unlink_database
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
+from engram.storage.tables.audited import Announce
 from engram.storage.tables.database import Connection
 from engram.storage.threads import WorkerThreads
 
@@ -28,8 +29,16 @@ logger = logging.getLogger(__name__)
 class OrganizationFiles:
     """The folder with one file for each organisation."""
 
-    def __init__(self, folder: Path, *, catalog: FileCatalog, threads: WorkerThreads) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        catalog: FileCatalog,
+        threads: WorkerThreads,
+        announce: Announce | None = None,
+    ) -> None:
         self._folder = folder
+        self._announce = announce
         self._catalog = catalog
         self._threads = threads
 
@@ -89,7 +98,13 @@ class OrganizationFiles:
 
     def _at(self, owner: FileOwner) -> SqliteFile:
         path = self._folder / f"{owner.id}.db"
-        return SqliteFile(path, kind="organization", threads=self._threads, owner=owner)
+        return SqliteFile(
+            path,
+            kind="organization",
+            threads=self._threads,
+            owner=owner,
+            announce=self._announce,
+        )
 
 
 def _unlink(path: Path) -> None:

@@ -23,6 +23,7 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.word_index import Fts5WordIndex
+from engram.storage.tables.audited import Announce
 from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.matrix_index import MatrixIndex
 from engram.storage.tables.organization import TableOrganizationStore
@@ -57,16 +58,21 @@ class SqliteStore:
         clock: Clock,
         ids: IdSource,
         vector_bytes_max: int = limits.VECTOR_BYTES_MAX,
+        announce: Announce | None = None,
     ) -> None:
+        """Use a directory; `announce` is told of audit rows that this process has stored."""
         self._folder = directory / "orgs"
         self._clock = clock
         self._ids = ids
         self._threads = WorkerThreads(limits.READER_THREADS_MAX)
         self._control_file = SqliteFile(
-            directory / "engram.db", kind="control", threads=self._threads
+            directory / "engram.db", kind="control", threads=self._threads, announce=announce
         )
         self._files = OrganizationFiles(
-            self._folder, catalog=FileCatalog(self._control_file), threads=self._threads
+            self._folder,
+            catalog=FileCatalog(self._control_file),
+            threads=self._threads,
+            announce=announce,
         )
         self._control = TableControlStore(
             self._control_file, clock=clock, ids=ids, removal=self._files

@@ -10,6 +10,7 @@ from typing import Any
 from engram.clock import from_microseconds, to_microseconds
 from engram.model.access import AuditEntry
 from engram.model.ids import derived_id
+from engram.storage.tables.audited import is_wanted, note_row
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
@@ -29,6 +30,7 @@ def record(
     details: Mapping[str, Any] | None = None,
 ) -> str:
     """Add an audit row and return its id."""
+    details = details or {}
     row = tenant.execute(
         connection,
         _SQL["add_audit"],
@@ -36,9 +38,20 @@ def record(
         actor=_number_of(connection, tenant, actor),
         action=_number_of(connection, tenant, action),
         subject=None if subject is None else _number_of(connection, tenant, subject),
-        details=json.dumps(details or {}, separators=(",", ":")),
+        details=json.dumps(details, separators=(",", ":")),
     ).fetchone()
-    return _audit_id(tenant, row[0])
+    audit_id = _audit_id(tenant, row[0])
+    if is_wanted():
+        entry = AuditEntry(
+            id=audit_id,
+            at=from_microseconds(row[0]),
+            actor=actor,
+            action=action,
+            subject=subject,
+            details=details,
+        )
+        note_row(tenant.id, entry)
+    return audit_id
 
 
 async def list_audit(

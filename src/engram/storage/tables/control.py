@@ -23,6 +23,7 @@ from engram.model.access import (
     draft_like,
 )
 from engram.model.ids import KeyId, OrganizationId
+from engram.storage.tables.audited import note_row
 from engram.storage.tables.control_rows import (
     audit_entry_of,
     audit_entry_of_parameters,
@@ -96,7 +97,7 @@ class TableControlStore:
             if is_local and connection.execute(_SQL["local_organization"]).fetchone():
                 raise ConflictError("there is a local organisation already")
             connection.execute(_SQL["create_organization"], organization_parameters(organization))
-            connection.execute(_SQL["add_audit"], audit)
+            _add_audit(connection, audit)
 
         await self._database.write(work)
         return organization
@@ -134,10 +135,15 @@ class TableControlStore:
             self._removal.begin(connection, organization_id)
             connection.execute(_SQL["delete_organization"], parameters)
             self._tell_keys(connection, organization_id)
-            told = {"name": organization.name, **(details or {}), "keys": keys}
-            audit = self._audit("delete_organization", organization_id, actor=actor, **told)
-            connection.execute(_SQL["add_audit"], audit)
-            return audit_entry_of_parameters(audit)
+            note = AuditNote(
+                organization_id=organization_id,
+                at=self._clock.now(),
+                actor=actor,
+                action="delete_organization",
+                details={"name": organization.name, **(details or {}), "keys": keys},
+            )
+            audit = audit_parameters(note, audit_id=self._ids.new("aud_"))
+            return _add_audit(connection, audit)
 
         receipt = await self._database.write(work)
         await self._removal.finish()
@@ -159,7 +165,7 @@ class TableControlStore:
         def work(connection: Connection) -> None:
             _get_organization(connection, organization_id)
             _add_key(connection, new)
-            connection.execute(_SQL["add_audit"], audit)
+            _add_audit(connection, audit)
 
         await self._database.write(work)
         return new
@@ -185,7 +191,7 @@ class TableControlStore:
 
         def work(connection: Connection) -> ApiKey:
             if connection.execute(_SQL["revoke_key"], parameters).rowcount:
-                connection.execute(_SQL["add_audit"], audit)
+                _add_audit(connection, audit)
                 self._tell_keys(connection, organization_id)
             return _get_key(connection, parameters)
 
@@ -213,7 +219,7 @@ class TableControlStore:
                 new_key=new.key.id,
                 overlap_s=int(overlap.total_seconds()),
             )
-            connection.execute(_SQL["add_audit"], audit)
+            _add_audit(connection, audit)
             self._tell_keys(connection, organization_id)
             return RotatedKey(new=new, old=_get_key(connection, named))
 
@@ -281,7 +287,7 @@ class TableControlStore:
     def _add_notes(self, connection: Connection, notes: Sequence[AuditNote]) -> None:
         for note in notes:
             audit_id = self._ids.new("aud_")
-            connection.execute(_SQL["add_audit"], audit_parameters(note, audit_id=audit_id))
+            _add_audit(connection, audit_parameters(note, audit_id=audit_id))
 
     def _audit(
         self,
@@ -307,6 +313,13 @@ class TableControlStore:
 def hash_secret(secret: str) -> str:
     """Return the form in which a key's secret is stored and looked up."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _add_audit(connection: Connection, values: Mapping[str, Any]) -> AuditEntry:
+    connection.execute(_SQL["add_audit"], values)
+    entry = audit_entry_of_parameters(values)
+    note_row(values["organization_id"], entry)
+    return entry
 
 
 def _get_organization(connection: Connection, organization_id: OrganizationId) -> Organization:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
 from engram.clock import format_time
-from engram.model.access import ApiKey, AuditEntry, NewKey
+from engram.model.access import AccountDeletion, ApiKey, AuditEntry, NewKey, RotatedKey
 from engram.model.status import Counters, Status, Usage
 
 
@@ -27,6 +27,20 @@ class KeyView(TypedDict):
 
 class KeyCreated(KeyView):
     key: str
+
+
+class KeyRotated(KeyCreated):
+    replaces: str
+    """The id of the key that ends."""
+    replaced_expires_at: str | None
+
+
+class AccountDeleted(TypedDict):
+    deleted: Literal[True]
+    organization_id: str
+    receipt: str
+    deleted_at: str
+    removed: Mapping[str, int]
 
 
 class KeysListed(TypedDict):
@@ -82,6 +96,24 @@ def key_view(key: ApiKey) -> KeyView:
 
 def key_created(new: NewKey) -> KeyCreated:
     return {**key_view(new.key), "key": new.secret}
+
+
+def key_rotated(rotated: RotatedKey) -> KeyRotated:
+    return {
+        **key_created(rotated.new),
+        "replaces": rotated.old.id,
+        "replaced_expires_at": _optional_time(rotated.old.expires_at),
+    }
+
+
+def account_deleted(deleted: AccountDeletion) -> AccountDeleted:
+    return {
+        "deleted": True,
+        "organization_id": deleted.organization_id,
+        "receipt": deleted.receipt,
+        "deleted_at": format_time(deleted.deleted_at),
+        "removed": deleted.removed,
+    }
 
 
 def status_view(status: Status) -> StatusView:

@@ -114,6 +114,7 @@ def serve(
 
 async def _prepare(service: Service) -> tuple[NewKey | None, Sequence[str]]:
     """Return the first key if it is new, and what search has to do without."""
+    service.access.load_operators()
     await service.operator.probe_embedders()
     return await service.access.first_key(), service.operator.degraded
 

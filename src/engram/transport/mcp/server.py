@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
 from engram import __version__
-from engram.errors import EngramError
+from engram.errors import AccessDeniedError, EngramError
 from engram.model.access import Principal
 from engram.model.toolsets import Toolset, parse_toolsets
 from engram.service import Service
@@ -127,6 +127,7 @@ class _Handlers:
             answer = await tool.call(self._service, principal, params.arguments or {})
             text = tool.show(answer)
         except EngramError as error:
+            self._note_denied(principal, error)
             return failed_call(error)
         except Exception:
             logger.exception("tool %s failed", tool.name)
@@ -143,6 +144,7 @@ class _Handlers:
         try:
             page = await resources.list_page(self._service, principal, cursor=cursor)
         except EngramError as error:
+            self._note_denied(principal, error)
             raise protocol_error(error) from error
         following = None if page.next_offset is None else str(page.next_offset)
         listed = [_shown_resource(conversation) for conversation in page.conversations]
@@ -165,6 +167,7 @@ class _Handlers:
         try:
             text = await resources.read_resource(self._service, principal, uri=params.uri)
         except EngramError as error:
+            self._note_denied(principal, error)
             raise protocol_error(error, uri=params.uri) from error
         content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[content])
@@ -198,6 +201,10 @@ class _Handlers:
             raise protocol_error(error) from error
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
+
+    def _note_denied(self, principal: Principal, error: EngramError) -> None:
+        if isinstance(error, AccessDeniedError):
+            self._service.access.note_denied(principal, error)
 
     def _caller(self, ctx: Context) -> Caller:
         # Over stdio there is no HTTP request, and its `identify` looks at none.

@@ -54,7 +54,9 @@ class Credentials:
         segment = path.split("/", 2)[1] if path.startswith("/") else ""
         service: Service = scope["state"]["service"]
         if segment in OPERATOR_PATHS or (path == METRICS_PATH and not _is_local(scope)):
-            service.access.authenticate_operator(bearer_token(scope))
+            scope["state"]["operator"] = service.access.authenticate_operator(
+                bearer_token(scope), address=_address(scope)
+            )
         elif not _is_public(path, segment):
             await _admit(service, scope)
         await self._app(scope, receive, send)
@@ -73,8 +75,14 @@ def _is_local(scope: Scope) -> bool:
     return all(name in SCRAPER_HEADERS for name, _ in scope["headers"])
 
 
+def _address(scope: Scope) -> str | None:
+    """Return the peer's address; what headers say of it is the caller's to choose."""
+    peer = scope.get("client")
+    return None if peer is None else peer[0]
+
+
 async def _admit(service: Service, scope: Scope) -> None:
-    principal = await service.access.authenticate(bearer_token(scope))
+    principal = await service.access.authenticate(bearer_token(scope), address=_address(scope))
     state = service.access.take_request(principal)
     if state is not None:
         _add_rate_headers(scope, state)

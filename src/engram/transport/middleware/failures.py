@@ -8,7 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engram.errors import EngramError, StoreUnavailableError
+from engram.errors import AccessDeniedError, EngramError, StoreUnavailableError
+from engram.service import Service
 from engram.transport.rest.headers import request_id
 from engram.transport.rest.problems import (
     INTERNAL_ERROR,
@@ -43,6 +44,8 @@ class Failures:
         except ClientDisconnect:
             logger.debug("the client went away before its request was complete")
         except Exception as exc:
+            if isinstance(exc, AccessDeniedError):
+                _audit(exc, scope)
             problem = _problem_of(exc, scope)
             _log(exc, problem, scope)
             if started:
@@ -58,6 +61,11 @@ def _problem_of(exc: Exception, scope: Scope) -> Problem:
             return routing_problem(exc, scope)
         case _:
             return INTERNAL_ERROR
+
+
+def _audit(error: AccessDeniedError, scope: Scope) -> None:
+    service: Service = scope["state"]["service"]
+    service.access.note_denied(scope["state"]["principal"], error)
 
 
 def _log(exc: Exception, problem: Problem, scope: Scope) -> None:

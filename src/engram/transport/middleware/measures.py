@@ -121,3 +121,6 @@ class _ActivityCollector(Collector):
             "engram_memories_stored", "Memories stored.", value=activity.memories_stored
         )
         yield CounterMetricFamily("engram_searches", "Searches answered.", value=activity.searches)
+        yield CounterMetricFamily(
+            "engram_audit_lost", "Audit events not kept or sent on.", value=activity.audit_lost
+        )

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
         BackfillCompress,
         CreateKey,
         CreateOrganization,
+        DeleteAccount,
+        RotateKey,
     )
     from engram.transport.requests.conversations import (
         AppendMessages,
@@ -92,6 +94,7 @@ __all__ = [
     "CreateConversation",
     "CreateKey",
     "CreateOrganization",
+    "DeleteAccount",
     "DeleteConversation",
     "DeleteProject",
     "DocumentFields",
@@ -126,6 +129,7 @@ __all__ = [
     "RecallMemories",
     "RemoveEntry",
     "Request",
+    "RotateKey",
     "Search",
     "StartEpisode",
     "StoreDocument",
@@ -145,6 +149,8 @@ _MODULES = {
         "AuditQuery",
         "BackfillCompress",
         "CreateKey",
+        "DeleteAccount",
+        "RotateKey",
         "CreateOrganization",
     ],
     "conversations": [

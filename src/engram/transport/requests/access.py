@@ -7,7 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from engram import limits
-from engram.model.access import KEY_SCOPES, KeyDraft, KeyScope, OrganizationDraft, Quota
+from engram.model.access import (
+    KEY_OVERLAP_S,
+    KEY_SCOPES,
+    KeyDraft,
+    KeyScope,
+    OrganizationDraft,
+    Quota,
+)
 from engram.model.toolsets import Toolset, choose_toolsets
 from engram.transport.requests.fields import WHOLE, Moment, Name
 from engram.transport.requests.request import Request
@@ -26,6 +33,14 @@ class CreateKey(Request):
             toolsets=None if self.toolsets is None else choose_toolsets(self.toolsets),
             expires_at=self.expires_at,
         )
+
+
+class RotateKey(Request):
+    overlap_s: Annotated[int, Field(ge=0, le=limits.KEY_OVERLAP_S_MAX), WHOLE] = KEY_OVERLAP_S
+
+
+class DeleteAccount(Request):
+    organization: Annotated[str, Field(description="The organisation's name, to be sure.")]
 
 
 class CreateOrganization(Request):

@@ -13,6 +13,10 @@ from engram.transport.rest.routes import Call, JsonRoute
 router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["account"])
 
 
+A_DAYS_OVERLAP = requests.RotateKey()
+"""What an empty body asks for."""
+
+
 @router.get("/keys", operation_id="list_keys")
 async def list_keys(call: Call) -> answers.KeysListed:
     """List the organisation's keys; their secrets are not kept."""
@@ -31,6 +35,17 @@ async def create_key(call: Call, body: requests.CreateKey) -> answers.KeyCreated
 async def revoke_key(call: Call, key_id: str) -> answers.KeyView:
     """Revoke a key; it stops working everywhere within one second."""
     return answers.key_view(await call.service.access.revoke_key(call.principal, KeyId(key_id)))
+
+
+@router.post("/keys/{key_id}/rotate", operation_id="rotate_key", status_code=201)
+async def rotate_key(
+    call: Call, key_id: str, body: requests.RotateKey = A_DAYS_OVERLAP
+) -> answers.KeyRotated:
+    """Make a key like this one, which goes on working for a while; `key` is shown this once."""
+    rotated = await call.service.access.rotate_key(
+        call.principal, KeyId(key_id), overlap_s=body.overlap_s
+    )
+    return answers.key_rotated(rotated)
 
 
 @router.get("/status", operation_id="status")
@@ -54,7 +69,10 @@ async def audit(call: Call, query: Annotated[requests.AuditQuery, Query()]) -> a
     return {"entries": [answers.audit_view(entry) for entry in entries]}
 
 
-@router.delete("/account", operation_id="delete_account", status_code=204)
-async def delete_account(call: Call) -> None:
-    """Remove the organisation with its keys and everything it stored."""
-    await call.service.account.delete_account(call.principal)
+@router.delete("/account", operation_id="delete_account")
+async def delete_account(call: Call, body: requests.DeleteAccount) -> answers.AccountDeleted:
+    """Remove the organisation of that name with its keys and everything it stored."""
+    deleted = await call.service.account.delete_account(
+        call.principal, organization=body.organization
+    )
+    return answers.account_deleted(deleted)

@@ -19,7 +19,9 @@ async def create_organization(
     call: Call, body: requests.CreateOrganization
 ) -> answers.OrganizationCreated:
     """Add an organisation with a first key, shown this once."""
-    organization, key = await call.service.operator.create_organization(body.to_model())
+    organization, key = await call.service.operator.create_organization(
+        body.to_model(), actor=call.operator
+    )
     return {"organization_id": organization.id, "api_key": key.secret}
 
 
@@ -35,7 +37,9 @@ async def list_organizations(call: Call) -> answers.OrganizationsListed:
 )
 async def delete_organization(call: Call, organization_id: str) -> None:
     """Remove an organisation with everything it stored."""
-    await call.service.operator.delete_organization(OrganizationId(organization_id))
+    await call.service.operator.delete_organization(
+        OrganizationId(organization_id), actor=call.operator
+    )
 
 
 @router.post("/backfill/compress", operation_id="backfill_compress")

@@ -38,6 +38,11 @@ class Call(Request):
     def principal(self) -> Principal:
         return self.scope["state"]["principal"]
 
+    @property
+    def operator(self) -> str:
+        """The actor whose token the request carries."""
+        return self.scope["state"]["operator"]
+
     def warn_of_quota(self, warning: str | None) -> None:
         """Let the answer say that most of the quota is used, if it is."""
         if warning:
