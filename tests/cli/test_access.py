@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from dirty_equals import IsPartialDict, IsStr
 
@@ -49,11 +51,46 @@ def test_no_organization_is_said_on_stderr(engram: Engram) -> None:
 def test_deleted_organization_is_gone(engram: Engram) -> None:
     organization = engram("orgs", "create", "acme", "--json").json["organization_id"]
 
-    deleted = engram("orgs", "delete", organization, "--yes", "--json").json
+    wrong = engram("orgs", "delete", organization, "--name", "acne")
+    deleted = engram("orgs", "delete", organization, "--name", "acme", "--json").json
 
-    assert deleted == {"deleted": True, "organization_id": organization}
+    assert wrong.status == 2
+    assert "organization: must be the organisation's name" in wrong.stderr
+    assert deleted == IsPartialDict(
+        deleted=True, organization_id=organization, receipt=IsStr(regex="aud_.*")
+    )
     assert engram("orgs", "list", "--json").json == {"organizations": []}
-    assert engram("orgs", "delete", organization, "--yes").status == 2
+    assert engram("orgs", "delete", organization, "--name", "acme").status == 2
+
+
+def test_rotated_key_is_printed_once_and_the_other_ends_later(engram: Engram) -> None:
+    old = engram("keys", "create", "laptop", "--scope", "read", "--json").json
+
+    rotated = engram("keys", "rotate", old["id"], "--overlap", "2h")
+    listed = engram("keys", "list", "--json").json["keys"]
+
+    assert rotated.stdout.startswith("engram_sk_live_")
+    assert f"{old['id']} works until " in rotated.stderr
+    assert [(key["name"], key["scopes"]) for key in listed] == [("laptop", ["read"])] * 2
+    assert [key["expires_at"] is None for key in listed] == [False, True]
+
+
+@pytest.mark.parametrize("overlap", ["soon", "31d", "-1h", "2026-01-01"])
+def test_overlap_that_is_no_span_or_too_long_is_refused(engram: Engram, overlap: str) -> None:
+    old = engram("keys", "create", "laptop", "--json").json
+
+    refused = engram("keys", "rotate", old["id"], f"--overlap={overlap}")
+
+    assert refused.status == 2
+    assert "overlap" in refused.stderr
+
+
+def test_operators_token_comes_with_the_line_that_lets_it_in(engram: Engram) -> None:
+    made = engram("keys", "operator-token", "ada", "--json").json
+
+    digest = hashlib.sha256(made["token"].encode()).hexdigest()
+    assert made["line"] == f"ada:{digest}"
+    assert engram("keys", "operator-token", "a b").status == 2
 
 
 def test_key_is_printed_alone_and_listed_without_its_secret(engram: Engram) -> None:
@@ -134,4 +171,4 @@ def test_destruction_is_refused_where_nobody_can_be_asked(
     refused = engram(*command, stdin="y\n")
 
     assert refused.status == 2
-    assert "--yes" in refused.stderr
+    assert ("--name" if command[0] == "orgs" else "--yes") in refused.stderr

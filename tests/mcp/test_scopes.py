@@ -17,6 +17,7 @@ from engram.embedding.choice import NoEmbedder
 from engram.model.access import KEY_SCOPES, KeyScope
 from engram.settings import Settings
 from engram.transport.mcp.tools import TOOL_NAMES
+from tests.filling import filled
 from tests.mcp.connecting import RunningServer, call, http_client, refusal, running_server
 
 SECRET = "zanzibar"
@@ -98,16 +99,7 @@ class House:
     ids: Mapping[str, str]
 
     def arguments(self, name: str) -> dict[str, Any]:
-        return self._filled(dict(CASES[name].arguments))
-
-    def _filled(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return value.format(**self.ids)
-        if isinstance(value, list):
-            return [self._filled(item) for item in value]
-        if isinstance(value, dict):
-            return {name: self._filled(item) for name, item in value.items()}
-        return value
+        return filled(dict(CASES[name].arguments), self.ids)
 
 
 @pytest.fixture
@@ -160,7 +152,8 @@ async def test_a_key_that_may_only_write_learns_nothing_from(house: House, name:
 @pytest.mark.parametrize("name", CASES)
 async def test_a_tool_needs_each_of_its_scopes(house: House, name: str) -> None:
     for missing in CASES[name].scopes:
-        key = await house.server.new_key(*(scope for scope in KEY_SCOPES if scope != missing))
+        others: tuple[KeyScope, ...] = tuple(scope for scope in KEY_SCOPES if scope != missing)
+        key = await house.server.new_key(*others)
         async with http_client(house.server.url, key) as client:
             refused = await refusal(client, name.partition(",")[0], **house.arguments(name))
 

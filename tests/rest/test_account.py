@@ -7,6 +7,7 @@ from datetime import timedelta
 import httpx
 from dirty_equals import IsPartialDict, IsStr
 
+from engram import limits
 from engram.clock import format_time
 from engram.transport.asgi import Application
 from tests.fakes import FakeClock
@@ -106,19 +107,89 @@ async def test_the_audit_tells_who_did_what_but_never_the_content(
     assert older.json()["entries"] == [entries[2]]
 
 
-async def test_a_deleted_account_leaves_nothing_and_nobody(
-    app: Application, operator: httpx.AsyncClient
+async def test_a_deleted_account_leaves_nothing_but_a_receipt(
+    app: Application, operator: httpx.AsyncClient, clock: FakeClock
 ) -> None:
     async with connect(app, await new_key(operator)) as client:
         await append(client, await new_conversation(client), "tanuki")
 
-        deleted = await client.delete("/api/v1/account")
+        for name in ("acm", "ACME", ""):
+            wrong = await client.request("DELETE", "/api/v1/account", json={"organization": name})
+            assert refusal(wrong) == (400, "invalid_request", "organization")
+        unnamed = await client.delete("/api/v1/account")
+        assert unnamed.status_code in {400, 415}
 
-        assert (deleted.status_code, deleted.content) == (204, b"")
+        deleted = await client.request("DELETE", "/api/v1/account", json={"organization": "acme"})
+
+        assert deleted.status_code == 200
         refused = await client.get("/api/v1/status")
+    assert deleted.json() == {
+        "deleted": True,
+        "organization_id": IsStr(regex="org_.*"),
+        "receipt": IsStr(regex="aud_.*"),
+        "deleted_at": format_time(clock.now()),
+        "removed": {
+            "conversations": 1,
+            "messages": 1,
+            "memories": 0,
+            "documents": 0,
+            "content_bytes": 6,
+            "keys": 1,
+        },
+    }
     assert refused.status_code in {401, 404}
     assert (await operator.get("/admin/organizations")).json()["organizations"] == []
 
 
 async def test_an_unknown_key_cannot_be_revoked(api: httpx.AsyncClient) -> None:
     assert refusal(await api.delete("/api/v1/keys/key_x")) == (404, "not_found", None)
+
+
+async def test_a_key_cannot_be_made_after_its_end(api: httpx.AsyncClient, clock: FakeClock) -> None:
+    late = {"name": "late", "expires_at": format_time(clock.now())}
+
+    assert refusal(await api.post("/api/v1/keys", json=late)) == (
+        400,
+        "invalid_request",
+        "expires_at",
+    )
+
+
+async def test_a_key_is_rotated_with_an_overlap(
+    app: Application, api: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    old = (await api.post("/api/v1/keys", json={"name": "ci", "scopes": ["read"]})).json()
+
+    rotated = await api.post(f"/api/v1/keys/{old['id']}/rotate", json={"overlap_s": 3600})
+
+    assert rotated.status_code == 201
+    assert rotated.json() == IsPartialDict(
+        name="ci",
+        scopes=["read"],
+        key=IsStr(regex="engram_sk_live_.{32}"),
+        replaces=old["id"],
+        replaced_expires_at=format_time(clock.now() + timedelta(hours=1)),
+    )
+    clock.advance(timedelta(minutes=59))
+    for key in (old["key"], rotated.json()["key"]):
+        async with connect(app, key) as client:
+            assert (await client.get("/api/v1/status")).status_code == 200
+    clock.advance(timedelta(minutes=1))
+    async with connect(app, old["key"]) as client:
+        assert refusal(await client.get("/api/v1/status")) == (401, "unauthenticated", None)
+
+
+async def test_a_key_is_rotated_with_a_day_of_overlap_unless_told_otherwise(
+    api: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    old = (await api.post("/api/v1/keys", json={"name": "ci"})).json()
+    path = f"/api/v1/keys/{old['id']}/rotate"
+
+    too_long = await api.post(path, json={"overlap_s": limits.KEY_OVERLAP_S_MAX + 1})
+    unknown = await api.post("/api/v1/keys/key_x/rotate")
+    rotated = await api.post(path)
+
+    assert refusal(too_long)[2] == "overlap_s"
+    assert refusal(unknown) == (404, "not_found", None)
+    end = format_time(clock.now() + timedelta(days=1))
+    assert rotated.json()["replaced_expires_at"] == end

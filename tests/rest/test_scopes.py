@@ -14,6 +14,7 @@ import pytest
 from engram.model.access import KEY_SCOPES, KeyScope
 from engram.transport.asgi import Application
 from engram.transport.rest.openapi import openapi_document, rest_routes
+from tests.filling import filled
 from tests.rest.calls import connect, scoped_key
 
 SECRET = "zanzibar"
@@ -114,7 +115,10 @@ CASES: dict[str, Case] = {
     "status": Case("GET", "/api/v1/status", ("read",)),
     "usage": Case("GET", "/api/v1/usage", ("read",)),
     "audit": Case("GET", "/api/v1/audit", ("admin",)),
-    "delete_account": Case("DELETE", "/api/v1/account", ("admin", "delete")),
+    "rotate_key": Case("POST", "/api/v1/keys/{key}/rotate", ("admin",), {}),
+    "delete_account": Case(
+        "DELETE", "/api/v1/account", ("admin", "delete"), {"organization": "acme"}
+    ),
 }
 """By operation; after a comma stands what is special about a request."""
 
@@ -133,18 +137,9 @@ class House:
             return await client.request(
                 case.method,
                 case.path.format(**self._ids),
-                json=self._filled(case.json),
+                json=filled(case.json, self._ids),
                 content=case.content,
             )
-
-    def _filled(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return value.format(**self._ids)
-        if isinstance(value, list):
-            return [self._filled(item) for item in value]
-        if isinstance(value, dict):
-            return {name: self._filled(item) for name, item in value.items()}
-        return value
 
 
 @pytest.fixture

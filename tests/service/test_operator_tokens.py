@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engram.errors import ConfigurationError
+from engram.errors import ConfigurationError, InvalidRequestError
 from engram.service.operator_tokens import OperatorTokens, new_operator_token
 
 OWN = "the setting's own token"
@@ -104,5 +104,7 @@ def test_a_file_that_goes_bad_lets_nobody_in_until_it_is_mended(file: Path) -> N
 
 @pytest.mark.parametrize("name", ["", "a b", "-x", "a:b", "x" * 65])
 def test_an_operators_name_is_a_plain_word(name: str) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidRequestError) as refused:
         new_operator_token(name)
+
+    assert refused.value.field == "name"

@@ -16,7 +16,7 @@ from stat import S_IMODE
 
 from engram import limits
 from engram.clock import random_text
-from engram.errors import ConfigurationError
+from engram.errors import ConfigurationError, InvalidRequestError
 from engram.model.access import OPERATOR
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,8 @@ SETTING = "ENGRAM_ADMIN_TOKENS_FILE"
 TOKEN_PREFIX = "engram_op_"  # noqa: S105 how every token begins, and no token
 _TOKEN_RANDOM_CHARACTERS = 43
 _OTHERS = 0o077
-_LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63}):([0-9a-f]{64})", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _Version = tuple[int, int, int, int]
 
 
@@ -85,12 +86,13 @@ def new_operator_token(name: str) -> tuple[str, str]:
     """Return a new token and the line of the file that lets it in.
 
     Raises:
-        ConfigurationError: the name cannot be that of an operator.
+        InvalidRequestError: the name cannot be that of an operator.
     """
+    if _NAME.fullmatch(name) is None:
+        message = "must be 1 to 64 letters, digits and . _ @ -, beginning with a letter or digit"
+        raise InvalidRequestError(message, field="name")
     token = TOKEN_PREFIX + random_text(_TOKEN_RANDOM_CHARACTERS)
-    line = f"{name}:{_digest(token).hex()}"
-    _parse(line, place="NAME")
-    return token, line
+    return token, f"{name}:{_digest(token).hex()}"
 
 
 def _digest(token: str) -> bytes:
@@ -125,8 +127,7 @@ def _read(file: Path) -> dict[str, bytes]:
 
 
 def _parse(line: str, *, place: str) -> tuple[str, bytes]:
-    parsed = _LINE.fullmatch(line)
-    if parsed is None:
-        message = f"{place}: must be NAME:SHA256, a name of letters, digits, and . _ @ -"
-        raise ConfigurationError(SETTING, message)
-    return parsed[1], bytes.fromhex(parsed[2])
+    name, _, digest = line.partition(":")
+    if _NAME.fullmatch(name) is None or _SHA256.fullmatch(digest) is None:
+        raise ConfigurationError(SETTING, f"{place}: must be NAME:SHA256, the hash in hex")
+    return name, bytes.fromhex(digest)

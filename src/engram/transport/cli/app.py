@@ -135,7 +135,9 @@ def _keys() -> typer.Typer:
     group = _group("Manage API keys, as the operator of this store.")
     group.command("list", epilog=keys.LIST_EXAMPLES)(keys.list_keys)
     group.command("create", epilog=keys.CREATE_EXAMPLES)(keys.create_key)
+    group.command("rotate", epilog=keys.ROTATE_EXAMPLES)(keys.rotate_key)
     group.command("revoke", epilog=keys.REVOKE_EXAMPLES)(keys.revoke_key)
+    group.command("operator-token", epilog=keys.OPERATOR_EXAMPLES)(keys.make_operator_token)
     return group
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from engram.model.access import Principal
     from engram.service import Service
-    from engram.transport.answers import KeyCreated, KeyView
+    from engram.transport.answers import KeyCreated, KeyRotated, KeyView
 
     T = TypeVar("T")
 
@@ -42,6 +42,22 @@ Examples:
   engram keys revoke key_… --org org_… --yes
 """
 
+ROTATE_EXAMPLES = """\b
+Examples:
+  engram keys rotate key_…
+  engram keys rotate key_… --overlap 7d --json
+  engram keys rotate key_… --overlap 0h        the old one ends at once
+"""
+
+OPERATOR_EXAMPLES = """\b
+Examples:
+  engram keys operator-token ada
+  engram keys operator-token ada@example.org --json
+\b
+The line goes into the file that ENGRAM_ADMIN_TOKENS_FILE names, which only
+its owner may read (chmod 600). A running server reads it when it changes.
+"""
+
 OrganizationOption = Annotated[
     str | None, typer.Option("--org", metavar="ID", help="Organisation; the local one if left out.")
 ]
@@ -58,12 +74,16 @@ Toolsets = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="MCP toolsets its clients see, comma-separated. [default: the server's]",
+        help="Toolsets it may use, comma-separated. [default: all]",
     ),
 ]
 Expires = Annotated[
     str | None, typer.Option(metavar="WHEN", help="When it ends: a date, RFC 3339, or 90d, 24h.")
 ]
+Overlap = Annotated[
+    str, typer.Option(metavar="SPAN", help="How long the old one goes on: 90m, 24h, 7d.")
+]
+OperatorName = Annotated[str, typer.Argument(metavar="NAME", help="Who it is, in the audit.")]
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key's id (key_…).")]
 
 
@@ -105,6 +125,43 @@ def create_key(
         _run_for(invocation, org, lambda service, me: service.access.create_key(me, draft))
     )
     invocation.show(answer, lambda: _print_created(answer))
+
+
+@shared_options
+def rotate_key(
+    invocation: Invocation,
+    key: KeyArgument,
+    *,
+    overlap: Overlap = "24h",
+    org: OrganizationOption = None,
+) -> None:
+    """Make a key like another one, and print it, this once; the other goes on for a while."""
+    from engram.model.ids import KeyId
+    from engram.transport.answers import key_rotated
+    from engram.transport.cli.moments import span
+    from engram.transport.requests import RotateKey
+
+    asked = parse(RotateKey, overlap_s=int(span("overlap", overlap).total_seconds()))
+    answer = key_rotated(
+        _run_for(
+            invocation,
+            org,
+            lambda service, me: service.access.rotate_key(
+                me, KeyId(key), overlap_s=asked.overlap_s
+            ),
+        )
+    )
+    invocation.show(answer, lambda: _print_rotated(answer))
+
+
+@shared_options
+def make_operator_token(invocation: Invocation, name: OperatorName) -> None:
+    """Make an operator's token and print it, this once, with its line for the file of tokens."""
+    from engram.service.operator_tokens import new_operator_token
+
+    token, line = new_operator_token(name)
+    answer = {"token": token, "line": line}
+    invocation.show(answer, lambda: _print_operator(token, line))
 
 
 @shared_options
@@ -180,3 +237,20 @@ def _print_created(answer: KeyCreated) -> None:
 
     say(answer["key"])
     notice(f"{answer['id']} ({answer['name']}): the key is shown this once")
+
+
+def _print_rotated(answer: KeyRotated) -> None:
+    from engram.transport.cli.moments import short_time
+    from engram.transport.cli.output import notice
+
+    _print_created(answer)
+    if answer["replaced_expires_at"] is not None:
+        notice(f"{answer['replaces']} works until {short_time(answer['replaced_expires_at'])}")
+
+
+def _print_operator(token: str, line: str) -> None:
+    from engram.transport.cli.output import notice, say
+
+    say(token)
+    say(line)
+    notice("the token is shown this once; the line goes into ENGRAM_ADMIN_TOKENS_FILE (chmod 600)")

@@ -36,10 +36,21 @@ def future_moment(flag: str, text: str | None, *, now: datetime) -> datetime | N
     return None if text is None else _moment(flag, text, now=now, direction=1)
 
 
+def span(flag: str, text: str) -> timedelta:
+    """Return the span of time that `text` means.
+
+    Raises:
+        InvalidRequestError: it means none.
+    """
+    if parsed := _SPAN.fullmatch(text):
+        return int(parsed[1]) * _UNITS[parsed[2]]
+    raise InvalidRequestError("must be a span such as 90m, 24h, 7d, 2w", field=flag)
+
+
 def _moment(flag: str, text: str, *, now: datetime, direction: int) -> datetime:
     try:
-        if span := _SPAN.fullmatch(text):
-            return now + direction * int(span[1]) * _UNITS[span[2]]
+        if _SPAN.fullmatch(text):
+            return now + direction * span(flag, text)
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as exc:
         raise InvalidRequestError(f"must be {MOMENT_HELP}", field=flag) from exc

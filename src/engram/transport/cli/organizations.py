@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engram.transport.cli.confirming import Yes, confirm
+from engram.transport.cli.confirming import ask_name
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import parse, shared_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from engram.transport.answers import OrganizationCreated, OrganizationView
+    from engram.transport.answers import AccountDeleted, OrganizationCreated, OrganizationView
 
 LIST_EXAMPLES = """\b
 Examples:
@@ -30,12 +30,16 @@ Examples:
 DELETE_EXAMPLES = """\b
 Examples:
   engram orgs delete org_…
-  engram orgs delete org_… --yes
+  engram orgs delete org_… --name acme
 """
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")]
 MessagesMax = Annotated[int | None, typer.Option(min=0, help="Messages it may keep.")]
 BytesMax = Annotated[int | None, typer.Option(min=0, help="Bytes of content it may keep.")]
+NameToBeSure = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="The organisation's name, to be sure; else asked."),
+]
 OrganizationArgument = Annotated[
     str, typer.Argument(metavar="ORGANISATION", help="The organisation's id.")
 ]
@@ -72,18 +76,20 @@ def create_organization(
 
 @shared_options
 def delete_organization(
-    invocation: Invocation, organization: OrganizationArgument, *, yes: Yes = False
+    invocation: Invocation, organization: OrganizationArgument, *, name: NameToBeSure = None
 ) -> None:
     """Remove an organisation, its keys and everything it stored; this cannot be undone."""
     from engram.model.ids import OrganizationId
-    from engram.transport.cli.output import say
+    from engram.transport.answers import account_deleted
 
-    confirm(f"Delete {organization}, its keys and all it stored, for good?", yes=yes)
-    invocation.run(
-        lambda service: service.operator.delete_organization(OrganizationId(organization))
+    sure = ask_name(f"Delete {organization}, its keys and all it stored, for good?", given=name)
+    deleted = invocation.run(
+        lambda service: service.operator.delete_organization(
+            OrganizationId(organization), name=sure
+        )
     )
-    answer = {"deleted": True, "organization_id": organization}
-    invocation.show(answer, lambda: say(f"deleted {organization}"))
+    answer = account_deleted(deleted)
+    invocation.show(answer, lambda: _print_deleted(answer))
 
 
 def _print_list(views: Sequence[OrganizationView]) -> None:
@@ -114,6 +120,19 @@ def _print_created(answer: OrganizationCreated) -> None:
     say(answer["organization_id"])
     say(answer["api_key"])
     notice("the key is shown this once; `engram keys create --org …` makes another")
+
+
+def _print_deleted(answer: AccountDeleted) -> None:
+    from engram.transport.cli.output import notice, say
+
+    say(f"deleted {answer['organization_id']}")
+    gone = ", ".join(f"{count:,} {name}" for name, count in _gone(answer))
+    notice(f"gone: {gone}; the receipt is {answer['receipt']}")
+
+
+def _gone(answer: AccountDeleted) -> list[tuple[str, int]]:
+    removed = dict(answer["removed"])
+    return [("bytes", removed.pop("content_bytes")), *removed.items()]
 
 
 def _bound(value: int | None) -> str:
