@@ -14,6 +14,8 @@ EngramError
     IdempotencyConflictError another request was sent under the same idempotency key
   RateLimitedError           come back later; says when
     TooManyFailedLoginsError too many wrong credentials from one address
+  TooManyAtOnceError         too many requests of the organisation wait; come back later
+  TooManySessionsError       too many open SSE sessions of the key or organisation; names the bound
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
     EmbedderUnavailableError the model or the service that embeds cannot be used now
@@ -161,6 +163,30 @@ class TooManyFailedLoginsError(RateLimitedError):
     """Too many wrong credentials came from this address; try again later."""
 
     code = "too_many_failed_logins"
+
+
+class TooManyAtOnceError(EngramError):
+    """Too many requests of this organisation are waiting."""
+
+    code = "too_many_at_once"
+
+    def __init__(self, *, waiting: int) -> None:
+        super().__init__(
+            f"{waiting:,} requests of this organisation wait already: send fewer at once"
+        )
+        self.waiting = waiting
+
+
+class TooManySessionsError(EngramError):
+    """Too many SSE sessions are open."""
+
+    code = "too_many_sessions"
+
+    def __init__(self, *, owner: str, limit: int) -> None:
+        super().__init__(
+            f"this {owner} has {limit:,} open SSE sessions already: close one, or use /mcp"
+        )
+        self.limit = limit
 
 
 class QuotaExceededError(EngramError):

@@ -52,6 +52,28 @@ CONNECTIONS_PER_ADDRESS_MAX = 256
 PIPELINED_REQUESTS_MAX = 16
 """Requests that a client may send ahead of the answer to an earlier one."""
 
+REQUESTS_AT_WORK_MAX = 16
+"""Requests of one organisation that a process works at while no other organisation needs it: as many
+as share a commit with profit."""
+
+REQUESTS_AT_WORK_SHARED_MAX = 2
+"""The same while others need it: each one more makes everybody's searches slower by one search."""
+
+REQUESTS_WAITING_MAX = 256
+"""Requests of one organisation that wait for their turn; their bodies are not read yet."""
+
+REQUEST_WAIT_S = 30
+"""How long a request waits for its turn before it is told to come back later."""
+
+LONG_REQUEST_S = 2
+"""A request at work for so long waits for a model or a file, and leaves its place to a shorter one."""
+
+NEIGHBOUR_S = 5
+"""How long after its last request an organisation counts as one that needs the process too."""
+
+TURNS_TICK_S = 0.1
+"""How often requests that wait are looked after while nothing else moves them."""
+
 OPEN_FILES_BESIDE_CONNECTIONS = 2_048
 """File descriptors that a server process keeps for databases, models and logs."""
 
@@ -187,6 +209,15 @@ TRANSCRIPT_CHARACTERS_MAX = 100_000
 
 SSE_SESSIONS_MAX = 1_000
 """Open legacy SSE connections of one process; each holds a task and a socket."""
+
+SSE_SESSIONS_PER_ORGANIZATION_MAX = 128
+"""Of these for one organisation, so that eight of them are needed to keep others out."""
+
+SSE_SESSIONS_PER_KEY_MAX = 32
+"""Of these for one key: a program that loses its connections leaves keys of its colleagues alone."""
+
+SSE_CHECK_S = 1
+"""How often an open SSE session makes sure that its key is still valid."""
 
 PAGE_CHARACTERS_MAX = 32_000_000
 """Text held in memory for one page of messages; a page cut there says where it goes on."""

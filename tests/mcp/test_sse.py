@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
 
 import anyio
 import httpx
 import pytest
+from mcp import Client
 
 from engram import limits
+from engram.embedding.choice import NoEmbedder
+from engram.model.access import KeyDraft, OrganizationDraft
+from engram.model.ids import KeyId
+from engram.model.toolsets import TOOLSETS
+from engram.service.turns import TurnBounds, Turns
+from engram.settings import Settings
+from engram.transport.asgi import create_app
+from engram.transport.mcp.server import Caller, build_server
+from engram.wiring import open_service
+from tests.fakes import FakeClock
 from tests.mcp.connecting import RunningServer, bearer
+from tests.serving import serving
+
+PATIENCE_S = 30
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -25,7 +43,7 @@ async def open_session(
         client.stream("GET", "/sse") as stream,
     ):
         lines = stream.aiter_lines()
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_S):
             assert await anext(lines) == "event: endpoint"
             data = await anext(lines)
         yield data.removeprefix("data: "), lines
@@ -37,7 +55,7 @@ async def post(server: RunningServer, endpoint: str, key: str | None) -> int:
 
 
 async def next_data(lines: AsyncIterator[str]) -> str:
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         while not (line := await anext(lines)).startswith("data: "):
             pass
     return line
@@ -67,19 +85,113 @@ async def test_an_unknown_session_is_an_error(server: RunningServer, query: str)
     assert await post(server, f"/messages/{query}", server.key) in {400, 404}
 
 
-async def test_a_process_keeps_a_bounded_number_of_sessions(
+@pytest.mark.parametrize(
+    ("bound", "status", "code"),
+    [
+        ("SSE_SESSIONS_MAX", 503, "unavailable"),
+        ("SSE_SESSIONS_PER_KEY_MAX", 429, "too_many_sessions"),
+        ("SSE_SESSIONS_PER_ORGANIZATION_MAX", 429, "too_many_sessions"),
+    ],
+)
+async def test_open_sessions_are_bounded(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch, bound: str, status: int, code: str
+) -> None:
+    monkeypatch.setattr(limits, bound, 1)
+
+    async with open_session(server, server.key):
+        refused = await refusal(server, server.key)
+        assert refused is not None
+        assert refused.status_code == status
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json()["code"] == code
+    with anyio.fail_after(PATIENCE_S):
+        # The server learns in its own time that the client has left.
+        while await refusal(server, server.key) is not None:
+            pass
+
+
+async def test_sessions_of_one_organisation_leave_room_for_another(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "SSE_SESSIONS_MAX", 1)
-    async with httpx.AsyncClient(base_url=server.url, headers=bearer(server.key)) as client:
+    monkeypatch.setattr(limits, "SSE_SESSIONS_PER_ORGANIZATION_MAX", 2)
+    monkeypatch.setattr(limits, "SSE_SESSIONS_PER_KEY_MAX", 1)
+    colleague, third = await server.new_key("read"), await server.new_key("read")
+    stranger = await server.new_organization("stranger")
 
-        async def status() -> int:
-            async with client.stream("GET", "/sse") as stream:
-                return stream.status_code
+    async with open_session(server, server.key), open_session(server, colleague):
+        assert await refusal(server, third) is not None
+        assert await refusal(server, stranger) is None
 
-        async with open_session(server, server.key):
-            assert await status() == 503
-        with anyio.fail_after(5):
-            # The server learns in its own time that the client has left.
-            while await status() == 503:
+
+async def refusal(server: RunningServer, key: str) -> httpx.Response | None:
+    """Return how a new session was refused, None if it was not."""
+    async with (
+        httpx.AsyncClient(base_url=server.url, headers=bearer(key), timeout=PATIENCE_S) as client,
+        client.stream("GET", "/sse") as stream,
+    ):
+        if stream.status_code == 200:
+            return None
+        await stream.aread()
+        return stream
+
+
+async def test_a_session_ends_when_its_key_is_revoked_by_another_process(
+    server: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = await server.new_key("read")
+    owner = await server.service.access.authenticate(server.key)
+    revoked = await server.service.access.authenticate(key)
+
+    async with (
+        open_session(server, server.key) as (endpoint, _),
+        open_session(server, key) as (
+            _,
+            lines,
+        ),
+    ):
+        await server.service.access.revoke_key(owner, KeyId(revoked.actor))
+        with anyio.fail_after(PATIENCE_S):
+            async for _ in lines:
                 pass
+
+        assert await post(server, endpoint, server.key) == 202
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_session_ends_when_its_key_expires(tmp_path: Path) -> None:
+    clock = FakeClock()
+    settings = Settings(home=tmp_path / "server", embedder=NoEmbedder(), rate_limit=0)
+    async with (
+        serving(create_app(settings, clock=clock)) as url,
+        open_service(settings, clock=clock) as service,
+    ):
+        _, first = await service.operator.create_organization(OrganizationDraft(name="first"))
+        draft = KeyDraft(name="k", expires_at=clock.now() + timedelta(hours=1))
+        owner = await service.access.authenticate(first.secret)
+        brief = await service.access.create_key(owner, draft)
+        server = RunningServer(url, service, brief.secret)
+
+        async with open_session(server, brief.secret) as (_, lines):
+            clock.advance(timedelta(hours=2))
+            with anyio.fail_after(PATIENCE_S):
+                async for _ in lines:
+                    pass
+
+
+async def test_calls_of_a_session_take_turns_with_other_requests(server: RunningServer) -> None:
+    owner = await server.service.access.authenticate(server.key)
+    turns = Turns(TurnBounds(alone_max=1, shared_max=1, waiting_max=1))
+    server_of = build_server(
+        server.service,
+        lambda _request: Caller(owner, TOOLSETS),
+        gate=lambda principal: turns.turn(principal.organization_id),
+    )
+    async with Client(server_of) as client:
+        async with turns.turn(owner.organization_id):
+            waiting = asyncio.create_task(client.call_tool("list_conversations", {}))
+            await anyio.wait_all_tasks_blocked()
+            refused = await client.call_tool("list_conversations", {})
+        answered = await waiting
+
+    assert refused.is_error
+    assert not answered.is_error

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from engram.service.recall import Recall
     from engram.service.reembedding import Reembedding
     from engram.service.searching import Searching
+    from engram.service.turns import Turns
     from engram.storage.ports import Store
 
 __all__ = ["Service"]
@@ -78,6 +79,12 @@ class Service:
     async def close(self) -> None:
         """Write down what was to be audited; the store is still open."""
         await self._trail.flush()
+
+    @cached_property
+    def turns(self) -> Turns:
+        from engram.service.turns import Turns
+
+        return Turns()
 
     @cached_property
     def account(self) -> Account:

@@ -85,7 +85,7 @@ class Access:
         """
         if not secret or not secret.startswith(KEY_PREFIX):
             raise UnauthenticatedError
-        secret_hash = hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+        secret_hash = _hash_of(secret)
         network = network_of(address)
         self._logins.admit(network, secret_hash)
         owner = await self._find(secret_hash)
@@ -104,6 +104,13 @@ class Access:
             toolsets=owner.key.toolsets,
         )
 
+    async def is_valid(self, secret: str | None) -> bool:
+        """Return True if `secret` would be authenticated now; this is no use of the key."""
+        if not secret or not secret.startswith(KEY_PREFIX):
+            return False
+        owner = await self._find(_hash_of(secret))
+        return owner is not None and owner.key.is_live(self._clock.now())
+
     def authenticate_operator(self, token: str | None, *, address: str | None = None) -> str:
         """Return the actor whose token this is.
 
@@ -116,7 +123,7 @@ class Access:
         network = network_of(address)
         # People choose such tokens, so they can be guessed: one that is right is known only where it
         # was used before.
-        credential = f"{network} {hashlib.sha256(token.encode(errors='replace')).hexdigest()}"
+        credential = f"{network} {_hash_of(token)}"
         self._logins.admit(network, credential)
         actor = self._operators.find(token)
         if actor is None:
@@ -268,3 +275,7 @@ class Access:
         if len(self._trusted) > TRUSTED_KEYS_MAX:
             self._trusted.popitem(last=False)
         return owner
+
+
+def _hash_of(credential: str) -> str:
+    return hashlib.sha256(credential.encode(errors="replace")).hexdigest()

@@ -21,6 +21,7 @@ from engram.transport.middleware.credentials import Credentials
 from engram.transport.middleware.failures import Failures
 from engram.transport.middleware.hosts import HostCheck
 from engram.transport.middleware.measures import Measured, Metrics
+from engram.transport.middleware.turns import FairTurns
 from engram.transport.rest.health import health_routes
 from engram.transport.rest.openapi import document_route, rest_routes
 from engram.wiring import open_service
@@ -95,6 +96,7 @@ def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
     routes = [*mcp.routes, *rest_routes(), document_route(), *health_routes(metrics.render)]
     app: ASGIApp = Router(routes, redirect_slashes=False)
     app = BodyLimit(app)
+    app = FairTurns(app)
     app = Credentials(app)
     app = HostCheck(app, allowed=_allowed_hosts(settings))
     app = Failures(app)

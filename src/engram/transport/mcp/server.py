@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -80,9 +81,18 @@ Raises:
 """
 
 
-def build_server(service: Service, identify: Identify) -> Server[Any]:
-    """Return the server of one transport; `identify` is what transports differ in."""
-    handlers = _Handlers(service, identify)
+Gate = Callable[[Principal], AbstractAsyncContextManager[None]]
+"""Waits until a call of a principal may work, where nothing before has waited for it."""
+
+
+def no_gate(_: Principal) -> AbstractAsyncContextManager[None]:
+    """Let every call work at once."""
+    return nullcontext()
+
+
+def build_server(service: Service, identify: Identify, *, gate: Gate = no_gate) -> Server[Any]:
+    """Return the server of one transport; `identify` and `gate` are what transports differ in."""
+    handlers = _Handlers(service, identify, gate)
     server: Server[Any] = Server(
         "engram",
         version=__version__,
@@ -106,9 +116,10 @@ def build_server(service: Service, identify: Identify) -> Server[Any]:
 class _Handlers:
     """One method for each request of the protocol."""
 
-    def __init__(self, service: Service, identify: Identify) -> None:
+    def __init__(self, service: Service, identify: Identify, gate: Gate) -> None:
         self._service = service
         self._identify = identify
+        self._gate = gate
 
     async def list_tools(
         self, ctx: Context, _params: types.PaginatedRequestParams | None
@@ -124,8 +135,9 @@ class _Handlers:
         principal = self._caller(ctx).principal
         try:
             principal.require_toolset(tool.toolset)
-            answer = await tool.call(self._service, principal, params.arguments or {})
-            text = tool.show(answer)
+            async with self._gate(principal):
+                answer = await tool.call(self._service, principal, params.arguments or {})
+                text = tool.show(answer)
         except EngramError as error:
             self._note_denied(principal, error)
             return failed_call(error)
@@ -142,7 +154,8 @@ class _Handlers:
         cursor = None if params is None else params.cursor
         principal = self._caller(ctx).principal
         try:
-            page = await resources.list_page(self._service, principal, cursor=cursor)
+            async with self._gate(principal):
+                page = await resources.list_page(self._service, principal, cursor=cursor)
         except EngramError as error:
             self._note_denied(principal, error)
             raise protocol_error(error) from error
@@ -165,7 +178,8 @@ class _Handlers:
 
         principal = self._caller(ctx).principal
         try:
-            text = await resources.read_resource(self._service, principal, uri=params.uri)
+            async with self._gate(principal):
+                text = await resources.read_resource(self._service, principal, uri=params.uri)
         except EngramError as error:
             self._note_denied(principal, error)
             raise protocol_error(error, uri=params.uri) from error

@@ -1,19 +1,24 @@
 """The HTTP+SSE transport of 2024, for clients that know no other.
 
 Every message posted to a session is authenticated anew, and only the credential that opened the
-session may post to it. Sessions live in the process that opened them.
+session may post to it. A session ends when that credential is no longer valid. Sessions live in the process that opened them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import AbstractAsyncContextManager, suppress
+
+import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from engram import limits
+from engram.errors import StorageError, TooManySessionsError, UnavailableError
+from engram.model.access import Principal
 from engram.model.toolsets import Toolset
 from engram.service import Service
 from engram.transport.mcp.server import Caller, build_server, find_caller
@@ -23,26 +28,66 @@ MESSAGES_PATH = "/messages/"
 
 
 class SseStreams:
-    """Serves `/sse`: one connection, one session."""
+    """Serves `/sse`: one connection, one session, which ends with the key that opened it."""
 
     def __init__(
-        self, service: Service, transport: SseServerTransport, *, toolsets: tuple[Toolset, ...]
+        self,
+        service: Service,
+        transport: SseServerTransport,
+        *,
+        toolsets: tuple[Toolset, ...],
+        check_s: float = limits.SSE_CHECK_S,
     ) -> None:
         self._service = service
         self._transport = transport
         self._toolsets = toolsets
-        self._open = 0
+        self._check_s = check_s
+        self._open = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._open >= limits.SSE_SESSIONS_MAX:
-            refusal = PlainTextResponse("too many open SSE sessions; use /mcp", status_code=503)
-            await refusal(scope, receive, send)
-            return
-        self._open += 1
+        principal: Principal = scope["state"]["principal"]
+        self._refuse_too_many(principal)
+        owners = ("", principal.organization_id, principal.actor)
+        self._open.update(owners)
         try:
-            await self._serve(scope, receive, send)
+            await self._serve_while_valid(scope, receive, send)
         finally:
-            self._open -= 1
+            self._open.subtract(owners)
+            self._open += Counter[str]()
+
+    def _refuse_too_many(self, principal: Principal) -> None:
+        if self._open[""] >= limits.SSE_SESSIONS_MAX:
+            raise UnavailableError("too many SSE sessions are open; use /mcp")
+        if self._open[principal.actor] >= limits.SSE_SESSIONS_PER_KEY_MAX:
+            raise TooManySessionsError(owner="key", limit=limits.SSE_SESSIONS_PER_KEY_MAX)
+        if self._open[principal.organization_id] >= limits.SSE_SESSIONS_PER_ORGANIZATION_MAX:
+            limit = limits.SSE_SESSIONS_PER_ORGANIZATION_MAX
+            raise TooManySessionsError(owner="organisation", limit=limit)
+
+    async def _serve_while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
+        secret, answer = _secret(scope), _Answer(send)
+
+        async def receive_while_valid() -> Message:
+            # A client whose key has ended is treated as one that left: the SDK closes what it opened.
+            message: Message = {"type": "http.disconnect"}
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch_key, secret, tasks.cancel_scope)
+                message = await receive()
+                tasks.cancel_scope.cancel()
+            return message
+
+        await self._serve(scope, receive_while_valid, answer.send)
+        await answer.end()
+
+    async def _watch_key(self, secret: str, waiting: anyio.CancelScope) -> None:
+        """Cancel what waits once the key is revoked, expired or gone."""
+        while True:
+            await anyio.sleep(self._check_s)
+            # A store that cannot be asked says nothing of a key; messages are refused meanwhile.
+            with suppress(StorageError):
+                if not await self._service.access.is_valid(secret):
+                    waiting.cancel()
+                    return
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The messages come in other requests, so what this one asks for is remembered here.
@@ -51,9 +96,33 @@ class SseStreams:
         def identify(request: Request) -> Caller:
             return find_caller(request.state.principal, asked=asked, setting=self._toolsets)
 
-        server = build_server(self._service, identify)
+        def gate(principal: Principal) -> AbstractAsyncContextManager[None]:
+            return self._service.turns.turn(principal.organization_id)
+
+        server = build_server(self._service, identify, gate=gate)
         async with self._transport.connect_sse(with_owner(scope), receive, send) as streams:
             await server.run(*streams, server.create_initialization_options())
+
+
+class _Answer:
+    """The stream of a session, which can be ended in the middle."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_open = False
+
+    async def send(self, message: Message) -> None:
+        self._is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+        await self._send(message)
+
+    async def end(self) -> None:
+        """Complete the answer if it was begun and is not complete."""
+        if self._is_open:
+            await self.send({"type": "http.response.body", "body": b""})
+
+
+def _secret(scope: Scope) -> str:
+    return Request(scope).headers.get("authorization", "").partition(" ")[2].strip()
 
 
 class SseMessages:

@@ -25,6 +25,8 @@ from engram.errors import (
     RequestTooLargeError,
     StoreBusyError,
     StoreFullError,
+    TooManyAtOnceError,
+    TooManySessionsError,
     UnauthenticatedError,
     UnavailableError,
 )
@@ -43,6 +45,8 @@ STATUS: Mapping[type[EngramError], int] = {
     NotFoundError: 404,
     ConflictError: 409,
     RateLimitedError: 429,
+    TooManyAtOnceError: 429,
+    TooManySessionsError: 429,
     UnavailableError: 503,
     StoreBusyError: 503,
     StoreFullError: 507,
@@ -180,6 +184,8 @@ def _headers(error: EngramError, status: int) -> dict[str, str]:
                 "RateLimit-Remaining": "0",
                 "RateLimit-Reset": wait_s,
             }
+        case TooManyAtOnceError() | TooManySessionsError():
+            return {"Retry-After": str(RETRY_AFTER_S)}
         case _ if status == HTTPStatus.SERVICE_UNAVAILABLE:
             return {"Retry-After": str(RETRY_AFTER_S)}
         case _:

@@ -1,0 +1,203 @@
+"""Admission by organisation: none takes more than its share of a process while others need it.
+
+What requests compete for (threads, models, the interpreter itself) serves first come, first served,
+so a request waits for everything that was let in before it. Few requests of each organisation at
+work keep those queues short; the rest wait here, in a line of their own organisation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from math import inf
+
+from engram import limits
+from engram.errors import TooManyAtOnceError
+from engram.model.ids import OrganizationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnBounds:
+    """How many requests of one organisation are at work or wait; times in seconds."""
+
+    alone_max: int = limits.REQUESTS_AT_WORK_MAX
+    shared_max: int = limits.REQUESTS_AT_WORK_SHARED_MAX
+    waiting_max: int = limits.REQUESTS_WAITING_MAX
+    wait_s: float = limits.REQUEST_WAIT_S
+    long_s: float = limits.LONG_REQUEST_S
+    neighbour_s: float = limits.NEIGHBOUR_S
+    tick_s: float = limits.TURNS_TICK_S
+
+
+@dataclass(slots=True)
+class _Waiter:
+    turn: Turn
+    future: asyncio.Future[None]
+    until: float
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """One organisation: its requests at work, by when they began, and those that wait."""
+
+    at_work: OrderedDict[Turn, float] = field(default_factory=OrderedDict["Turn", float])
+    waiting: deque[_Waiter] = field(default_factory=deque[_Waiter])
+    seen: float = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.at_work or self.waiting)
+
+
+class Turns:
+    """The lines of all organisations in one process."""
+
+    def __init__(self, bounds: TurnBounds | None = None) -> None:
+        self._bounds = bounds or TurnBounds()
+        self._lines: OrderedDict[OrganizationId, _Line] = OrderedDict()
+        """Those that were seen a moment ago, the last one at the end."""
+        self._is_ticking = False
+
+    @asynccontextmanager
+    async def turn(self, organization_id: OrganizationId) -> AsyncGenerator[None]:
+        """Hold a turn for the length of the block.
+
+        Raises:
+            TooManyAtOnceError: too many requests of the organisation wait, or one waited too long.
+        """
+        held = await self.enter(organization_id)
+        try:
+            yield
+        finally:
+            held.leave()
+
+    async def enter(self, organization_id: OrganizationId) -> Turn:
+        """Return a turn once there is one; whoever gets it has to leave it.
+
+        Raises:
+            TooManyAtOnceError: as for `turn`.
+        """
+        turn = Turn(self, organization_id)
+        line = self._line(organization_id)
+        if len(line.waiting) >= self._bounds.waiting_max:
+            raise TooManyAtOnceError(waiting=len(line.waiting))
+        await self._start(turn, line, wait_s=self._bounds.wait_s)
+        return turn
+
+    async def resume(self, turn: Turn) -> None:
+        """Give a turn that was left to the same request again, however long that takes."""
+        await self._start(turn, self._line(turn.organization_id), wait_s=inf)
+
+    def leave(self, turn: Turn) -> None:
+        """Take back a turn; more than once does no harm."""
+        line = self._lines.get(turn.organization_id)
+        if line is not None and line.at_work.pop(turn, None) is not None:
+            self._see(turn.organization_id, line)
+            self._admit(line)
+
+    async def _start(self, turn: Turn, line: _Line, *, wait_s: float) -> None:
+        if line.waiting or not self._has_room(line):
+            await self._wait(turn, line, until=line.seen + wait_s)
+        else:
+            line.at_work[turn] = line.seen
+
+    async def _wait(self, turn: Turn, line: _Line, *, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(turn, loop.create_future(), until)
+        line.waiting.append(waiter)
+        self._start_ticking(loop)
+        try:
+            await waiter.future
+        except asyncio.CancelledError:
+            # It may have been let in a moment before.
+            if waiter in line.waiting:
+                line.waiting.remove(waiter)
+            self.leave(turn)
+            raise
+
+    def _line(self, organization_id: OrganizationId) -> _Line:
+        """Return the line of an organisation that is seen now."""
+        line = self._lines.get(organization_id)
+        if line is None:
+            line = self._lines[organization_id] = _Line()
+        self._see(organization_id, line)
+        self._forget_idle(line.seen)
+        return line
+
+    def _see(self, organization_id: OrganizationId, line: _Line) -> None:
+        line.seen = asyncio.get_running_loop().time()
+        self._lines.move_to_end(organization_id)
+
+    def _forget_idle(self, now: float) -> None:
+        while self._lines:
+            oldest, line = next(iter(self._lines.items()))
+            if now - line.seen <= self._bounds.neighbour_s:
+                return
+            if line.is_busy:
+                self._see(oldest, line)
+            else:
+                del self._lines[oldest]
+
+    def _has_room(self, line: _Line) -> bool:
+        count = len(line.at_work)
+        if count < self._bounds.shared_max:
+            return True
+        if count >= self._bounds.alone_max:
+            return False
+        if len(self._lines) == 1:
+            return True
+        # What takes long by nature must not keep the organisation's short requests out.
+        now = asyncio.get_running_loop().time()
+        recent = sum(began > now - self._bounds.long_s for began in line.at_work.values())
+        return recent < self._bounds.shared_max
+
+    def _admit(self, line: _Line) -> None:
+        while line.waiting and self._has_room(line):
+            waiter = line.waiting.popleft()
+            if not waiter.future.done():
+                line.at_work[waiter.turn] = asyncio.get_running_loop().time()
+                waiter.future.set_result(None)
+
+    def _start_ticking(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_ticking:
+            self._is_ticking = True
+            loop.call_later(self._bounds.tick_s, self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look after lines in which nobody leaves: neighbours go, and requests become long."""
+        now = loop.time()
+        self._is_ticking = False
+        self._forget_idle(now)
+        for line in [*self._lines.values()]:
+            self._refuse_late(line, now)
+            self._admit(line)
+        if any(line.waiting for line in self._lines.values()):
+            self._start_ticking(loop)
+
+    def _refuse_late(self, line: _Line, now: float) -> None:
+        late = [waiter for waiter in line.waiting if now >= waiter.until]
+        for waiter in late:
+            line.waiting.remove(waiter)
+            if not waiter.future.done():
+                waiter.future.set_exception(TooManyAtOnceError(waiting=len(line.waiting)))
+
+
+class Turn:
+    """The right of one request to be at work."""
+
+    __slots__ = ("_turns", "organization_id")
+
+    def __init__(self, turns: Turns, organization_id: OrganizationId) -> None:
+        self._turns = turns
+        self.organization_id = organization_id
+
+    def leave(self) -> None:
+        """Give it back; more than once does no harm."""
+        self._turns.leave(self)
+
+    async def resume(self) -> None:
+        """Take it again."""
+        await self._turns.resume(self)
