@@ -18,6 +18,7 @@ EngramError
   TooManySessionsError       too many open SSE sessions of the key or organisation; names the bound
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
+    ServerBusyError          too many large requests at work
     EmbedderUnavailableError the model or the service that embeds cannot be used now
     ConverterMissingError    what makes text of such documents is not installed; names the extra
     LanguageModelError       the language model gave no answer; what needs none still works
@@ -204,6 +205,12 @@ class UnavailableError(EngramError):
     """This cannot be served right now; try again."""
 
     code = "unavailable"
+
+
+class ServerBusyError(UnavailableError):
+    """Too many large requests are being served; try again."""
+
+    code = "server_busy"
 
 
 class EmbedderUnavailableError(UnavailableError):

@@ -15,7 +15,63 @@ CALL_BYTES_MAX = 32_000_000
 """A request body is held in memory while it is parsed."""
 
 BODY_BYTES_MAX = 100_000_000
-"""JSON spells text in up to three times its bytes (`\\u00e9` for two), so a full call still fits."""
+"""Of a request with appended messages, a batch or a document as text. JSON spells text in up to three
+times its bytes (`\\u00e9` for two), so a full call still fits; control characters, which take six, are
+never most of a text."""
+
+CONTROL_BODY_BYTES_MAX = 1_000_000
+"""Of every other request, searches included: a full query fits in any spelling."""
+
+MEMORY_BODY_BYTES_MAX = 2_000_000
+"""Of a request with one memory: three times its bytes, and its tags."""
+
+NOTES_BODY_BYTES_MAX = 20_000_000
+"""Of a batch of notes: 100 of 2,000 characters with 50 tags each, in any spelling."""
+
+UPLOAD_BODY_BYTES_MAX = 26_000_000
+"""Of an MCP call with one part of an upload, as text in JSON's longest usual spelling or in base64."""
+
+JSON_DEPTH_MAX = 64
+"""Levels of a request: the deepest metadata within its envelope, with room to spare."""
+
+JSON_VALUES_MAX = 50_000
+"""Values of a request: 200 messages of a dozen fields with 240 values of metadata each. A value takes
+200 bytes and up to a microsecond to build and to refuse, so this is 10 MB and 50 ms."""
+
+JSON_STRUCTURE_BYTES_MAX = 16_000_000
+"""Of a request beside its long texts: 200 messages with full metadata. A parser reads it in one go."""
+
+BODIES_BYTES_MAX = 2 * BODY_BYTES_MAX
+"""Of all large bodies that one process has received in part or whole; half of it for one organisation,
+which is the largest body."""
+
+BODIES_WORK_BYTES_MAX = 12 * CALL_BYTES_MAX
+"""Memory of the large requests that one process works on: a byte of text takes up to twelve while it
+is decoded, analysed and stored, four of them for a wide character. So one full call at a time."""
+
+SMALL_BODIES_BYTES_MAX = 32_000_000
+"""As for large bodies, of those up to `CONTROL_BODY_BYTES_MAX`, which wait for no large one."""
+
+SMALL_BODIES_WORK_BYTES_MAX = 64_000_000
+"""As for large requests, of small ones."""
+
+BODY_WAIT_S = 20
+"""How long a large request waits for others to finish before its client is told to come back."""
+
+PARSERS_MAX = 2
+"""Threads that take large requests apart; more would keep the event loop from its turn."""
+
+SSE_CALL_S = 120
+"""How long the memory of a large message that came over SSE stays reserved while its call is at work."""
+
+LINES_BYTES_WAITING_MAX = 1_000_000
+"""Of lines of standard input that are read ahead; one longer line waits alone."""
+
+UNREAD_BYTES_MAX = BODY_BYTES_MAX
+"""Of a body that is refused unread and then thrown away, so that its client gets to the answer."""
+
+UNREAD_S = 10
+"""How long a refused client that closes its connection may go on sending before it is cut off."""
 
 HEADER_BYTES_MAX = 65_536
 """Request line and headers together; credentials, cookies of proxies and traces fit many times."""

@@ -80,7 +80,7 @@ RAW: list[tuple[str, bytes, str, str | None]] = [
     ("not UTF-8", b'{"messages": [{"role": "user", "content": "\xff"}]}', "malformed_json", None),
     ("UTF-16", '{"messages": []}'.encode("utf-16"), "malformed_json", None),
     ("bare NUL", b'{"messages": [{"role": "user", "content": "\x00"}]}', "malformed_json", None),
-    ("nesting without end", b"[" * 100_000, "malformed_json", None),
+    ("nesting without end", b"[" * 100_000, "limit_exceeded", "body"),
     ("first surrogate alone", b'{"messages":[{"role":"user","content":"\\ud800"}]}', "invalid_request", "messages[0].content"),
     ("second surrogate alone", b'{"messages":[{"role":"user","content":"a\\udfffb"}]}', "invalid_request", "messages[0].content"),
     ("surrogates reversed", b'{"messages":[{"role":"user","content":"\\udc00\\ud800"}]}', "invalid_request", "messages[0].content"),

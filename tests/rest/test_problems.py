@@ -30,6 +30,7 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.ConflictError(), 409),
     (errors.RateLimitedError(retry_after_s=0.1, limit=2), 429),
     (errors.UnavailableError(), 503),
+    (errors.ServerBusyError(), 503),
     (errors.EmbedderUnavailableError(), 503),
     (errors.ConverterMissingError(), 503),
     (errors.LanguageModelError(), 503),

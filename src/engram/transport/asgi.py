@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from engram import limits
 from engram.clock import Clock, IdSource
 from engram.service import Service
 from engram.settings import Settings, load_settings
 from engram.transport.background import background_work
+from engram.transport.bodies.reading import Bodies
 from engram.transport.mcp.http import McpHttp, build_mcp_http
 from engram.transport.middleware.answers import AnswerHeaders
-from engram.transport.middleware.bodies import BodyLimit
+from engram.transport.middleware.bodies import UnreadBodies
 from engram.transport.middleware.credentials import Credentials
 from engram.transport.middleware.failures import Failures
 from engram.transport.middleware.hosts import HostCheck
@@ -42,6 +42,7 @@ class Application:
         self._clock = clock
         self._ids = ids
         self._serving: tuple[Service, ASGIApp] | None = None
+        self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -57,7 +58,8 @@ class Application:
             raise RuntimeError("requests come between start-up and shut-down")
         service, app = self._serving
         scope["app"] = self
-        scope.setdefault("state", {})["service"] = service
+        state = scope.setdefault("state", {})
+        state["service"], state["bodies"] = service, self._bodies
         await app(scope, receive, send)
 
     @asynccontextmanager
@@ -65,11 +67,7 @@ class Application:
         """Open the store, serve, and close it after the last request."""
         async with open_service(self._settings, clock=self._clock, ids=self._ids) as service:
             service.access.load_operators()
-            mcp = build_mcp_http(
-                service,
-                toolsets=self._settings.toolsets,
-                body_bytes_max=limits.BODY_BYTES_MAX,
-            )
+            mcp = build_mcp_http(service, toolsets=self._settings.toolsets)
             async with mcp.run(), background_work(service):
                 self._serving = (service, build_app(service, mcp, self._settings))
                 logger.info("serving the store in %s", self._settings.store_place)
@@ -95,11 +93,11 @@ def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
     # Routes are tried in order, and most requests are for MCP.
     routes = [*mcp.routes, *rest_routes(), document_route(), *health_routes(metrics.render)]
     app: ASGIApp = Router(routes, redirect_slashes=False)
-    app = BodyLimit(app)
     app = FairTurns(app)
     app = Credentials(app)
     app = HostCheck(app, allowed=_allowed_hosts(settings))
     app = Failures(app)
+    app = UnreadBodies(app)
     app = Measured(app, metrics)
     return AnswerHeaders(app)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -25,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from engram.transport.bodies.reading import bodies_of
 from engram.transport.mcp.messages import UnreadableMessageError, parse_message
 
 JSON = "application/json"
@@ -75,7 +77,8 @@ class HandshakeEndpoint:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            message = parse_message(await request.body())
+            body = await request.body()
+            message = await bodies_of(request.scope).run(len(body), partial(parse_message, body))
         except UnreadableMessageError as exc:
             body = exc.answer.model_dump_json(by_alias=True, exclude_unset=True)
             return Response(body, status_code=400, media_type=JSON)

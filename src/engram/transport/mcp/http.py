@@ -1,7 +1,7 @@
 """MCP over HTTP: `/mcp` without sessions in both eras of the protocol, and legacy `/sse`.
 
 Who calls is settled before: the application's middleware puts the principal into the request's
-state, checks Host and Origin, and bounds the body.
+state, and checks Host and Origin.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engram import limits
 from engram.model.toolsets import Toolset
 from engram.service import Service
+from engram.transport.mcp.checking import CheckedMessages
 from engram.transport.mcp.handshake import JSON, VERSIONS, HandshakeEndpoint
 from engram.transport.mcp.server import Caller, Identify, build_server, find_caller
 from engram.transport.mcp.sse import MESSAGES_PATH, SseMessages, SseStreams
@@ -37,21 +39,21 @@ class McpHttp:
     run: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def build_mcp_http(
-    service: Service, *, toolsets: tuple[Toolset, ...], body_bytes_max: int
-) -> McpHttp:
+def build_mcp_http(service: Service, *, toolsets: tuple[Toolset, ...]) -> McpHttp:
     """Return the MCP routes; `toolsets` are shown where a connection does not ask for others."""
     server = build_server(service, _identify_by_request(toolsets))
     manager = StreamableHTTPSessionManager(
-        server, json_response=True, stateless=True, max_request_body_size=body_bytes_max
+        server, json_response=True, stateless=True, max_request_body_size=limits.BODY_BYTES_MAX
     )
-    endpoint = StreamableEndpoint(HandshakeEndpoint(server), manager.handle_request)
-    sse = SseServerTransport(MESSAGES_PATH, max_request_body_size=body_bytes_max)
+    endpoint = StreamableEndpoint(
+        CheckedMessages(HandshakeEndpoint(server)), CheckedMessages(manager.handle_request)
+    )
+    sse = SseServerTransport(MESSAGES_PATH, max_request_body_size=limits.BODY_BYTES_MAX)
     routes = [
         # Without sessions there is no stream to GET and nothing to DELETE: both are refused at once.
         Route("/mcp", endpoint, methods=["POST"]),
         Route("/sse", SseStreams(service, sse, toolsets=toolsets), methods=["GET"]),
-        Route(MESSAGES_PATH, SseMessages(sse), methods=["POST"]),
+        Route(MESSAGES_PATH, CheckedMessages(SseMessages(sse)), methods=["POST"]),
     ]
     return McpHttp(routes, manager.run)
 

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
 
+from engram import limits
+
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 READ_BYTES = 1 << 16
@@ -31,20 +33,51 @@ async def read_lines(descriptor: int, *, bytes_max: int) -> AsyncIterator[bytes 
     """Yield the lines of a file descriptor until it ends; one too long comes as an error."""
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[bytes | LineTooLongError | None] = asyncio.Queue()
-    slots = threading.Semaphore(LINES_WAITING_MAX)
+    room = _Room()
 
     def pump() -> None:
         with suppress(RuntimeError):  # the loop is closed, so nobody waits for lines any more
             with suppress(OSError):  # a terminal that went away is an end of input too
                 for line in _split_lines(descriptor, bytes_max):
-                    slots.acquire()
+                    room.take(line)
                     loop.call_soon_threadsafe(lines.put_nowait, line)
             loop.call_soon_threadsafe(lines.put_nowait, None)
 
     threading.Thread(target=pump, name="stdin", daemon=True).start()
     while (line := await lines.get()) is not None:
-        slots.release()
+        room.give_back(line)
         yield line
+
+
+class _Room:
+    """How much is read ahead: lines and their bytes; a line longer than all of it comes alone."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._lines = self._bytes = 0
+
+    def take(self, line: bytes | LineTooLongError) -> None:
+        size = _size_of(line)
+        with self._condition:
+            self._condition.wait_for(lambda: self._has_room(size))
+            self._lines += 1
+            self._bytes += size
+
+    def give_back(self, line: bytes | LineTooLongError) -> None:
+        with self._condition:
+            self._lines -= 1
+            self._bytes -= _size_of(line)
+            self._condition.notify()
+
+    def _has_room(self, size: int) -> bool:
+        is_short = self._lines < LINES_WAITING_MAX
+        return not self._lines or (
+            is_short and self._bytes + size <= limits.LINES_BYTES_WAITING_MAX
+        )
+
+
+def _size_of(line: bytes | LineTooLongError) -> int:
+    return len(line) if isinstance(line, bytes) else 0
 
 
 class LineWriter:

@@ -9,6 +9,9 @@ from typing import Any, cast
 import mcp_types as types
 from pydantic import ValidationError
 
+from engram.errors import LimitExceededError
+from engram.transport.bodies.texts import NotJsonError, prepare, restore
+
 
 class UnreadableMessageError(Exception):
     """What arrived is no message; `answer` says so to whoever sent it."""
@@ -17,6 +20,22 @@ class UnreadableMessageError(Exception):
         super().__init__(message)
         error = types.ErrorData(code=code, message=message)
         self.answer = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
+def read_message(line: bytes) -> types.JSONRPCMessage:
+    """Return the message on a line, after its shape was checked.
+
+    Raises:
+        UnreadableMessageError: it holds none, or one that is too deep or too large.
+    """
+    try:
+        text = prepare(line)
+    except (NotJsonError, LimitExceededError) as exc:
+        raise UnreadableMessageError(types.PARSE_ERROR, f"Parse error: {exc}") from exc
+    message = parse_message(bytes(text.data))
+    if text.texts and isinstance(message, types.JSONRPCRequest | types.JSONRPCNotification):
+        return message.model_copy(update={"params": restore(message.params, text.texts)})
+    return message
 
 
 def parse_message(data: bytes) -> types.JSONRPCMessage:

@@ -18,7 +18,9 @@ from typing import Any, cast
 import httpx
 
 from engram import limits
+from engram.errors import LimitExceededError
 from engram.model.toolsets import Toolset
+from engram.transport.bodies.texts import INLINE_BYTES_MAX, prepare, restore
 from engram.transport.mcp.lines import (
     STDIN,
     LineTooLongError,
@@ -83,11 +85,15 @@ class Relay:
         if isinstance(line, LineTooLongError):
             self._fail(None, INVALID_REQUEST, str(line))
             return
-        if not line.strip():
+        if not line or line.isspace():
             return
         try:
-            message: object = json.loads(line)
-        except (ValueError, RecursionError) as exc:
+            message = (
+                await asyncio.to_thread(_parse, line)
+                if len(line) > INLINE_BYTES_MAX
+                else _parse(line)
+            )
+        except (ValueError, RecursionError, LimitExceededError) as exc:
             self._fail(None, PARSE_ERROR, f"Parse error: {exc}")
             return
         if not isinstance(message, dict):
@@ -151,6 +157,12 @@ class Relay:
         error = {"code": code, "message": message, **({} if data is None else {"data": data})}
         answer = {"jsonrpc": "2.0", "id": request_id, "error": error}
         self._writer.write(json.dumps(answer, separators=(",", ":")).encode())
+
+
+def _parse(line: bytes) -> object:
+    """Return what a line holds; its shape is checked before anything is built of it."""
+    text = prepare(line)
+    return restore(json.loads(text.data), text.texts)
 
 
 def routing_headers(message: Message, *, agreed_version: str | None) -> dict[str, str]:

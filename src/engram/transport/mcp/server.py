@@ -21,6 +21,8 @@ from engram.errors import AccessDeniedError, EngramError
 from engram.model.access import Principal
 from engram.model.toolsets import Toolset, parse_toolsets
 from engram.service import Service
+from engram.transport.bodies.texts import restore
+from engram.transport.mcp.exchange import finish, texts_of
 from engram.transport.mcp.instructions import INSTRUCTIONS
 from engram.transport.mcp.results import call_result, failed_call, masked_call, protocol_error
 from engram.transport.mcp.tools import TOOL_NAMES, find_tool, tools_of
@@ -135,8 +137,9 @@ class _Handlers:
         principal = self._caller(ctx).principal
         try:
             principal.require_toolset(tool.toolset)
+            arguments = restore(params.arguments or {}, texts_of(ctx.request))
             async with self._gate(principal):
-                answer = await tool.call(self._service, principal, params.arguments or {})
+                answer = await tool.call(self._service, principal, arguments)
                 text = tool.show(answer)
         except EngramError as error:
             self._note_denied(principal, error)
@@ -144,6 +147,8 @@ class _Handlers:
         except Exception:
             logger.exception("tool %s failed", tool.name)
             return masked_call()
+        finally:
+            finish(ctx.request)
         return call_result(text, structuredContent=answer)
 
     async def list_resources(
@@ -177,9 +182,10 @@ class _Handlers:
         from engram.transport.mcp import resources
 
         principal = self._caller(ctx).principal
+        uri: str = restore(params.uri, texts_of(ctx.request))
         try:
             async with self._gate(principal):
-                text = await resources.read_resource(self._service, principal, uri=params.uri)
+                text = await resources.read_resource(self._service, principal, uri=uri)
         except EngramError as error:
             self._note_denied(principal, error)
             raise protocol_error(error, uri=params.uri) from error
@@ -204,13 +210,13 @@ class _Handlers:
         )
 
     async def get_prompt(
-        self, _ctx: Context, params: types.GetPromptRequestParams
+        self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         from engram.transport.mcp.prompts import find_prompt
 
         try:
             prompt = find_prompt(params.name)
-            text = prompt.text(params.arguments or {})
+            text = prompt.text(restore(params.arguments or {}, texts_of(ctx.request)))
         except EngramError as error:
             raise protocol_error(error) from error
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))

@@ -21,10 +21,13 @@ from engram.errors import StorageError, TooManySessionsError, UnavailableError
 from engram.model.access import Principal
 from engram.model.toolsets import Toolset
 from engram.service import Service
+from engram.transport.mcp.exchange import texts_of, with_finish
 from engram.transport.mcp.server import Caller, build_server, find_caller
 
 MESSAGES_PATH = "/messages/"
 """Where clients post; the first event of a stream tells them."""
+
+ACCEPTED = 202
 
 
 class SseStreams:
@@ -132,7 +135,19 @@ class SseMessages:
         self._transport = transport
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._transport.handle_post_message(with_owner(scope), receive, send)
+        is_taken = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal is_taken
+            is_taken = is_taken or message.get("status") == ACCEPTED
+            await send(message)
+
+        own_scope, finished = with_finish(with_owner(scope))
+        await self._transport.handle_post_message(own_scope, receive, send_on)
+        if is_taken and texts_of(Request(own_scope)):
+            # The answer comes over the stream. Until then the call needs the memory reserved for it.
+            with anyio.move_on_after(limits.SSE_CALL_S):
+                await finished.wait()
 
 
 def with_owner(scope: Scope) -> Scope:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, closing, contextmanager
 
 import anyio
+import anyio.to_thread
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
@@ -15,6 +16,7 @@ from mcp.shared.message import SessionMessage
 from engram import limits
 from engram.model.toolsets import Toolset
 from engram.service import Service
+from engram.transport.bodies.texts import INLINE_BYTES_MAX
 from engram.transport.mcp.lines import (
     STDIN,
     LineTooLongError,
@@ -22,7 +24,7 @@ from engram.transport.mcp.lines import (
     claim_stdout,
     read_lines,
 )
-from engram.transport.mcp.messages import UnreadableMessageError, parse_message
+from engram.transport.mcp.messages import UnreadableMessageError, read_message
 from engram.transport.mcp.server import Caller, build_server
 
 REQUESTS_WAITING_MAX = 128
@@ -73,7 +75,7 @@ class Wire:
     async def _read(self, into_server: MemoryObjectSendStream[Incoming]) -> None:
         async with into_server:
             async for line in read_lines(STDIN, bytes_max=limits.BODY_BYTES_MAX):
-                message = self._parse(line)
+                message = await self._parse(line)
                 if message is not None:
                     self._note(message)
                     await into_server.send(SessionMessage(message))
@@ -82,12 +84,16 @@ class Wire:
             with anyio.move_on_after(DRAIN_S):
                 await self._until_waiting(0)
 
-    def _parse(self, line: bytes | LineTooLongError) -> types.JSONRPCMessage | None:
+    async def _parse(self, line: bytes | LineTooLongError) -> types.JSONRPCMessage | None:
         if isinstance(line, LineTooLongError):
             self._send(UnreadableMessageError(types.INVALID_REQUEST, str(line)).answer)
             return None
         try:
-            return parse_message(line) if line.strip() else None
+            if line.isspace() or not line:
+                return None
+            if len(line) <= INLINE_BYTES_MAX:
+                return read_message(line)
+            return await anyio.to_thread.run_sync(read_message, line)
         except UnreadableMessageError as exc:
             self._send(exc.answer)
             return None

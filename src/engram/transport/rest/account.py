@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 
 from engram.model.ids import KeyId
 from engram.transport import answers, requests
+from engram.transport.rest.needs import needs
 from engram.transport.rest.routes import Call, JsonRoute
 
 router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["account"])
@@ -18,6 +19,7 @@ A_DAYS_OVERLAP = requests.RotateKey()
 
 
 @router.get("/keys", operation_id="list_keys")
+@needs("admin")
 async def list_keys(call: Call) -> answers.KeysListed:
     """List the organisation's keys; their secrets are not kept."""
     keys = await call.service.access.list_keys(call.principal)
@@ -25,6 +27,7 @@ async def list_keys(call: Call) -> answers.KeysListed:
 
 
 @router.post("/keys", operation_id="create_key", status_code=201)
+@needs("admin")
 async def create_key(call: Call, body: requests.CreateKey) -> answers.KeyCreated:
     """Make a key; `key` is shown this once."""
     created = await call.service.access.create_key(call.principal, body.to_model())
@@ -32,12 +35,14 @@ async def create_key(call: Call, body: requests.CreateKey) -> answers.KeyCreated
 
 
 @router.delete("/keys/{key_id}", operation_id="revoke_key")
+@needs("admin")
 async def revoke_key(call: Call, key_id: str) -> answers.KeyView:
     """Revoke a key; it stops working everywhere within one second."""
     return answers.key_view(await call.service.access.revoke_key(call.principal, KeyId(key_id)))
 
 
 @router.post("/keys/{key_id}/rotate", operation_id="rotate_key", status_code=201)
+@needs("admin")
 async def rotate_key(
     call: Call, key_id: str, body: requests.RotateKey = A_DAYS_OVERLAP
 ) -> answers.KeyRotated:
@@ -49,18 +54,21 @@ async def rotate_key(
 
 
 @router.get("/status", operation_id="status")
+@needs("read")
 async def status(call: Call) -> answers.StatusView:
     """Say what is stored and how it is searched."""
     return answers.status_view(await call.service.account.status(call.principal))
 
 
 @router.get("/usage", operation_id="usage")
+@needs("read")
 async def usage(call: Call) -> answers.UsageView:
     """Say what is used of the quota."""
     return answers.usage_view(await call.service.account.usage(call.principal))
 
 
 @router.get("/audit", operation_id="audit")
+@needs("admin")
 async def audit(call: Call, query: Annotated[requests.AuditQuery, Query()]) -> answers.AuditListed:
     """List who did what and when, newest first."""
     entries = await call.service.account.audit(
@@ -70,6 +78,7 @@ async def audit(call: Call, query: Annotated[requests.AuditQuery, Query()]) -> a
 
 
 @router.delete("/account", operation_id="delete_account")
+@needs("admin", "delete")
 async def delete_account(call: Call, body: requests.DeleteAccount) -> answers.AccountDeleted:
     """Remove the organisation of that name with its keys and everything it stored."""
     deleted = await call.service.account.delete_account(

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from engram.model.ids import OrganizationId
 from engram.transport import answers, requests
+from engram.transport.rest.needs import needs
 from engram.transport.rest.routes import Call, JsonRoute
 
 router = APIRouter(route_class=JsonRoute, prefix="/admin", tags=["admin"])
@@ -15,6 +16,7 @@ ONE_BATCH = requests.BackfillCompress()
 
 
 @router.post("/organizations", operation_id="create_organization", status_code=201)
+@needs()
 async def create_organization(
     call: Call, body: requests.CreateOrganization
 ) -> answers.OrganizationCreated:
@@ -26,6 +28,7 @@ async def create_organization(
 
 
 @router.get("/organizations", operation_id="list_organizations")
+@needs()
 async def list_organizations(call: Call) -> answers.OrganizationsListed:
     """List every organisation, oldest first."""
     organizations = await call.service.operator.list_organizations()
@@ -35,6 +38,7 @@ async def list_organizations(call: Call) -> answers.OrganizationsListed:
 @router.delete(
     "/organizations/{organization_id}", operation_id="delete_organization", status_code=204
 )
+@needs()
 async def delete_organization(call: Call, organization_id: str) -> None:
     """Remove an organisation with everything it stored."""
     await call.service.operator.delete_organization(
@@ -43,6 +47,7 @@ async def delete_organization(call: Call, organization_id: str) -> None:
 
 
 @router.post("/backfill/compress", operation_id="backfill_compress")
+@needs()
 async def backfill_compress(
     call: Call, body: requests.BackfillCompress = ONE_BATCH
 ) -> answers.BackfillDone:
@@ -52,12 +57,14 @@ async def backfill_compress(
 
 
 @router.post("/reindex", operation_id="reindex")
+@needs()
 async def reindex(call: Call) -> answers.Reindexed:
     """Rebuild the windows and word indexes of every organisation."""
     return {"messages": await call.service.operator.reindex()}
 
 
 @router.get("/coverage", operation_id="coverage")
+@needs()
 async def coverage(call: Call) -> answers.CoverageListed:
     """Say how complete each organisation's indexes are."""
     found = await call.service.operator.coverage()
@@ -65,6 +72,7 @@ async def coverage(call: Call) -> answers.CoverageListed:
 
 
 @router.get("/stats", operation_id="stats")
+@needs()
 async def stats(call: Call) -> answers.StatsListed:
     """Say what each organisation holds."""
     found = await call.service.operator.stats()

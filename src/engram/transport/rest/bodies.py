@@ -12,9 +12,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from engram.errors import InvalidRequestError
-from engram.model.checks import parse_whole_number
 from engram.model.document import ByteRange, Document
-from engram.service.documents import check_part
+from engram.transport.bodies.reading import announced_length
 from engram.transport.rest.headers import has_header, header
 from engram.transport.rest.problems import HttpError
 from engram.transport.rest.ranges import UnsatisfiableRangeError, asked_range, is_known
@@ -42,32 +41,16 @@ def announced_type(call: Call) -> str:
     return given
 
 
-def announced_length(call: Call) -> int | None:
-    """Return the length of a body, None when it comes in pieces until its end.
+def announced_size(call: Call) -> int | None:
+    """Return the length of a document, None when it comes in pieces until its end.
 
     Raises:
         InvalidRequestError: there is no body, or its length is no number.
     """
-    length = header(call.scope, b"content-length")
-    if length is None:
-        return None
-    if (size := parse_whole_number("Content-Length", length)) == 0:
+    length = announced_length(call.scope)
+    if length == 0:
         raise InvalidRequestError("must not be empty", field="body")
-    return size
-
-
-async def read_part(call: Call) -> bytes:
-    """Return the part of an upload that is a request's body, bounded.
-
-    Raises:
-        RequestTooLargeError: it is larger than a part may be.
-    """
-    check_part(announced_length(call) or 0)
-    part = bytearray()
-    async for data in call.stream():
-        part += data
-        check_part(len(part))
-    return bytes(part)
+    return length
 
 
 async def document_response(call: Call, document: Document) -> Response:

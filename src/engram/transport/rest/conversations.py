@@ -7,9 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from engram import limits
 from engram.model.conversation import AppendReceipt, AppendRequest
 from engram.model.ids import ConversationId
 from engram.transport import answers, requests
+from engram.transport.rest.needs import needs
 from engram.transport.rest.routes import Call, JsonRoute
 
 UNTITLED = requests.CreateConversation()
@@ -25,6 +27,7 @@ class SearchQuery(requests.Search):
 
 
 @router.post("/conversations/{conversation_id}/messages", operation_id="append_messages")
+@needs("write", body_bytes_max=limits.BODY_BYTES_MAX)
 async def append_messages(
     call: Call, conversation_id: str, body: requests.MessagesBody
 ) -> answers.MessagesAppended:
@@ -33,6 +36,7 @@ async def append_messages(
 
 
 @router.post("/search", operation_id="search")
+@needs("search")
 async def search(call: Call, body: requests.Search) -> answers.SearchAnswered:
     """Find what was said, by its words, within a token budget."""
     return answers.search_answered(
@@ -41,6 +45,7 @@ async def search(call: Call, body: requests.Search) -> answers.SearchAnswered:
 
 
 @router.get("/search", operation_id="search_by_address")
+@needs("search")
 async def search_by_address(
     call: Call, query: Annotated[SearchQuery, Query()]
 ) -> answers.SearchAnswered:
@@ -51,6 +56,7 @@ async def search_by_address(
 
 
 @router.post("/messages", operation_id="append_messages_to_default")
+@needs("write", body_bytes_max=limits.BODY_BYTES_MAX)
 async def append_messages_to_default(
     call: Call, body: requests.AppendMessages
 ) -> answers.MessagesAppended:
@@ -59,6 +65,7 @@ async def append_messages_to_default(
 
 
 @router.post("/conversations", operation_id="create_conversation", status_code=201)
+@needs("write")
 async def create_conversation(
     call: Call, body: requests.CreateConversation = UNTITLED
 ) -> answers.ConversationCreated:
@@ -68,6 +75,7 @@ async def create_conversation(
 
 
 @router.get("/conversations", operation_id="list_conversations")
+@needs("read")
 async def list_conversations(
     call: Call, query: Annotated[requests.ListConversations, Query()]
 ) -> answers.ConversationsListed:
@@ -77,6 +85,7 @@ async def list_conversations(
 
 
 @router.get("/conversations/{conversation_id}", operation_id="get_conversation")
+@needs("read")
 async def get_conversation(
     call: Call, conversation_id: str, query: Annotated[requests.MessagePageQuery, Query()]
 ) -> answers.ConversationRead:
@@ -88,6 +97,7 @@ async def get_conversation(
 
 
 @router.delete("/conversations/{conversation_id}", operation_id="delete_conversation")
+@needs("delete")
 async def delete_conversation(call: Call, conversation_id: str) -> answers.ConversationDeleted:
     """Remove a conversation with everything derived from it."""
     receipt = await call.service.conversations.delete_conversation(

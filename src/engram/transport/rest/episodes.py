@@ -12,6 +12,7 @@ from engram.model.ids import EpisodeId
 from engram.model.memory_reading import READING_TOKENS
 from engram.transport import answers, requests
 from engram.transport.requests.fields import WHOLE, Offset, TokenBudget
+from engram.transport.rest.needs import needs
 from engram.transport.rest.routes import Call, JsonRoute
 
 router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["memories"])
@@ -33,6 +34,7 @@ UNSUMMED = EpisodeEnd()
 
 
 @router.post("/episodes", operation_id="memory_episode_start", status_code=201)
+@needs("write")
 async def memory_episode_start(
     call: Call, body: requests.StartEpisode = UNDESCRIBED
 ) -> answers.EpisodeView:
@@ -44,6 +46,7 @@ async def memory_episode_start(
 
 
 @router.get("/episodes", operation_id="memory_episode_list")
+@needs("read")
 async def memory_episode_list(
     call: Call, query: Annotated[requests.ListEpisodes, Query()]
 ) -> answers.EpisodesListed:
@@ -55,6 +58,7 @@ async def memory_episode_list(
 
 
 @router.get("/episodes/{episode_id}", operation_id="memory_episode_recall")
+@needs("read")
 async def memory_episode_recall(
     call: Call, episode_id: str, query: Annotated[EpisodeQuery, Query()]
 ) -> answers.EpisodeRecalled:
@@ -70,6 +74,7 @@ async def memory_episode_recall(
 
 
 @router.post("/episodes/{episode_id}/end", operation_id="memory_episode_end")
+@needs("write")
 async def memory_episode_end(
     call: Call, episode_id: str, body: EpisodeEnd = UNSUMMED
 ) -> answers.EpisodeView:

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, TypeAlias, TypeVar, cast, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope
+from starlette.types import Scope
 
 from engram.errors import InvalidRequestError
+from engram.transport.bodies.texts import NotJsonError, Texts, prepare, restore
 from engram.transport.requests import Request, invalid_request
 from engram.transport.rest.problems import HttpError
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 R = TypeVar("R", bound=Request)
 JsonList: TypeAlias = list[object]
 JsonObject: TypeAlias = dict[str, object]
-
-
-async def read_body(receive: Receive) -> bytes:
-    """Return the whole body of a request.
-
-    Raises:
-        ClientDisconnect: the client left before its body was complete.
-    """
-    pieces = list[bytes]()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def check_content_type(scope: Scope) -> None:
@@ -47,20 +34,26 @@ def check_content_type(scope: Scope) -> None:
     raise HttpError(415, "unsupported_media_type", "the body must be application/json in UTF-8")
 
 
-def parse_body(model: type[R], body: bytes) -> R:
-    """Return `body` as a `model`: JSON with the very types of its fields.
+def parse_body(model: type[R], body: bytes | bytearray) -> R:
+    """Return `body` as a `model`: JSON with the very types of its fields. A large one is used up.
 
     Raises:
         HttpError: it is not JSON.
         InvalidRequestError: it is not what the model asks for.
+        LimitExceededError: it nests too deep or holds too many values.
     """
     try:
-        return model.model_validate_json(body, strict=True)
+        text = prepare(body)
+    except NotJsonError as exc:
+        raise HttpError(400, "malformed_json", str(exc)) from exc
+    try:
+        parsed = model.model_validate_json(text.data, strict=True)
     except ValidationError as exc:
-        error = exc.errors(include_url=False, include_input=False)[0]
-        if error["type"] == "json_invalid":
-            raise _not_json(body, error["msg"]) from exc
+        message = _json_problem(exc)
+        if message is not None:
+            raise _not_json(text.data, message) from exc
         raise invalid_request(exc) from exc
+    return _restored(parsed, text.texts) if text.texts else parsed
 
 
 def parse_query(model: type[R] | None, query_string: bytes) -> R | None:
@@ -90,7 +83,30 @@ def _is_json(content_type: bytes) -> bool:
     )
 
 
-def _not_json(body: bytes, message: str) -> HttpError | InvalidRequestError:
+def _json_problem(exc: ValidationError) -> str | None:
+    """Return what is wrong with the JSON; None when it could be read."""
+    if exc.error_count() > 1:  # there may be thousands, and listing them takes its time
+        return None
+    error = exc.errors(include_url=False, include_input=False)[0]
+    return error["msg"] if error["type"] == "json_invalid" else None
+
+
+def _restored(model: R, texts: Texts) -> R:
+    """Return a model with its long texts in their places; their bounds are proved by `engram.model`."""
+    # Copying marks what it sets as given, so what was left out is left alone.
+    given = {name: getattr(model, name) for name in model.model_fields_set}
+    return model.model_copy(update={name: _put(value, texts) for name, value in given.items()})
+
+
+def _put(value: object, texts: Texts) -> object:
+    if isinstance(value, Request):
+        return _restored(value, texts)
+    if isinstance(value, list):
+        return [_put(item, texts) for item in cast("JsonList", value)]
+    return restore(value, texts)
+
+
+def _not_json(body: bytes | bytearray, message: str) -> HttpError | InvalidRequestError:
     """Return why `body` was refused, naming the field when only the text in it was at fault.
 
     JSON can spell a lone surrogate, which no text holds. The parser stops at it without saying
@@ -108,7 +124,7 @@ def _not_json(body: bytes, message: str) -> HttpError | InvalidRequestError:
 def _unencodable_field(value: object, path: str) -> str | None:
     """Return the path of the first text in a JSON value that UTF-8 cannot carry."""
     if isinstance(value, str):
-        return path.lstrip(".") if any("\ud800" <= char <= "\udfff" for char in value) else None
+        return path.lstrip(".") if _SURROGATE.search(value) else None
     if isinstance(value, list):
         items = [(f"{path}[{index}]", item) for index, item in enumerate(cast("JsonList", value))]
     elif isinstance(value, dict):

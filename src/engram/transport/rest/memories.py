@@ -6,10 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from engram import limits
 from engram.model.ids import MemoryId
 from engram.model.memory_reading import MemoryFetch
 from engram.transport import answers, requests
 from engram.transport.rest import memory_inputs as inputs
+from engram.transport.rest.needs import needs
 from engram.transport.rest.paths import MemoryPath
 from engram.transport.rest.routes import Call, JsonRoute
 
@@ -20,6 +22,7 @@ FOR_NO_REASON = inputs.Forgetting()
 
 
 @router.post("/memories", operation_id="memory_store", status_code=201)
+@needs("write", body_bytes_max=limits.MEMORY_BODY_BYTES_MAX)
 async def memory_store(call: Call, body: requests.StoreMemory) -> answers.MemoryStored:
     """Keep a memory verbatim; it is durable and findable when this is answered."""
     kept = await call.service.memories.store(call.principal, body.to_model())
@@ -28,6 +31,7 @@ async def memory_store(call: Call, body: requests.StoreMemory) -> answers.Memory
 
 
 @router.post("/memories/recall", operation_id="memory_recall")
+@needs("search")
 async def memory_recall(call: Call, body: requests.RecallMemories) -> answers.MemoriesRecalled:
     """Find memories by words and meaning, weighed by importance and recency."""
     recalled = await call.service.memory_recall.recall(call.principal, body.to_model())
@@ -35,6 +39,7 @@ async def memory_recall(call: Call, body: requests.RecallMemories) -> answers.Me
 
 
 @router.post("/memories/batch", operation_id="memory_store_batch", status_code=201)
+@needs("write", body_bytes_max=limits.BODY_BYTES_MAX)
 async def memory_store_batch(call: Call, body: requests.StoreMemories) -> answers.MemoriesStored:
     """Keep several memories, all or none."""
     kept = await call.service.memories.store_batch(call.principal, body.to_model())
@@ -43,6 +48,7 @@ async def memory_store_batch(call: Call, body: requests.StoreMemories) -> answer
 
 
 @router.post("/memories/feedback", operation_id="memory_feedback")
+@needs("write")
 async def memory_feedback(call: Call, body: requests.MemoryFeedback) -> answers.FeedbackRecorded:
     """Say which recalled memories helped, and which did not."""
     count = await call.service.memories.feedback(
@@ -52,6 +58,7 @@ async def memory_feedback(call: Call, body: requests.MemoryFeedback) -> answers.
 
 
 @router.get("/memories", operation_id="memory_list")
+@needs("read")
 async def memory_list(
     call: Call, query: Annotated[requests.ListMemories, Query()]
 ) -> answers.MemoriesListed:
@@ -61,6 +68,7 @@ async def memory_list(
 
 
 @router.get("/memories/timeline", operation_id="memory_timeline")
+@needs("read")
 async def memory_timeline(
     call: Call, query: Annotated[requests.Timeline, Query()]
 ) -> answers.TimelineRead:
@@ -71,6 +79,7 @@ async def memory_timeline(
 
 
 @router.get("/memories/status", operation_id="memory_status")
+@needs("read")
 async def memory_status(
     call: Call, query: Annotated[requests.MemoryStatusOf, Query()]
 ) -> answers.MemoryStatusRead:
@@ -80,6 +89,7 @@ async def memory_status(
 
 
 @router.get("/memories/{memory_id:memory_id}", operation_id="memory_fetch")
+@needs("read")
 async def memory_fetch(call: Call, memory_id: MemoryPath) -> answers.MemoryView:
     """Read a memory, verbatim and whole; a forgotten one says that it is."""
     request = MemoryFetch(memory_id=MemoryId(memory_id))
@@ -88,6 +98,7 @@ async def memory_fetch(call: Call, memory_id: MemoryPath) -> answers.MemoryView:
 
 
 @router.patch("/memories/{memory_id:memory_id}", operation_id="memory_correct")
+@needs("write", body_bytes_max=limits.MEMORY_BODY_BYTES_MAX)
 async def memory_correct(
     call: Call, memory_id: MemoryPath, body: inputs.Correction
 ) -> answers.MemoryCorrected:
@@ -99,6 +110,7 @@ async def memory_correct(
 
 
 @router.delete("/memories/{memory_id:memory_id}", operation_id="memory_purge")
+@needs("delete")
 async def memory_purge(
     call: Call, memory_id: MemoryPath, query: Annotated[inputs.PurgeQuery, Query()]
 ) -> answers.EntryRemoved:
@@ -110,6 +122,7 @@ async def memory_purge(
 
 
 @router.post("/memories/{memory_id:memory_id}/forget", operation_id="memory_forget")
+@needs("delete")
 async def memory_forget(
     call: Call, memory_id: MemoryPath, body: inputs.Forgetting = FOR_NO_REASON
 ) -> answers.MemoryForgotten:
@@ -121,6 +134,7 @@ async def memory_forget(
 
 
 @router.get("/memories/{memory_id:memory_id}/history", operation_id="memory_history")
+@needs("read")
 async def memory_history(
     call: Call, memory_id: MemoryPath, query: Annotated[inputs.HistoryQuery, Query()]
 ) -> answers.MemoryHistoryRead:
@@ -130,6 +144,7 @@ async def memory_history(
 
 
 @router.get("/memories/{memory_id:memory_id}/relations", operation_id="memory_relations")
+@needs("read")
 async def memory_relations(
     call: Call, memory_id: MemoryPath, query: Annotated[inputs.RelationsQuery, Query()]
 ) -> answers.RelationsListed:
@@ -143,6 +158,7 @@ async def memory_relations(
 @router.post(
     "/memories/{memory_id:memory_id}/relations", operation_id="memory_connect", status_code=201
 )
+@needs("write")
 async def memory_connect(
     call: Call, memory_id: MemoryPath, body: inputs.Connection
 ) -> answers.MemoriesConnected:
@@ -152,6 +168,7 @@ async def memory_connect(
 
 
 @router.get("/projects", operation_id="memory_projects")
+@needs("read")
 async def memory_projects(call: Call) -> answers.ProjectsListed:
     """List the projects that have memories, by name."""
     return answers.projects_listed(await call.service.memories.projects(call.principal))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engram import limits
 from engram.model.access import Principal
 from engram.model.ids import ConversationId
 from engram.service import Service
@@ -58,6 +59,7 @@ CONVERSATION_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.AppendMessages,
         answer=answers.MessagesAppended,
         run=_append_messages,
+        body_bytes_max=limits.BODY_BYTES_MAX,
     ),
     Tool(
         name="create_conversation",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from engram import limits
 from engram.model.access import Principal
 from engram.service import Service
 from engram.text.excerpts import brief
@@ -58,6 +59,7 @@ DOCUMENT_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.StoreDocument,
         answer=answers.DocumentStored,
         run=_memory_store_document,
+        body_bytes_max=limits.BODY_BYTES_MAX,
     ),
     Tool(
         name="memory_query_document",
@@ -77,5 +79,6 @@ DOCUMENT_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.StreamDocument,
         answer=answers.DocumentStreamed,
         run=_memory_ingest_document_stream,
+        body_bytes_max=limits.UPLOAD_BODY_BYTES_MAX,
     ),
 )

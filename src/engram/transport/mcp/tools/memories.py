@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engram import limits
 from engram.model.access import Principal
 from engram.model.ids import MemoryId
 from engram.service import Service
@@ -120,6 +121,7 @@ MEMORY_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.StoreMemory,
         answer=answers.MemoryStored,
         run=_memory_store,
+        body_bytes_max=limits.MEMORY_BODY_BYTES_MAX,
     ),
     Tool(
         name="memory_store_batch",
@@ -129,6 +131,7 @@ MEMORY_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.StoreMemories,
         answer=answers.MemoriesStored,
         run=_memory_store_batch,
+        body_bytes_max=limits.BODY_BYTES_MAX,
     ),
     Tool(
         name="memory_recall",
@@ -198,6 +201,7 @@ MEMORY_TOOLS: tuple[Tool[Any], ...] = (
         request=requests.CorrectMemory,
         answer=answers.MemoryCorrected,
         run=_memory_correct,
+        body_bytes_max=limits.MEMORY_BODY_BYTES_MAX,
     ),
     Tool(
         name="memory_forget",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+from engram import limits
+from engram.model.access import KeyScope
+from engram.model.toolsets import Toolset
 from engram.transport.mcp.tools.conversations import CONVERSATION_TOOLS
 from engram.transport.mcp.tools.documents import DOCUMENT_TOOLS
 from engram.transport.mcp.tools.maintenance import MAINTENANCE_TOOLS
@@ -24,3 +28,15 @@ TOOLS: tuple[Tool[Any], ...] = (
 """In the order in which clients see them."""
 
 TOOLS_BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in TOOLS}
+
+
+@cache
+def call_bytes_max(scopes: frozenset[KeyScope], toolsets: tuple[Toolset, ...] | None) -> int:
+    """Return how large a call may be that a key with these scopes and toolsets sends.
+
+    Which tool is called stands in the body itself, so the largest of those it may call counts.
+    """
+    if "write" not in scopes:
+        return limits.CONTROL_BODY_BYTES_MAX
+    allowed = [tool for tool in TOOLS if toolsets is None or tool.toolset in toolsets]
+    return max((tool.body_bytes_max for tool in allowed), default=limits.CONTROL_BODY_BYTES_MAX)

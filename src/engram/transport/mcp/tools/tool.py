@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from engram import limits
 from engram.model.access import Principal
 from engram.model.toolsets import Toolset
 from engram.service import Service
@@ -42,6 +43,8 @@ class Tool(Generic[RequestT]):
     reads: bool = False
     destroys: bool = False
     repeatable: bool = False
+    body_bytes_max: int = limits.CONTROL_BODY_BYTES_MAX
+    """Of a request with a call of it. Whatever needs more than the others needs the scope `write`."""
 
     @cached_property
     def input_schema(self) -> Schema:
