@@ -486,6 +486,9 @@ CONSOLIDATE_MERGES_MAX = 1_000
 IMPORT_FILES_MAX = 10_000
 """Files of others read by one `memory_ingest`; an export of Engram may have any number."""
 
+PATH_PARTS_MAX = 32
+"""Names in a path that a caller gives: whoever removes the tree holds a directory open for each."""
+
 EXPORT_FILE_BYTES_MAX = 256_000_000
 """Of one file of an export when it is read back: a memory with all its versions."""
 

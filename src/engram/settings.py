@@ -154,7 +154,9 @@ class Settings(BaseModel):
     language_model_key: Annotated[str | None, Field(description="Key for its service.")] = None
     data_dir: Annotated[
         Path | None,
-        Field(description="Directory in which tools read and write files; without it they do not."),
+        Field(
+            description="Directory of files for tools, one part for each organisation; without it they use none."
+        ),
     ] = None
     max_document_bytes: Annotated[
         int,

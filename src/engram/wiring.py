@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Literal
 
+from engram.care.data_directory import DataDirectory
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
 from engram.embedding.build import build_tiers
 from engram.embedding.choice import RemoteService
@@ -21,6 +22,7 @@ from engram.service.activity import Activity
 from engram.service.audit_trail import AuditTrail
 from engram.service.background import Background
 from engram.service.document_indexing import DocumentIndexing
+from engram.service.files import Files
 from engram.service.indexing import Indexer
 from engram.service.operator_tokens import OperatorTokens
 from engram.service.pace import Pace
@@ -155,6 +157,7 @@ def build_service(
     document_indexing = DocumentIndexing(
         store, indexer, owner=ids.new("job_"), pace=Pace(activity), sleep=sleep
     )
+    files = Files(DataDirectory(settings.data_dir), store)
     limiter = RateLimiter(settings.rate_limit, clock)
     trail = AuditTrail(store.control, clock=clock, activity=activity)
     operators = OperatorTokens(settings.admin_token, settings.admin_tokens_file)
@@ -173,10 +176,11 @@ def build_service(
             documents=document_indexing,
             owner=ids.new("job_"),
             forget_keys=access.forget_keys,
+            tidy_files=files.tidy,
         ),
         document_indexing=document_indexing,
         indexer=indexer,
-        data_directory=settings.data_dir,
+        files=files,
         document_bytes_max=settings.max_document_bytes,
         raw_document_bytes_max=settings.raw_document_max_bytes,
     )

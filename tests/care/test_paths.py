@@ -1,30 +1,43 @@
-"""No path leads out of the data directory."""
+"""No path leads out of the directory of its organisation."""
 
 from __future__ import annotations
 
-import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.care.paths import DataDirectory
+from engram import limits
+from engram.care.data_directory import DataDirectory
+from engram.care.paths import Place
 from engram.errors import (
     ConflictError,
     EngramError,
     InvalidRequestError,
+    LimitExceededError,
     NotFoundError,
     UnavailableError,
 )
+from engram.model.ids import OrganizationId
+
+OURS = OrganizationId("org_ours")
+
+
+def place_at(root: Path, path: str, *, field: str = "path") -> Place:
+    """Return where a path of the organisation leads."""
+    return DataDirectory(root.parent).place(OURS, path, field=field)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A data directory beside a secret."""
+    """The directory of an organisation beside another's secret."""
+    (tmp_path / "data" / "org_other").mkdir(parents=True)
+    (tmp_path / "data" / "org_other" / "secret.md").write_text("secret")
     (tmp_path / "secret.md").write_text("secret")
-    root = tmp_path / "data"
+    root = tmp_path / "data" / OURS
     (root / "notes").mkdir(parents=True)
     (root / "notes" / "a.md").write_text("inside")
     return root
@@ -32,25 +45,30 @@ def root(tmp_path: Path) -> Path:
 
 def test_without_a_data_directory_every_path_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="ENGRAM_DATA_DIR"):
-        DataDirectory(None).place("a.md")
+        DataDirectory(None).place(OURS, "a.md")
 
 
 @pytest.mark.parametrize("path", ["notes/a.md", "./notes/./a.md", "notes//a.md"])
 def test_a_file_below_the_directory_is_read(root: Path, path: str) -> None:
-    assert DataDirectory(root).place(path).read(bytes_max=10) == b"inside"
+    assert place_at(root, path).read(bytes_max=10) == b"inside"
 
 
-def test_an_absolute_path_below_the_directory_is_read(root: Path) -> None:
-    place = DataDirectory(root).place(str(root / "notes" / "a.md"))
+def test_an_absolute_path_is_refused_wherever_it_leads(root: Path) -> None:
+    for path in (root / "notes" / "a.md", root, Path("/")):
+        with pytest.raises(InvalidRequestError, match="relative"):
+            place_at(root, str(path))
 
-    assert place.read(bytes_max=10) == b"inside"
-    assert place.shown == "notes/a.md"
+
+def test_a_path_is_shown_without_the_name_of_the_directory(root: Path) -> None:
+    assert place_at(root, "notes/a.md").shown == "notes/a.md"
+    assert place_at(root, ".").shown == "."
 
 
 @pytest.mark.parametrize(
     "path",
     [
         "../secret.md",
+        "../org_other/secret.md",
         "notes/../../secret.md",
         "notes/../notes/a.md",
         "..\\secret.md",
@@ -65,115 +83,135 @@ def test_an_absolute_path_below_the_directory_is_read(root: Path) -> None:
 )
 def test_a_path_that_leads_out_or_is_none_is_refused(root: Path, path: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        DataDirectory(root).place(path, field="output_path")
+        place_at(root, path, field="output_path")
     assert caught.value.field == "output_path"
 
 
-def test_an_absolute_path_beside_the_directory_is_refused(root: Path) -> None:
-    beside = Path(f"{root}-other")
-    beside.mkdir()
-
-    with pytest.raises(InvalidRequestError):
-        DataDirectory(root).place(str(beside))
-
-
-def test_links_that_lead_out_are_refused(root: Path, tmp_path: Path) -> None:
+def test_links_are_refused_wherever_they_lead(root: Path, tmp_path: Path) -> None:
     (root / "file.md").symlink_to(tmp_path / "secret.md")
     (root / "up").symlink_to(tmp_path)
     (root / "circle").symlink_to(root / "circle")
+    (root / "inside").symlink_to(root / "notes")
 
-    for path in ("file.md", "up/secret.md", "up", "circle"):
-        with pytest.raises(InvalidRequestError):
-            DataDirectory(root).place(path)
-
-
-def test_a_link_that_stays_inside_is_followed(root: Path) -> None:
-    (root / "link.md").symlink_to(root / "notes" / "a.md")
-
-    assert DataDirectory(root).place("link.md").read(bytes_max=10) == b"inside"
+    for path in ("file.md", "up/secret.md", "up", "circle", "inside", "inside/a.md"):
+        with pytest.raises(InvalidRequestError, match="link"):
+            place_at(root, path)
 
 
-def test_the_directory_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "linked").symlink_to(root)
+@pytest.mark.parametrize("path", [".", "secret.md", "new/deep"])
+def test_a_link_in_the_place_of_the_directory_is_refused(tmp_path: Path, path: str) -> None:
+    other = tmp_path / "data" / "org_other"
+    other.mkdir(parents=True)
+    (other / "secret.md").write_text("secret")
+    (tmp_path / "data" / OURS).symlink_to(other)
 
-    assert DataDirectory(tmp_path / "linked").place("notes/a.md").read(bytes_max=9) == b"inside"
+    with pytest.raises(InvalidRequestError, match="link"):
+        place_at(tmp_path / "data" / OURS, path)
 
 
-@pytest.mark.parametrize("swapped", ["notes", "notes/a.md"])
+def test_the_data_directory_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(root.parent)
+
+    assert place_at(tmp_path / "linked" / OURS, "notes/a.md").read(bytes_max=9) == b"inside"
+
+
+def test_a_path_of_too_many_names_is_refused(root: Path) -> None:
+    with pytest.raises(LimitExceededError):
+        place_at(root, "a/" * (limits.PATH_PARTS_MAX + 1))
+
+
+@pytest.mark.parametrize("swapped", [".", "notes", "notes/a.md"])
 def test_a_link_put_there_after_the_check_leads_nowhere(
     root: Path, tmp_path: Path, swapped: str
 ) -> None:
-    place = DataDirectory(root).place("notes/a.md")
+    place = place_at(root, "notes/a.md")
+    secrets = tmp_path / "secrets"
+    (secrets / "notes").mkdir(parents=True)
+    for each in (secrets / "a.md", secrets / "notes" / "a.md"):
+        each.write_text("secret")
     (root / swapped).rename(tmp_path / "moved")
-    (tmp_path / "a.md").write_text("secret")
-    (root / swapped).symlink_to(tmp_path if swapped == "notes" else tmp_path / "secret.md")
+    (root / swapped).symlink_to(secrets / "a.md" if swapped == "notes/a.md" else secrets)
 
     with pytest.raises(EngramError):
         place.read(bytes_max=10)
+    with pytest.raises(EngramError):
+        place.write(b"overwritten")
+    with pytest.raises(EngramError):
+        place.child("below").make_directory()
+    place.remove() if swapped == "notes/a.md" else None
+    assert place.size() in (0, len(str(secrets / "a.md")))
+    assert {each.read_text() for each in secrets.rglob("*.md")} == {"secret"}
 
 
 def test_pipes_devices_and_directories_are_no_files(root: Path) -> None:
     os.mkfifo(root / "pipe.md")
 
     with pytest.raises(InvalidRequestError):
-        DataDirectory(root).place("pipe.md").read(bytes_max=10)
+        place_at(root, "pipe.md").read(bytes_max=10)
     with pytest.raises(EngramError):
-        DataDirectory(root).place("notes").read(bytes_max=10)
+        place_at(root, "notes").read(bytes_max=10)
     with pytest.raises(NotFoundError):
-        DataDirectory(root).place("notes/absent.md").read(bytes_max=10)
+        place_at(root, "notes/absent.md").read(bytes_max=10)
 
 
 def test_a_file_that_is_too_long_is_named(root: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"notes/a\.md"):
-        DataDirectory(root).place("notes/a.md").read(bytes_max=5)
+        place_at(root, "notes/a.md").read(bytes_max=5)
 
 
 def test_what_a_directory_holds_comes_by_name_and_without_links(root: Path) -> None:
     (root / "notes" / "0.md").write_text("")
     (root / "notes" / "z.md").symlink_to(root / "notes" / "a.md")
 
-    found = DataDirectory(root).place("notes").children()
+    found = place_at(root, "notes").children()
 
     assert [place.shown for place in found] == ["notes/0.md", "notes/a.md"]
 
 
 def test_writing_replaces_a_file_and_nothing_else(root: Path) -> None:
-    place = DataDirectory(root).place("new/deep")
+    place = place_at(root, "new/deep")
     place.make_directory()
     place.child("x.md").write(b"one")
     place.child("x.md").write(b"two")
 
     assert (root / "new" / "deep" / "x.md").read_bytes() == b"two"
     assert [each.name for each in place.children()] == ["x.md"]
+    assert [each.stat().st_mode & 0o777 for each in (root / "new", root / "new" / "deep")] == [
+        0o700,
+        0o700,
+    ]
     with pytest.raises(ConflictError):
-        DataDirectory(root).place("notes").write(b"")
+        place_at(root, "notes").write(b"")
     with pytest.raises(ConflictError):
-        DataDirectory(root).place("notes/a.md/below").make_directory()
+        place_at(root, "notes/a.md/below").make_directory()
 
 
-def test_what_the_system_refuses_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, target: Path) -> Path:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-
-    with pytest.raises(UnavailableError, match="No space left"):
-        DataDirectory(root).place("notes/b.md").write(b"text")
+def test_what_the_system_refuses_is_told(root: Path) -> None:
+    place = place_at(root, "notes/b.md")
+    bounds = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, bounds[1]))
+    try:
+        with pytest.raises(UnavailableError, match="File too large"):
+            place.write(b"more than ten bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, bounds)
+    assert place.kind() is None
 
 
 def test_a_missing_data_directory_is_made_by_the_first_export(tmp_path: Path) -> None:
-    place = DataDirectory(tmp_path / "not" / "there").place("out")
+    place = place_at(tmp_path / "not" / "there" / OURS, "out")
 
     place.make_directory()
     place.child("x.md").write(b"one")
 
     assert place.child("x.md").read(bytes_max=9) == b"one"
+    assert (tmp_path / "not" / "there" / OURS).stat().st_mode & 0o777 == 0o700
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_below_the_directory_or_refused(root: Path, path: str) -> None:
     try:
-        place = DataDirectory(root).place(path)
+        place = place_at(root, path)
     except InvalidRequestError:
         return
     assert place.path.resolve().is_relative_to(root.resolve())

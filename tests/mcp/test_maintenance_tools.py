@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from engram.embedding.choice import Hashed
+from engram.embedding.choice import Hashed, NoEmbedder
 from engram.settings import Settings
 from engram.transport.mcp.tools import tools_of
 from engram.transport.mcp.tools.maintenance import MAINTENANCE_TOOLS
+from engram.wiring import open_service
 from tests.mcp.connecting import (
     RunningServer,
     call,
@@ -27,19 +29,22 @@ NEAR = "The nightly backup of the billing database runs at two, and is kept for 
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """The data directory."""
-    made = tmp_path / "data"
-    made.mkdir()
-    return made
+async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    """A server that may use files."""
+    settings = Settings(
+        home=tmp_path / "server", embedder=Hashed(), rate_limit=0, data_dir=tmp_path / "data"
+    )
+    async with running_server(settings) as running:
+        yield running
 
 
 @pytest.fixture
-async def server(tmp_path: Path, data: Path) -> AsyncIterator[RunningServer]:
-    """A server that may use files."""
-    settings = Settings(home=tmp_path / "server", embedder=Hashed(), rate_limit=0, data_dir=data)
-    async with running_server(settings) as running:
-        yield running
+async def data(server: RunningServer, tmp_path: Path) -> Path:
+    """The directory of the client's organisation."""
+    principal = await server.service.access.authenticate(server.key)
+    made = tmp_path / "data" / principal.organization_id
+    made.mkdir(parents=True)
+    return made
 
 
 @pytest.fixture
@@ -134,7 +139,11 @@ async def test_an_export_is_taken_back_by_another_organisation_of_another_instal
         "relations": 1,
         "episodes": 1,
     }
-    settings = {"DATA_DIR": str(data), "EMBEDDER": "none"}
+    local = Settings(home=tmp_path / "local", embedder=NoEmbedder(), data_dir=tmp_path / "here")
+    async with open_service(local) as service:
+        principal = await service.access.local_principal()
+    shutil.copytree(data, tmp_path / "here" / principal.organization_id)
+    settings = {"DATA_DIR": str(tmp_path / "here"), "EMBEDDER": "none"}
     async with Client(local_process(tmp_path / "local", **settings)) as elsewhere:
         taken = await call(elsewhere, "memory_ingest", path="memory-export")
         again = await call(elsewhere, "memory_ingest", path="memory-export")
@@ -158,14 +167,15 @@ async def test_what_one_organisation_exports_no_other_can_read(
 
     async with http_client(server.url, key) as others:
         name = next((data / "out" / "ours" / "memories").iterdir()).name
-        for path in ("out/ours", "out/ours/memories", f"out/ours/memories/{name}"):
+        for path in ("out", "out/ours/memories", f"out/ours/memories/{name}", f"{data.name}/out"):
             error = await refusal(others, "memory_ingest", path=path)
             assert error["code"] == "not_found"
-        around = await call(others, "memory_ingest", path="out")
-        listed = await call(others, "memory_list")
-        overwriting = await refusal(others, "memory_export_all", output_path="out/ours")
-    assert (around["stored"], listed["total"]) == (0, 0)
-    assert overwriting["code"] == "not_found"
+        for path in (f"../{data.name}/out", str(data / "out")):
+            error = await refusal(others, "memory_ingest", path=path)
+            assert (error["code"], error["field"]) == ("invalid_request", "path")
+        own = await call(others, "memory_export_all", output_path="out/ours")
+    assert own["memories"] == 0
+    assert [file.name for file in (data / "out" / "ours" / "memories").iterdir()] == [name]
 
 
 async def test_sections_of_a_markdown_file_become_memories_once(client: Client, data: Path) -> None:
@@ -174,7 +184,7 @@ async def test_sections_of_a_markdown_file_become_memories_once(client: Client, 
     )
 
     first = await call(client, "memory_import_claudemd", path="CLAUDE.md")
-    second = await call(client, "memory_import_claudemd", path=str(data / "CLAUDE.md"))
+    second = await call(client, "memory_import_claudemd", path="./CLAUDE.md")
 
     assert (first["stored"], second["stored"], second["duplicates"]) == (2, 0, 2)
     memories = (await call(client, "memory_dump"))["memories"]

@@ -5,6 +5,7 @@ The numbers are those of the reference: its section on consolidation, and its li
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -38,7 +39,7 @@ class House:
         self.service = service
         self.principal = principal
         self.clock = clock
-        self.data = home / "data"
+        self.data = home / "data" / principal.organization_id
         self._file = home / "store" / "orgs" / f"{principal.organization_id}.db"
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -64,10 +65,11 @@ class House:
 @pytest.fixture
 async def house(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
     """A house with a data directory and no language model."""
-    (tmp_path / "data").mkdir()
     settings = Settings(home=tmp_path / "store", embedder=NoEmbedder(), data_dir=tmp_path / "data")
     async with open_service(settings, clock=clock, ids=RandomIds()) as service:
-        yield House(service, await service.access.local_principal(), clock, tmp_path)
+        made = House(service, await service.access.local_principal(), clock, tmp_path)
+        made.data.mkdir(parents=True)
+        yield made
 
 
 @pytest.fixture
@@ -182,10 +184,11 @@ async def test_4_2_3_every_field_survives_an_export_and_its_way_back(
     await house.call("memory_summarize", memory_id=memory_id, project="p")
     (before,) = (await house.call("memory_dump", project="p"))["memories"]
     await house.call("memory_export_all")
-    settings = Settings(home=tmp_path / "other", embedder=NoEmbedder(), data_dir=house.data)
+    settings = Settings(home=tmp_path / "other", embedder=NoEmbedder(), data_dir=tmp_path / "data")
 
     async with open_service(settings, clock=clock) as service:
         other = House(service, await service.access.local_principal(), clock, tmp_path)
+        shutil.copytree(house.data, other.data)
         await other.call("memory_ingest", path="memory-export")
         (after,) = (await other.call("memory_dump", project="p"))["memories"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from tests.storage.memory_drafts import memory_drafts
 
 
 class House:
-    """A service with a data directory, and whom it serves."""
+    """A service, whom it serves, and the directory for its files."""
 
     def __init__(self, service: Service, principal: Principal, data: Path) -> None:
         self.service = service
@@ -53,7 +54,9 @@ class House:
     async def of(self, name: str) -> House:
         """Return the same house as another organisation sees it."""
         made, _ = await self.service.operator.create_organization(OrganizationDraft(name=name))
-        return House(self.service, await self.service.operator.act_for(made.id), self.data)
+        data = self.data.parent / made.id
+        data.mkdir()
+        return House(self.service, await self.service.operator.act_for(made.id), data)
 
 
 @pytest.fixture
@@ -63,7 +66,9 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     data.mkdir()
     settings = Settings(home=tmp_path / "store", embedder=NoEmbedder(), data_dir=data)
     async with open_service(settings) as service:
-        yield House(service, await service.access.local_principal(), data)
+        principal = await service.access.local_principal()
+        (data / principal.organization_id).mkdir()
+        yield House(service, principal, data / principal.organization_id)
 
 
 async def test_one_file_that_cannot_be_stored_stops_all_and_is_named(house: House) -> None:
@@ -149,19 +154,15 @@ async def test_an_export_is_undone_by_taking_it_back(
 ) -> None:
     here, there = await house.of("here"), await house.of("there")
     await here.service.memories.store_batch(here.principal, drafts)
-    name = here.principal.organization_id
-    await here.service.maintenance.exporting.export_all(here.principal, name)
-    mark = house.data / name / "engram-export.json"
-    mark.write_text(mark.read_text().replace(name, "org_of_another_installation"))
+    await here.service.maintenance.exporting.export_all(here.principal, "out")
+    shutil.copytree(here.data / "out", there.data / "in")
 
-    await there.ingest(name)
-    await there.service.maintenance.exporting.export_all(
-        there.principal, there.principal.organization_id
-    )
+    await there.ingest("in")
+    await there.service.maintenance.exporting.export_all(there.principal, "out")
 
     files = [
-        {path.name: path.read_bytes() for path in (house.data / each / "memories").iterdir()}
-        for each in (name, there.principal.organization_id)
+        {path.name: path.read_bytes() for path in (each.data / "out" / "memories").iterdir()}
+        for each in (here, there)
     ]
     assert files[0] == files[1]
     assert len(files[0]) == len(drafts)
@@ -202,15 +203,6 @@ async def test_a_changed_file_of_an_export_is_named(house: House) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         await house.ingest("out")
     assert file.name in (caught.value.field or "")
-
-
-async def test_a_mark_that_cannot_be_read_hides_the_directory(house: House) -> None:
-    (house.data / "odd").mkdir()
-    (house.data / "odd" / "engram-export.json").write_text("{")
-    (house.data / "odd" / "a.md").write_text("whose?")
-
-    with pytest.raises(NotFoundError):
-        await house.ingest("odd/a.md")
 
 
 async def test_without_a_data_directory_nothing_is_read_or_written(

@@ -1,21 +1,19 @@
-"""Where an export keeps what, and whose it is.
-
-The data directory belongs to the operator, and every organisation may read what he puts there. What
-an organisation exports is its own: a mark in the directory says so.
-"""
+"""Where an export keeps what."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from engram.care.paths import Place
-from engram.errors import InvalidRequestError, LimitExceededError, NotFoundError
 from engram.model.ids import OrganizationId
 
 MARK = "engram-export.json"
+"""The file that makes a directory an export; it says of whom, and how much there is."""
+
+CONTENT = ("memories", "episodes")
+"""The directories of an export."""
+
 MARK_BYTES_MAX = 10_000
 FORMAT = 1
 
@@ -62,24 +60,6 @@ class ExportPlace:
 def numbered_name(number: int, identifier: str) -> str:
     """Return the name of a file: names sort in the order of storing."""
     return f"{number:08}-{identifier}.md"
-
-
-def owners_of(place: Place) -> Iterator[OrganizationId | None]:
-    """Yield whose exports a place lies in; None for a mark that cannot be read."""
-    for directory in (place, *place.above):
-        mark = directory.child(MARK)
-        if mark.kind() is not None:
-            yield _read_owner(mark)
-
-
-def _read_owner(mark: Place) -> OrganizationId | None:
-    try:
-        facts: Any = json.loads(mark.read(bytes_max=MARK_BYTES_MAX))
-        return OrganizationId(facts["organization_id"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    except (InvalidRequestError, LimitExceededError, NotFoundError):
-        return None
 
 
 def remove_others(directory: Place, *, kept: set[str]) -> None:

@@ -92,7 +92,7 @@ class Exported:
     """What an export wrote, and where."""
 
     path: str
-    """Relative to the data directory."""
+    """Relative to the organisation's directory."""
     memories: int
     versions: int
     relations: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from engram.service.document_indexing import DocumentIndexing
     from engram.service.document_query import DocumentQueries
     from engram.service.documents import Documents
+    from engram.service.files import Files
     from engram.service.indexing import Indexer
     from engram.service.keeping import Keeping
     from engram.service.maintenance import Maintenance
@@ -58,12 +58,13 @@ class Service:
         background: Background,
         document_indexing: DocumentIndexing,
         indexer: Indexer,
-        data_directory: Path | None,
+        files: Files,
         document_bytes_max: int,
         raw_document_bytes_max: int,
     ) -> None:
         self.access = access
         self.activity = activity
+        self.files = files
         self.background = background
         self.document_indexing = document_indexing
         self.indexer = indexer
@@ -72,7 +73,6 @@ class Service:
         self._tiers = tiers
         self._language = language
         self._clock = clock
-        self._data_directory = data_directory
         self._document_bytes_max = document_bytes_max
         self._raw_document_bytes_max = raw_document_bytes_max
 
@@ -90,7 +90,7 @@ class Service:
     def account(self) -> Account:
         from engram.service.account import Account
 
-        return Account(self._store, self._meaning)
+        return Account(self._store, self._meaning, files=self.files)
 
     @cached_property
     def contexts(self) -> Contexts:
@@ -139,13 +139,12 @@ class Service:
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        from engram.care.paths import DataDirectory
         from engram.service.maintenance import build_maintenance
 
         return build_maintenance(
             self._store,
             self._tiers,
-            files=DataDirectory(self._data_directory),
+            files=self.files,
             language=self._language,
             keeping=self._keeping,
             indexer=self.indexer,
@@ -183,7 +182,7 @@ class Service:
     def operator(self) -> Operator:
         from engram.service.operator import Operator
 
-        return Operator(self._store, self._meaning)
+        return Operator(self._store, self._meaning, files=self.files)
 
     @cached_property
     def recall(self) -> Recall:

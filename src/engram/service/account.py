@@ -11,6 +11,7 @@ from engram.model.access import AccountDeletion, AuditEntry, Principal
 from engram.model.checks import check_range
 from engram.model.status import Status, Usage
 from engram.service.account_deletion import delete_organization
+from engram.service.files import Files
 from engram.service.meaning import Meaning
 from engram.storage.ports import Store
 
@@ -18,8 +19,9 @@ from engram.storage.ports import Store
 class Account:
     """Status, usage, audit and deletion of the organisation that asks."""
 
-    def __init__(self, store: Store, meaning: Meaning) -> None:
+    def __init__(self, store: Store, meaning: Meaning, *, files: Files) -> None:
         self._store = store
+        self._files = files
         self._meaning = meaning
 
     async def status(self, principal: Principal) -> Status:
@@ -58,12 +60,14 @@ class Account:
         return tuple(islice(newest_first, limit))
 
     async def delete_account(self, principal: Principal, *, organization: str) -> AccountDeletion:
-        """Remove the organisation of that name with its keys and everything it stored.
+        """Remove the organisation of that name with its keys, its files and everything it stored.
 
         Raises:
             InvalidRequestError: the organisation has another name.
         """
         principal.require("admin", "delete")
-        return await delete_organization(
+        deleted = await delete_organization(
             self._store, principal.organization_id, name=organization, actor=principal.actor
         )
+        await self._files.remove(principal.organization_id)
+        return deleted

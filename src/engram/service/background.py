@@ -52,6 +52,10 @@ def _forget_nothing(organization_id: OrganizationId | None) -> None:
     """Do nothing: no key is remembered."""
 
 
+async def _no_files() -> None:
+    """Do nothing: there are no files to look after."""
+
+
 class Background:
     """One process's worker: sleeps until work is noticed or a sweep is due."""
 
@@ -63,11 +67,13 @@ class Background:
         documents: DocumentIndexing,
         owner: str,
         forget_keys: Callable[[OrganizationId | None], None] = _forget_nothing,
+        tidy_files: Callable[[], Awaitable[None]] = _no_files,
         tick_s: float = TICK_S,
     ) -> None:
         """Work on a store; `forget_keys` is told whose keys another process has ended."""
         self._store = store
         self._forget_keys = forget_keys
+        self._tidy_files = tidy_files
         self._indexer = indexer
         self._documents = documents
         self._owner = owner
@@ -87,6 +93,16 @@ class Background:
             loops.create_task(self._documents.run())
             loops.create_task(self._run_jobs(record_use))
             loops.create_task(self._follow_others())
+            loops.create_task(self._keep_tidy())
+
+    async def _keep_tidy(self) -> None:
+        """Look after the files of organisations at the start, and then with every sweep."""
+        while True:
+            try:
+                await self._tidy_files()
+            except Exception:
+                logger.exception("files could not be looked after; it will be tried again")
+            await asyncio.sleep(self._tick_s * SWEEP_TICKS)
 
     async def _follow_others(self) -> None:
         """Work on what other processes announce, and believe no key that they revoked."""

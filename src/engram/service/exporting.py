@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from engram.care.exports import ExportPlace, numbered_name, remove_others
 from engram.care.pages import episode_page, memory_page
-from engram.errors import ConflictError
+from engram.care.paths import Place
+from engram.errors import ConflictError, EngramError
 from engram.model.access import Principal
 from engram.model.care import Exported
 from engram.model.ids import EpisodeId, MemoryId
@@ -43,9 +44,20 @@ class Exporting:
             ConflictError: the directory holds something else.
         """
         principal.require("read", "write")
+        place = await self._files.place(principal, output_path, field="output_path")
+        try:
+            return await self.export_to(principal, place, project=project)
+        except EngramError:
+            await self._files.remove_if_deleted(principal.organization_id)
+            raise
+
+    async def export_to(
+        self, principal: Principal, place: Place, *, project: str | None = None
+    ) -> Exported:
+        """Write them to a place that the principal may use."""
+        principal.require("read", "write")
         if project is not None:
             check_project(project)
-        place = await self._files.place(principal, output_path, field="output_path")
         export = ExportPlace(place)
         if not await asyncio.to_thread(lambda: export.exists or export.is_free()):
             message = f"{place.shown!r} holds something else: choose another output_path"

@@ -42,8 +42,14 @@ class Importing:
             InvalidRequestError: a file holds no text, or an exported one was changed.
         """
         principal.require("write")
+        return await self.ingest_from(
+            principal, await self._files.place(principal, path), project=project
+        )
+
+    async def ingest_from(self, principal: Principal, place: Place, *, project: str) -> Imported:
+        """Store what is at a place that the principal may use."""
+        principal.require("write")
         check_project(project)
-        place = await self._files.place(principal, path)
         intake = await self._intakes.open(principal)
         for each in await asyncio.to_thread(_find_files, place):
             await _take(intake, each, project=project)
@@ -57,8 +63,16 @@ class Importing:
             InvalidRequestError: it holds no text, or a section is too long.
         """
         principal.require("write")
+        return await self.import_sections(
+            principal, await self._files.place(principal, path), project=project
+        )
+
+    async def import_sections(
+        self, principal: Principal, place: Place, *, project: str
+    ) -> Imported:
+        """Store the sections of a file that the principal may use."""
+        principal.require("write")
         check_project(project)
-        place = await self._files.place(principal, path)
         content = await asyncio.to_thread(place.read, bytes_max=limits.CALL_BYTES_MAX)
         intake = await self._intakes.open(principal)
         intake.files += 1
@@ -93,7 +107,7 @@ def _find_files(place: Place) -> list[Place]:
 def _walk(directory: Place) -> Iterator[Place]:
     """Yield the text files below a directory in a fixed order, but for hidden ones and exports.
 
-    An export is taken by its own path: it may be another organisation's.
+    An export is taken by its own path, with the episodes before the memories that name them.
     """
     found = 0
     waiting = [directory]

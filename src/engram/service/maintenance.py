@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engram.care.paths import DataDirectory
 from engram.clock import Clock
 from engram.embedding.tiers import Tiers
 from engram.language.port import LanguageModel
@@ -42,7 +41,7 @@ def build_maintenance(
     store: Store,
     tiers: Tiers,
     *,
-    files: DataDirectory,
+    files: Files,
     language: LanguageModel | None,
     keeping: Keeping,
     indexer: Indexer,
@@ -52,7 +51,6 @@ def build_maintenance(
     clock: Clock,
 ) -> Maintenance:
     """Return the use cases on an open store."""
-    visible = Files(files, store)
     intakes = IntakeFactory(store, keeping=keeping, indexer=indexer, background=background)
     return Maintenance(
         care=Care(store, trail=trail, clock=clock),
@@ -60,8 +58,8 @@ def build_maintenance(
             store, tiers, indexer=indexer, background=background, clock=clock
         ),
         episodes=Episodes(store, clock=clock),
-        exporting=Exporting(store, files=visible, trail=trail),
-        importing=Importing(files=visible, intakes=intakes),
+        exporting=Exporting(store, files=files, trail=trail),
+        importing=Importing(files=files, intakes=intakes),
         migrating=Migrating(reembedding),
         summaries=Summaries(store, language),
     )

@@ -21,6 +21,7 @@ from engram.model.checks import check_range
 from engram.model.ids import OrganizationId
 from engram.model.status import BackfillReport, Counters, Coverage
 from engram.service.account_deletion import delete_organization
+from engram.service.files import Files
 from engram.service.meaning import Meaning
 from engram.storage.ports import OrganizationStore, Store
 
@@ -36,8 +37,9 @@ class OrganizationStats:
 class Operator:
     """Organisations, and upkeep over all of them. The caller has proved to be the operator."""
 
-    def __init__(self, store: Store, meaning: Meaning) -> None:
+    def __init__(self, store: Store, meaning: Meaning, *, files: Files) -> None:
         self._store = store
+        self._files = files
         self._meaning = meaning
 
     async def create_organization(
@@ -70,8 +72,10 @@ class Operator:
     async def delete_organization(
         self, organization_id: OrganizationId, *, name: str | None = None, actor: str = OPERATOR
     ) -> AccountDeletion:
-        """Remove an organisation with everything it stored; `name`, if given, must be its name."""
-        return await delete_organization(self._store, organization_id, name=name, actor=actor)
+        """Remove an organisation with its files and everything it stored; `name`, if given, must be its."""
+        deleted = await delete_organization(self._store, organization_id, name=name, actor=actor)
+        await self._files.remove(organization_id)
+        return deleted
 
     async def backfill_compress(self, *, batch_size: int = 500) -> BackfillReport:
         """Compress up to `batch_size` legacy rows, over as many organisations as that takes."""

@@ -149,6 +149,14 @@ class TableControlStore:
         await self._removal.finish()
         return receipt
 
+    async def was_deleted(self, organization_id: OrganizationId) -> bool:
+        parameters = {"organization_id": organization_id}
+
+        def work(connection: Connection) -> bool:
+            return connection.execute(_SQL["find_deletion"], parameters).fetchone() is not None
+
+        return await self._database.read(work)
+
     async def create_key(
         self, organization_id: OrganizationId, draft: KeyDraft, *, actor: str
     ) -> NewKey:

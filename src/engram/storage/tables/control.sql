@@ -20,6 +20,11 @@ FROM organization ORDER BY number;
 -- Its keys go with it.
 DELETE FROM organization WHERE organization_id = :organization_id;
 
+-- find_deletion --
+-- Returns a row if the organisation was deleted.
+SELECT 1 FROM /*sqlite:*/ audit /*postgres: control_audit */
+WHERE organization_id = :organization_id AND action = 'delete_organization' LIMIT 1;
+
 -- create_key --
 INSERT INTO api_key
     (key_id, organization_id, name, secret_hash, prefix, scopes, toolsets, created_at, expires_at)

@@ -13,6 +13,11 @@ from engram.transport.cli.options import shared_options
 from engram.transport.cli.visible import counted, visible_line
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from engram.model.access import Principal
+    from engram.model.care import Imported
+    from engram.service import Service
     from engram.transport.answers import MemoriesExported, MemoriesImported
 
 EXPORT_EXAMPLES = """\b
@@ -53,9 +58,10 @@ def export_memories(
     """Write memories as Markdown files that hold all of them."""
     from engram.transport.answers import memories_exported
 
-    path = _open_to(invocation, directory)
     exported = invocation.run_local(
-        lambda service, me: service.maintenance.exporting.export_all(me, path, project=project)
+        lambda service, me: service.maintenance.exporting.export_to(
+            me, service.files.anywhere(directory), project=project
+        )
     )
     answer = memories_exported(exported)
     answer["path"] = str(directory)
@@ -73,29 +79,13 @@ def import_memories(
     """Make memories of files: of an export, a CLAUDE.md, or any texts."""
     from engram.transport.answers import memories_imported
 
-    below = _open_to(invocation, path)
+    def take(service: Service, me: Principal) -> Awaitable[Imported]:
+        importing = service.maintenance.importing
+        work = importing.import_sections if sections else importing.ingest_from
+        return work(me, service.files.anywhere(path), project=project)
 
-    answer = memories_imported(
-        invocation.run_local(
-            lambda service, me: (
-                service.maintenance.importing.import_claudemd(me, below, project=project)
-                if sections
-                else service.maintenance.importing.ingest(me, below, project=project)
-            )
-        )
-    )
+    answer = memories_imported(invocation.run_local(take))
     invocation.show(answer, lambda: _print_imported(answer))
-
-
-def _open_to(invocation: Invocation, path: Path) -> str:
-    """Let this one command use the files at `path`, which is its owner's to say.
-
-    Returns the path as seen from the nearest directory that is there.
-    """
-    whole = path.expanduser().resolve()
-    root = next(above for above in whole.parents if above.is_dir())
-    invocation.settings(data_dir=root)
-    return str(whole.relative_to(root))
 
 
 def _print_exported(answer: MemoriesExported) -> None:

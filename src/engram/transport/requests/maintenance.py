@@ -15,7 +15,9 @@ from engram.transport.requests.request import Request
 
 EXPORT_PATH = "./memory-export"
 
-DataPath = Annotated[str, Field(min_length=1, description="Below the data directory.")]
+DataPath = Annotated[
+    str, Field(min_length=1, description="Relative to your directory on the server.")
+]
 AnyProject = Annotated[Project | None, Field(description="All, if left out.")]
 
 
