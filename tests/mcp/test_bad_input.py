@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, MCPError
 
 from engram import limits
-from tests.mcp.connecting import RunningServer, call, http_client, refusal
+from tests.mcp.connecting import RunningServer, call, http_client, refusal, text_of
 
 MESSAGE: dict[str, Any] = {"role": "user", "content": "kept"}
 
@@ -55,6 +55,41 @@ async def test_an_unknown_argument_is_refused(client: Client, tool: str) -> None
     facts = await refusal(client, tool, **needed.get(tool, {}), colour="red")
 
     assert (facts["code"], facts["field"]) == ("invalid_request", "colour")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("search", {"quary": "x", "query": "x"}, "argument of search; did you mean query?"),
+        ("list_conversations", {"colour": 1}, "argument of list_conversations; there are limit,"),
+        (
+            "append_messages",
+            {"messages": [{**MESSAGE, "contents": "x"}]},
+            "messages[0].contents: is not a known argument of append_messages; did you mean content",
+        ),
+    ],
+)
+async def test_an_unknown_argument_is_named_with_the_one_that_was_meant(
+    over_http: Client, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    result = await over_http.call_tool(tool, arguments)
+
+    assert said in text_of(result)
+
+
+async def test_an_unknown_argument_of_any_length_is_named_briefly(over_http: Client) -> None:
+    result = await over_http.call_tool("search", {"query": "x", "q\n" * 100_000: 1})
+
+    assert len(text_of(result)) < 1_000
+    assert len(text_of(result).splitlines()) == 1
+
+
+async def test_an_unknown_tool_is_named_with_the_one_that_was_meant(over_http: Client) -> None:
+    with pytest.raises(MCPError) as refused:
+        await over_http.call_tool("memory_store_bach", {})
+
+    message = refused.value.error.message
+    assert message == "Unknown tool 'memory_store_bach'; did you mean memory_store_batch?"
 
 
 async def test_an_unknown_field_of_a_message_is_refused(client: Client) -> None:

@@ -154,7 +154,14 @@ async def test_an_unknown_version_is_refused_with_the_known_ones(http: httpx.Asy
         (b"[]", -32600),
         (b'"ping"', -32600),
         (b'{"id":1,"method":"ping"}', -32600),
-        (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
+        *(
+            (b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % odd, -32600)
+            for odd in (b"{}", b"true", b"false", b"null", b"1.5", b"[1]", b"[null]", b"1e400")
+        ),
+        (b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % (b"9" * 5_000), -32700),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":null}', -32600),
+        (b'{"jsonrpc":null,"id":null,"method":null,"params":null}', -32600),
     ],
 )
 async def test_a_body_that_is_no_message_is_refused(
@@ -244,6 +251,17 @@ async def test_names_with_lone_surrogates_are_refused(http: httpx.AsyncClient) -
 
     assert response.status_code == 200
     assert "error" in response.json() or response.json()["result"]["isError"]
+
+
+@pytest.mark.parametrize("request_id", [0, -1, 2**64, 10**30, "", "\u202e", "x" * 9_999])
+async def test_an_id_of_any_size_comes_back(http: httpx.AsyncClient, request_id: object) -> None:
+    for request in (handshake_call(), modern_call()):
+        request["json"]["id"] = request_id
+
+        response = await http.post("/mcp", **request)
+
+        assert response.json()["id"] == request_id
+        assert "result" in response.json()
 
 
 async def test_an_unknown_method_is_refused(http: httpx.AsyncClient) -> None:

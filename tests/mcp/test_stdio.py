@@ -58,9 +58,13 @@ def test_lines_that_are_no_messages_are_answered(tmp_path: Path) -> None:
         b"\xff\xfe",
         b"[]",
         b'{"jsonrpc":"1.0","id":"seven","method":"ping"}',
-        b'{"jsonrpc":"2.0","id":{},"method":"ping"}',
+        *(
+            b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % odd
+            for odd in (b"{}", b"true", b"null", b"1.5")
+        ),
         b"",
         b'{"jsonrpc":"2.0","id":8,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":"\\ud83e","method":"ping"}',
     )
 
     outcomes = [(answer["id"], answer.get("error", {}).get("code")) for answer in answers]
@@ -71,8 +75,9 @@ def test_lines_that_are_no_messages_are_answered(tmp_path: Path) -> None:
             (None, -32700),
             (None, -32600),
             ("seven", -32600),
-            (None, -32600),
+            *[(None, -32600)] * 4,
             (8, None),
+            ("\ud83e", None),
         ],
         key=str,
     )

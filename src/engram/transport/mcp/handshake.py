@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from engram.transport.bodies.reading import bodies_of
-from engram.transport.mcp.messages import UnreadableMessageError, parse_message
+from engram.transport.mcp.messages import UnreadableMessageError, encode_message, parse_message
 
 JSON = "application/json"
 VERSIONS = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
@@ -80,8 +80,7 @@ class HandshakeEndpoint:
             body = await request.body()
             message = await bodies_of(request.scope).run(len(body), partial(parse_message, body))
         except UnreadableMessageError as exc:
-            body = exc.answer.model_dump_json(by_alias=True, exclude_unset=True)
-            return Response(body, status_code=400, media_type=JSON)
+            return Response(encode_message(exc.answer), status_code=400, media_type=JSON)
         if not isinstance(message, types.JSONRPCRequest):
             # Nothing outlives a message here, so there is nobody to tell what a notification says.
             return Response(status_code=202)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import mcp_types as types
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from engram.errors import LimitExceededError
 from engram.transport.bodies.texts import NotJsonError, prepare, restore
@@ -44,13 +45,41 @@ def parse_message(data: bytes) -> types.JSONRPCMessage:
     Raises:
         UnreadableMessageError: it holds none.
     """
+    message = _parse_strictly(data)
+    return _parse_leniently(data) if message is None else message
+
+
+def check_message(data: bytes) -> None:
+    """Refuse what the SDK's own parser would refuse, or take for something else.
+
+    Raises:
+        UnreadableMessageError: it is no message, or holds a text that UTF-8 cannot.
+    """
+    if _parse_strictly(data) is not None:
+        return
+    message = _parse_leniently(data)
+    request_id = message.id if isinstance(message, types.JSONRPCRequest) else None
+    reason = "a lone surrogate is part of no text"
+    raise UnreadableMessageError(types.PARSE_ERROR, f"Parse error: {reason}", request_id)
+
+
+def _parse_strictly(data: bytes) -> types.JSONRPCMessage | None:
     try:
         message = types.jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValidationError:
-        return _parse_leniently(data)
+        return None
     # A request whose id is of a wrong type would pass for a notification, and get no answer.
     is_doubtful = isinstance(message, types.JSONRPCNotification) and b'"id"' in data
-    return _parse_leniently(data) if is_doubtful else message
+    return None if is_doubtful else message
+
+
+def encode_message(message: types.JSONRPCMessage) -> bytes:
+    """Return a message as JSON; lone surrogates in it, such as those of an id, come as escapes."""
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except PydanticSerializationError:
+        content = message.model_dump(by_alias=True, exclude_unset=True)
+        return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _parse_leniently(data: bytes) -> types.JSONRPCMessage:
@@ -70,10 +99,17 @@ def _parse_leniently(data: bytes) -> types.JSONRPCMessage:
 
 
 def _not_a_message(given: Mapping[str, Any]) -> UnreadableMessageError:
-    request_id = given.get("id")
-    is_usable = isinstance(request_id, int) or (
-        isinstance(request_id, str) and request_id.isascii()
-    )
     return UnreadableMessageError(
-        types.INVALID_REQUEST, "not a JSON-RPC message", request_id if is_usable else None
+        types.INVALID_REQUEST, "not a JSON-RPC message", _usable_id(given.get("id"))
     )
+
+
+def _usable_id(request_id: object) -> types.RequestId | None:
+    """Return an id that an answer can carry; to Python, `true` would be a number."""
+    match request_id:
+        case bool():
+            return None
+        case int() | str():
+            return request_id
+        case _:
+            return None

@@ -102,7 +102,7 @@ class Relay:
         await self._exchange(cast("Message", message), line)
 
     async def _exchange(self, message: Message, line: bytes) -> None:
-        request_id = message.get("id") if "method" in message else None
+        request_id = _request_id(message)
         headers = routing_headers(message, agreed_version=self._version)
         try:
             async with self._client.stream(
@@ -137,7 +137,7 @@ class Relay:
 
     def _refuse(self, message: Message, response: httpx.Response, body: bytes) -> None:
         """Pass on the server's own error when it is one of the protocol, else make one of it."""
-        request_id = message.get("id") if "method" in message else None
+        request_id = _request_id(message)
         details = _decoded_object(body)
         status = response.status_code
         match details:
@@ -149,7 +149,9 @@ class Relay:
                 text = f"{self._url} answered {status} {response.reason_phrase}"
                 self._fail(request_id, _code_of(status), text)
 
-    def _fail(self, request_id: object, code: int, message: str, data: object = None) -> None:
+    def _fail(
+        self, request_id: str | int | None, code: int, message: str, data: object = None
+    ) -> None:
         """Answer a request with an error; of a notification that failed only the log can tell."""
         if code not in (PARSE_ERROR, INVALID_REQUEST) and request_id is None:
             logger.warning("a notification was lost: %s", message)
@@ -163,6 +165,13 @@ def _parse(line: bytes) -> object:
     """Return what a line holds; its shape is checked before anything is built of it."""
     text = prepare(line)
     return restore(json.loads(text.data), text.texts)
+
+
+def _request_id(message: Message) -> str | int | None:
+    """Return the id under which a message is to be answered; None where it has none that counts."""
+    request_id = message.get("id") if "method" in message else None
+    is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    return request_id if is_id else None
 
 
 def routing_headers(message: Message, *, agreed_version: str | None) -> dict[str, str]:

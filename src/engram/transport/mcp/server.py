@@ -26,6 +26,7 @@ from engram.transport.mcp.exchange import finish, texts_of
 from engram.transport.mcp.instructions import INSTRUCTIONS
 from engram.transport.mcp.results import call_result, failed_call, masked_call, protocol_error
 from engram.transport.mcp.tools import TOOL_NAMES, find_tool, tools_of
+from engram.transport.nearest import nearest, shortened
 
 if TYPE_CHECKING:
     from engram.model.conversation import Conversation
@@ -131,8 +132,7 @@ class _Handlers:
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         tool = find_tool(params.name)
         if tool is None:
-            known = ", ".join(TOOL_NAMES)
-            message = f"Unknown tool {params.name!r}; there are {known}"
+            message = f"Unknown tool {shortened(params.name)!r}; {nearest(params.name, TOOL_NAMES)}"
             raise MCPError(code=types.INVALID_PARAMS, message=message)
         principal = self._caller(ctx).principal
         try:

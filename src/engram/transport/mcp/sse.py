@@ -14,6 +14,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from engram import limits
@@ -22,6 +23,8 @@ from engram.model.access import Principal
 from engram.model.toolsets import Toolset
 from engram.service import Service
 from engram.transport.mcp.exchange import texts_of, with_finish
+from engram.transport.mcp.handshake import JSON
+from engram.transport.mcp.messages import UnreadableMessageError, check_message, encode_message
 from engram.transport.mcp.server import Caller, build_server, find_caller
 
 MESSAGES_PATH = "/messages/"
@@ -135,6 +138,17 @@ class SseMessages:
         self._transport = transport
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await Request(scope, receive).body()
+        try:
+            # The SDK would log what it cannot parse with its content, and end no request with it.
+            check_message(body)
+        except UnreadableMessageError as exc:
+            refusal = Response(encode_message(exc.answer), status_code=400, media_type=JSON)
+            await refusal(scope, receive, send)
+            return
+        await self._hand_over(scope, body, send)
+
+    async def _hand_over(self, scope: Scope, body: bytes, send: Send) -> None:
         is_taken = False
 
         async def send_on(message: Message) -> None:
@@ -143,11 +157,20 @@ class SseMessages:
             await send(message)
 
         own_scope, finished = with_finish(with_owner(scope))
-        await self._transport.handle_post_message(own_scope, receive, send_on)
+        await self._transport.handle_post_message(own_scope, _replaying(body), send_on)
         if is_taken and texts_of(Request(own_scope)):
             # The answer comes over the stream. Until then the call needs the memory reserved for it.
             with anyio.move_on_after(limits.SSE_CALL_S):
                 await finished.wait()
+
+
+def _replaying(body: bytes) -> Receive:
+    """Return a way to receive a body that was read already."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
 
 
 def with_owner(scope: Scope) -> Scope:

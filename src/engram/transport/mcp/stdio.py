@@ -24,7 +24,7 @@ from engram.transport.mcp.lines import (
     claim_stdout,
     read_lines,
 )
-from engram.transport.mcp.messages import UnreadableMessageError, read_message
+from engram.transport.mcp.messages import UnreadableMessageError, encode_message, read_message
 from engram.transport.mcp.server import Caller, build_server
 
 REQUESTS_WAITING_MAX = 128
@@ -116,7 +116,7 @@ class Wire:
                 pass
 
     def _send(self, message: types.JSONRPCMessage) -> None:
-        self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        self._writer.write(encode_message(message))
         match message:
             case (
                 types.JSONRPCResponse(id=answered)

@@ -79,7 +79,12 @@ if TYPE_CHECKING:
     from engram.transport.requests.recall import (
         RecallMemories,
     )
-    from engram.transport.requests.request import Request, invalid_request
+    from engram.transport.requests.request import (
+        Location,
+        Request,
+        check_encodable,
+        invalid_request,
+    )
     from engram.transport.requests.search import Search
 
 __all__ = [
@@ -114,6 +119,7 @@ __all__ = [
     "ListEpisodes",
     "ListMemories",
     "ListProjects",
+    "Location",
     "MemoryCorrection",
     "MemoryFeedback",
     "MemoryHistoryOf",
@@ -141,6 +147,7 @@ __all__ = [
     "SummarizeMemory",
     "Timeline",
     "VerifyMemories",
+    "check_encodable",
     "invalid_request",
 ]
 
@@ -220,7 +227,9 @@ _MODULES = {
         "RecallMemories",
     ],
     "request": [
+        "Location",
         "Request",
+        "check_encodable",
         "invalid_request",
     ],
     "search": [

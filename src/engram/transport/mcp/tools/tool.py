@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -17,6 +17,7 @@ from engram.text.escaping import IN_JSON
 from engram.transport import requests
 from engram.transport.answers import to_json
 from engram.transport.mcp.schemas import Schema, input_schema, output_schema
+from engram.transport.nearest import nearest
 
 RequestT = TypeVar("RequestT", bound=requests.Request)
 Answer = Mapping[str, Any]
@@ -75,8 +76,23 @@ class Tool(Generic[RequestT]):
         Raises:
             EngramError: an argument is wrong, or the use case failed.
         """
+        requests.check_encodable(arguments)
         try:
             request = self.request.model_validate(arguments)
         except ValidationError as exc:
-            raise requests.invalid_request(exc) from exc
+            raise requests.invalid_request(exc, explain=self._explain) from exc
         return await self.run(service, principal, request)
+
+    def _explain(self, location: requests.Location) -> str:
+        """Return what to say of an argument that does not exist."""
+        *above, name = location
+        known = _fields_at(self.input_schema, above)
+        return f"is not a known argument of {self.name}; {nearest(str(name), known)}"
+
+
+def _fields_at(schema: Schema, location: Sequence[int | str]) -> Collection[str]:
+    """Return the fields of the object at a place in what a schema describes."""
+    for part in location:
+        schema = schema.get("items" if isinstance(part, int) else "properties", {})
+        schema = schema if isinstance(part, int) else schema.get(part, {})
+    return schema.get("properties", {})
