@@ -11,8 +11,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from engram.clock import RandomIds
 from engram.embedding.choice import NoEmbedder
-from engram.errors import EngramError
+from engram.errors import ConflictError, EngramError
 from engram.model.access import OrganizationDraft, Principal
 from engram.model.memory import MemoryDraft
 from engram.service import Service
@@ -162,6 +163,30 @@ async def test_files_of_organisations_of_another_store_are_left_alone(
     await service.files.tidy()
 
     assert (data / "org_of_another_store" / "out").is_dir()
+
+
+class SameOrganization(RandomIds):
+    """Gives every organisation one id, as restoring one does."""
+
+    def new(self, prefix: str) -> str:
+        return "org_restored" if prefix == "org_" else super().new(prefix)
+
+
+async def test_an_organisation_that_was_deleted_and_restored_keeps_its_new_files(
+    settings: Settings, data: Path
+) -> None:
+    async with open_service(settings, ids=SameOrganization()) as service:
+        gone = await new_organization(service, "gone")
+        await service.operator.delete_organization(gone.organization_id)
+    async with open_service(settings, ids=SameOrganization()) as service:
+        restored = await new_organization(service, "restored")
+        await export(service, restored, "out")
+
+        with pytest.raises(ConflictError):
+            await export(service, restored, ".")
+        await service.files.tidy()
+
+    assert (data / restored.organization_id / "out").is_dir()
 
 
 async def test_an_export_beside_the_deletion_of_its_organisation_leaves_nothing(

@@ -218,6 +218,16 @@ async def test_deleting_an_organization_takes_its_keys_and_nobody_elses(
         await control.delete_organization(acme.id, actor=ACTOR)
 
 
+async def test_a_deleted_organization_is_told_from_one_that_never_was(
+    control: ControlStore, acme: Organization, other: Organization
+) -> None:
+    await control.delete_organization(acme.id, actor=ACTOR)
+
+    assert await control.was_deleted(acme.id)
+    assert not await control.was_deleted(other.id)
+    assert not await control.was_deleted(NOBODY)
+
+
 async def test_every_action_is_audited_with_its_actor_and_subject(
     control: ControlStore, acme: Organization, clock: FakeClock
 ) -> None:

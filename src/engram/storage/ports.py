@@ -444,7 +444,7 @@ class ControlStore(Protocol):
         ...
 
     async def was_deleted(self, organization_id: OrganizationId) -> bool:
-        """Return True if an organisation of that id was here and was deleted, by the audit log."""
+        """Return True if an organisation of that id was here and is deleted, by the audit log."""
         ...
 
     async def create_key(

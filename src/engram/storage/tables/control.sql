@@ -21,9 +21,11 @@ FROM organization ORDER BY number;
 DELETE FROM organization WHERE organization_id = :organization_id;
 
 -- find_deletion --
--- Returns a row if the organisation was deleted.
+-- Returns a row if the organisation was deleted, and has not been brought back since.
 SELECT 1 FROM /*sqlite:*/ audit /*postgres: control_audit */
-WHERE organization_id = :organization_id AND action = 'delete_organization' LIMIT 1;
+WHERE organization_id = :organization_id AND action = 'delete_organization'
+    AND NOT EXISTS (SELECT 1 FROM organization WHERE organization_id = :organization_id)
+LIMIT 1;
 
 -- create_key --
 INSERT INTO api_key
