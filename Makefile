@@ -46,6 +46,7 @@ serve: .venv/installed  ## set up and run the server (ENGRAM_* variables apply)
 	@exec $(BIN)/engram serve $(ARGS)
 
 test: .venv/installed-dev models  ## set up and pass the tests
+	@tools/bubblewrap.sh
 	$(BIN)/python -m pytest -n auto --inline-snapshot=disable $(ARGS)
 
 # --- checks -------------------------------------------------------------------------------------

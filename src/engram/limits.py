@@ -585,6 +585,12 @@ CONVERSION_S = 60
 CONVERSION_MEMORY_BYTES = 1_073_741_824
 """Memory of the process that makes text of a document, where the system can bound it."""
 
+CONVERSION_OPEN_FILES_MAX = 64
+"""Files that a converter has open at once: its input, its output and the libraries it loads."""
+
+CONVERSION_OUTPUT_BYTES_MAX = 10_000
+"""What a converter may print, which is how it went; the text goes to a file."""
+
 CONVERTED_BYTES_MAX = 50 * 1024 * 1024
 """Text that one document may become: as much as a document may have."""
 

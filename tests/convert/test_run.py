@@ -10,8 +10,9 @@ import pytest
 from engram import limits
 from engram.convert.docx import convert_docx
 from engram.convert.kinds import Kind
+from engram.convert.launch import Finished
 from engram.convert.pdf import convert_pdf
-from engram.convert.run import convert_file
+from engram.convert.run import check_outcome, convert_file
 from engram.convert.target import TextTarget
 from engram.errors import ConversionError, ConverterMissingError
 from tests.convert.files import a_docx, a_paragraph, a_pdf
@@ -116,6 +117,26 @@ def test_a_converter_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> N
 
     with pytest.raises(ConversionError, match="memory"):
         convert(tmp_path, a_docx(body), "docx", memory_bytes=80 * MEGABYTE)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 9_000,
+        b"{}",
+        b'{"code": ["converted"]}',
+        b'{"code": "conversion_failed", "message": {"a": 1}}',
+        b'{"code": "conversion_failed", "message": "' + b"x" * 9_000 + b'"}',
+    ],
+)
+def test_whatever_a_converter_prints_is_an_outcome(output: bytes) -> None:
+    with pytest.raises(ConversionError) as caught:
+        check_outcome(Finished(0, output))
+
+    assert len(caught.value.message) <= 600
 
 
 def test_a_path_that_looks_like_an_option_is_a_path(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-import subprocess
-import sys
-from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engram import limits
 from engram.convert.kinds import Kind
-from engram.errors import ConversionError, ConverterMissingError
+from engram.convert.launch import Finished, run_confined
+from engram.errors import ConversionError, ConverterMissingError, UnavailableError
+
+_MESSAGE_CHARACTERS_MAX = 600
 
 
 def convert_file(
@@ -29,41 +28,51 @@ def convert_file(
     Raises:
         ConversionError: no text can be made of it; what `target` then holds is worth nothing.
         ConverterMissingError: what converts such files is not installed.
+        UnavailableError: no process can be started now.
     """
-    bounds = [f"--memory-bytes={memory_bytes}", f"--seconds={math.ceil(seconds)}"]
-    charsets = [f"--charset={charset}"] if charset else []
-    paths = [str(source.absolute()), str(target.absolute())]
-    command = [sys.executable, "-P", "-m", "engram.convert", *bounds, *charsets, kind, *paths]
+    arguments = [f"--charset={charset}"] if charset else []
+    arguments += [kind, str(source.absolute()), str(target.absolute())]
     try:
-        finished = subprocess.run(  # noqa: S603 no shell, and paths that cannot pass for options
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=seconds,
-            check=False,
+        finished = run_confined(
+            "engram.convert.worker",
+            arguments,
+            source=source,
+            target=target,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
         )
-    except subprocess.TimeoutExpired as exc:
+    except TimeoutError as exc:
         raise ConversionError(f"making text of it took longer than {seconds:g} s") from exc
-    _check(finished)
+    except OSError as exc:
+        raise UnavailableError(f"no converter can be started: {exc.strerror}") from exc
+    check_outcome(finished)
+    if target.is_symlink() or not target.is_file():
+        raise ConversionError("the converter left no text: the document is damaged")
 
 
-def _check(finished: subprocess.CompletedProcess[bytes]) -> None:
-    outcome = _outcome(finished.stdout) if finished.returncode == 0 else {}
+def check_outcome(finished: Finished) -> None:
+    """Raise what a converter says went wrong; whoever took it over may have it say anything.
+
+    Raises:
+        ConversionError, ConverterMissingError: it did not succeed.
+    """
+    outcome = _read_outcome(finished.output) if finished.status == 0 else {}
+    message = str(outcome.get("message"))[:_MESSAGE_CHARACTERS_MAX]
     match outcome.get("code"):
         case "converted":
             return
         case ConverterMissingError.code:
-            raise ConverterMissingError(outcome.get("message"))
+            raise ConverterMissingError(message)
         case ConversionError.code:
-            raise ConversionError(outcome.get("message"))
+            raise ConversionError(message)
         case _:
-            reason = f"the converter stopped with status {finished.returncode}"
+            reason = f"the converter stopped with status {finished.status}"
             raise ConversionError(f"{reason}: the document is damaged, or needs too much memory")
 
 
-def _outcome(output: bytes) -> dict[str, Any]:
+def _read_outcome(output: bytes) -> dict[str, Any]:
     try:
-        return json.loads(output)
-    except (JSONDecodeError, UnicodeDecodeError):
+        outcome: Any = json.loads(output)
+    except (ValueError, RecursionError):
         return {}
+    return cast("dict[str, Any]", outcome) if isinstance(outcome, dict) else {}

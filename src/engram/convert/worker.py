@@ -1,30 +1,20 @@
-"""The process in which one document becomes text, with bounds on what it may use."""
+"""Make one document text, in a process that is confined."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from engram import limits
-from engram.convert.docx import convert_docx
-from engram.convert.html import convert_html
-from engram.convert.pdf import convert_pdf
 from engram.convert.target import TextTarget
 from engram.errors import ConversionError, ConverterMissingError
-
-_NICENESS = 10
-"""Nobody waits for a document to be indexed as they wait for an answer."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Convert a file and print as JSON how it went."""
     request = _parser().parse_args(arguments)
-    _bound(memory_bytes=request.memory_bytes, seconds=request.seconds)
     print(json.dumps(_outcome(request)))  # noqa: T201 it is what the other process reads
     return 0
 
@@ -48,32 +38,19 @@ def _convert(kind: str, source: Path, target: Path, *, charset: str | None) -> N
     with target.open("wb") as file:
         text = TextTarget(file, bytes_max=limits.CONVERTED_BYTES_MAX)
         if kind == "html":
+            from engram.convert.html import convert_html
+
             convert_html(source, text, charset=charset)
         elif kind == "pdf":
+            from engram.convert.pdf import convert_pdf
+
             convert_pdf(source, text)
         else:
+            from engram.convert.docx import convert_docx
+
             convert_docx(source, text)
     if not text.has_text:
         raise ConversionError("there is no text in it; pages that are pictures have none")
-
-
-def _bound(*, memory_bytes: int, seconds: int) -> None:
-    """Bound what this process may use, where the system can."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    os.nice(_NICENESS)
-    bounds = {
-        resource.RLIMIT_AS: memory_bytes,
-        resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_FSIZE: limits.CONVERTED_BYTES_MAX,
-        resource.RLIMIT_CORE: 0,
-    }
-    for name, bound in bounds.items():
-        # Not every system bounds everything, and none lets a bound be raised again.
-        with suppress(ValueError, OSError):
-            resource.setrlimit(name, (bound, bound))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,6 +59,4 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--charset")
-    parser.add_argument("--memory-bytes", type=int, default=limits.CONVERSION_MEMORY_BYTES)
-    parser.add_argument("--seconds", type=int, default=limits.CONVERSION_S)
     return parser

@@ -1,0 +1,234 @@
+"""A document that has taken over its converter gets nothing but the document."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engram import limits
+from engram.convert import launch
+from engram.convert.launch import SANDBOXES, BestWay, Finished, run_confined
+from engram.convert.policy import Way
+from engram.convert.run import convert_file
+
+HERE = Path(__file__).parent
+MEGABYTE = 1_000_000
+REFUSED = ("FileNotFoundError", "PermissionError", "OSError")
+"""What is not there cannot be opened; what cannot be written is so by rights or by its mount."""
+
+EVERYWHERE: tuple[Way, ...] = (*SANDBOXES, "bounds")
+
+
+class Converter:
+    """A converter that a document has taken over."""
+
+    def __init__(self, way: Way, directory: Path) -> None:
+        self.way: Way = way
+        self.source = directory / "work" / "source"
+        self.target = directory / "work" / "text"
+        self.source.parent.mkdir()
+        self.source.write_text("the document")
+        self.secret = directory / "home" / "engram.db"
+        self.secret.parent.mkdir()
+        self.secret.write_text("a secret")
+
+    def run(self, attack: str, *arguments: object, seconds: float = 60) -> Finished:
+        return run_confined(
+            "hostile",
+            [attack, *map(str, arguments)],
+            source=self.source,
+            target=self.target,
+            seconds=seconds,
+            memory_bytes=500 * MEGABYTE,
+            way=self.way,
+            libraries=[HERE],
+        )
+
+    def attempt(self, attack: str, *arguments: object) -> Any:
+        """Return what an attack got, or the name of the error that it met."""
+        finished = self.run(attack, *arguments)
+        outcome = json.loads(finished.output)
+        assert finished.status == 0
+        return outcome.get("refused") or outcome
+
+
+@cache
+def is_here(way: Way) -> bool:
+    """Return True if this machine can confine in this way."""
+    return launch.works(way)
+
+
+@pytest.fixture(params=EVERYWHERE)
+def converter(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Converter:
+    """A converter that is confined in each way that this machine has, or by bounds alone."""
+    way: Way = request.param
+    monkeypatch.setenv("PATH", f"{sys.prefix}/bin", prepend=os.pathsep)
+    if not is_here(way):
+        pytest.skip(f"this machine cannot confine with {way}")
+    return Converter(way, tmp_path)
+
+
+in_a_sandbox = pytest.mark.parametrize("converter", SANDBOXES, indirect=True)
+"""For what bounds alone do not prevent."""
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A server of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def test_no_secret_is_in_its_environment(
+    converter: Converter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ENGRAM_ADMIN_TOKEN", "ENGRAM_DATABASE_URL", "ENGRAM_API_KEY", "SECRET"):
+        monkeypatch.setenv(name, "hidden")
+
+    variables = converter.attempt("environment")["done"]
+
+    allowed = {*launch.KEPT_VARIABLES, "PWD"}
+    assert set(variables) <= allowed
+    assert "hidden" not in json.dumps(variables)
+
+
+def test_no_descriptor_is_handed_down(converter: Converter) -> None:
+    kept = os.open(converter.secret, os.O_RDONLY)
+    os.set_inheritable(kept, True)  # noqa: FBT003 it takes no names
+    try:
+        assert converter.attempt("descriptors") == {"done": []}
+    finally:
+        os.close(kept)
+
+
+def test_no_network_is_reached_not_even_this_machine(
+    converter: Converter, listener: socket.socket, tmp_path: Path
+) -> None:
+    host, port = listener.getsockname()
+    with socket.socket(socket.AF_UNIX) as local:
+        local.bind(str(tmp_path / "socket"))
+        local.listen()
+
+        assert converter.attempt("connect", "AF_INET", host, port) == "PermissionError"
+        assert converter.attempt("connect", "AF_INET6", "::1", port) == "PermissionError"
+        assert converter.attempt("connect", "AF_UNIX", tmp_path / "socket", 0) == "PermissionError"
+        assert converter.attempt("send", host, port) == "PermissionError"
+
+
+@in_a_sandbox
+@pytest.mark.parametrize("attack", ["read", "write", "append", "remove", "open_up"])
+def test_the_store_is_neither_read_nor_changed(converter: Converter, attack: str) -> None:
+    outcome = converter.attempt(attack, converter.secret)
+
+    assert outcome in REFUSED
+    assert converter.secret.read_text() == "a secret"
+    assert converter.secret.stat().st_mode & 0o777 != 0o777
+
+
+@in_a_sandbox
+def test_neither_homes_nor_other_processes_are_seen(converter: Converter) -> None:
+    own = [path for path in Path.home().iterdir() if path.is_file()][:2]
+
+    for path in (*own, f"/proc/{os.getpid()}/environ", "/proc/self/environ", "/etc/passwd"):
+        assert converter.attempt("read", path) in REFUSED
+    for path in (converter.secret.parent, f"/proc/{os.getpid()}", HERE.parents[1]):
+        outcome = converter.attempt("list_directory", path)
+        assert outcome in REFUSED or set(outcome["done"]) <= {"src", "tests", ".venv"}
+
+
+@in_a_sandbox
+def test_the_document_is_read_and_never_changed(converter: Converter) -> None:
+    assert converter.attempt("read", converter.source) == {"done": "the document"}
+    for attack in ("write", "append", "remove", "open_up"):
+        assert converter.attempt(attack, converter.source) in REFUSED
+    assert converter.attempt("write", converter.source.parent / "more") in REFUSED
+    assert converter.source.read_text() == "the document"
+    assert {path.name for path in converter.source.parent.iterdir()} == {"source", "text"}
+
+
+def test_no_file_grows_beyond_its_bound(converter: Converter) -> None:
+    size = limits.CONVERTED_BYTES_MAX + 5 * MEGABYTE
+
+    assert converter.attempt("fill", converter.target, size) == "OSError"
+    assert converter.target.stat().st_size <= limits.CONVERTED_BYTES_MAX
+    assert converter.attempt("raise_bounds") in ("ValueError", "PermissionError")
+
+
+def test_memory_is_bounded(converter: Converter) -> None:
+    assert converter.attempt("allocate", 600 * MEGABYTE) == "MemoryError"
+    assert converter.attempt("allocate", 100 * MEGABYTE) == {"done": 100 * MEGABYTE}
+
+
+def test_it_starts_no_process_and_harms_none(converter: Converter) -> None:
+    for attack in ("fork", "execute"):
+        assert converter.attempt(attack) in ("PermissionError", "BlockingIOError")
+    for attack in ("end", "trace"):
+        assert converter.attempt(attack, os.getpid()) == "PermissionError"
+    assert converter.attempt("change_root", "/") == "PermissionError"
+
+
+def test_what_it_prints_is_bounded(converter: Converter) -> None:
+    finished = converter.run("print_much")
+
+    assert len(finished.output) == limits.CONVERSION_OUTPUT_BYTES_MAX + 1
+    assert finished.status != 0
+
+
+def test_one_that_takes_too_long_is_killed_with_all_that_belongs_to_it(
+    converter: Converter,
+) -> None:
+    converter.target.touch()
+
+    with pytest.raises(TimeoutError):
+        converter.run("linger", converter.target, seconds=3)
+
+    with converter.target.open("r+b") as file:
+        # It waits for whoever holds the lock, which the kernel releases with the last process.
+        waiting = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
+        waiting.start()
+        waiting.join(60)
+        assert not waiting.is_alive()
+
+
+def test_a_document_becomes_the_same_text_however_it_is_confined(
+    converter: Converter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converter.source.write_bytes(b"<h1>Title</h1><p>words")
+    monkeypatch.setattr(launch, "best_way", lambda: converter.way)
+
+    convert_file(converter.source, converter.target, kind="html")
+
+    assert converter.target.read_text() == "# Title\n\nwords"
+
+
+def test_a_machine_without_a_sandbox_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(launch, "best_way", BestWay(sandboxes=()))
+    source, target = tmp_path / "source", tmp_path / "text"
+    source.write_bytes(b"<p>words")
+
+    for _ in range(3):
+        convert_file(source, target, kind="html")
+
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.name for record in warnings] == ["engram.convert.launch"]
+    assert "bubblewrap" in warnings[0].getMessage()
+
+
+def test_this_machine_has_a_sandbox_for_documents(tmp_path: Path) -> None:
+    converter = Converter(launch.best_way(), tmp_path)
+
+    assert converter.attempt("read", converter.source) == {"done": "the document"}
