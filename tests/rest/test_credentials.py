@@ -146,7 +146,7 @@ NEEDS: list[tuple[str, str, str, object]] = [
     ("admin", "GET", "/api/v1/keys", None),
     ("admin", "POST", "/api/v1/keys", {"name": "k"}),
     ("admin", "DELETE", "/api/v1/keys/key_x", None),
-    ("admin", "DELETE", "/api/v1/account", None),
+    ("admin", "DELETE", "/api/v1/account", {"organization": "acme"}),
 ]  # fmt: skip
 SCOPES = ("read", "write", "search", "delete", "admin")
 
@@ -170,7 +170,8 @@ async def test_deleting_an_account_needs_both_admin_and_delete(
     app: Application, api: httpx.AsyncClient
 ) -> None:
     async with connect(app, await scoped_key(api, "admin")) as narrow:
-        answer = await narrow.delete("/api/v1/account")
+        body = {"organization": "acme"}
+        answer = await narrow.request("DELETE", "/api/v1/account", json=body)
 
     assert (refusal(answer)[1], answer.json()["required"]) == ("insufficient_scope", "delete")
 

@@ -177,6 +177,7 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
     "abort_upload": ("DELETE", "/documents/uploads/{upload}", None),
     "memory_episode_recall": ("GET", f"/episodes/{{episode}}?project={PROJECT}", None),
     "memory_episode_end": ("POST", "/episodes/{episode}/end", IN),
+    "rotate_key": ("POST", "/keys/{key}/rotate", {}),
     "revoke_key": ("DELETE", "/keys/{key}", None),
 }
 """Requests that name what is the owner's."""
@@ -207,7 +208,7 @@ GENERAL_ROUTES: dict[str, tuple[str, str, Any]] = {
     "status": ("GET", "/status", None),
     "usage": ("GET", "/usage", None),
     "audit": ("GET", "/audit?limit=500", None),
-    "delete_account": ("DELETE", "/account", None),
+    "delete_account": ("DELETE", "/account", {"organization": "stranger"}),
 }
 """Requests that name nothing of the owner's; the last ends the stranger."""
 

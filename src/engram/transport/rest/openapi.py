@@ -44,13 +44,12 @@ SECURITY_SCHEMES: Mapping[str, Any] = {
     },
 }
 
-EVERYWHERE = (400, 401, 403, 421, 500, 503)
+EVERYWHERE = (400, 401, 403, 421, 429, 500, 503)
 """Statuses with which any operation may refuse."""
 
 FOR_ONE_THING = (404, 409)
-FOR_KEYS = (*FOR_ONE_THING, 429)
 FOR_BODIES = (413, 415, 507)
-PROBLEMS = sorted({*EVERYWHERE, *FOR_KEYS, *FOR_BODIES})
+PROBLEMS = sorted({*EVERYWHERE, *FOR_ONE_THING, *FOR_BODIES})
 
 
 def rest_routes() -> list[BaseRoute]:
@@ -102,10 +101,8 @@ def _complete(operation: dict[str, Any], path: str) -> None:
     for parameter in operation.get("parameters", ()):
         parameter["schema"] = _without_null(parameter["schema"])
     statuses = [*EVERYWHERE]
-    if has_key:
-        # An append or a search names a conversation too, and anything may be too often.
-        statuses += FOR_KEYS
-    elif "{" in path:
+    if has_key or "{" in path:
+        # An append or a search names a conversation too.
         statuses += FOR_ONE_THING
     if "requestBody" in operation:
         statuses += FOR_BODIES
