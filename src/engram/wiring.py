@@ -24,7 +24,6 @@ from engram.service.background import Background
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.files import Files
 from engram.service.indexing import Indexer
-from engram.service.operator_tokens import OperatorTokens
 from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
 from engram.settings import Settings
@@ -160,8 +159,14 @@ def build_service(
     files = Files(DataDirectory(settings.data_dir), store)
     limiter = RateLimiter(settings.rate_limit, clock)
     trail = AuditTrail(store.control, clock=clock, activity=activity)
-    operators = OperatorTokens(settings.admin_token, settings.admin_tokens_file)
-    access = Access(store, clock, limiter, operators=operators, trail=trail)
+    access = Access(
+        store,
+        clock,
+        limiter,
+        trail=trail,
+        admin_token=settings.admin_token,
+        admin_tokens_file=settings.admin_tokens_file,
+    )
     return Service(
         store,
         tiers,

@@ -29,6 +29,7 @@ AT_WORK = {
     for name in (
         "access",
         "activity",
+        "audit_trail",
         "background",
         "batch",
         "document_indexing",

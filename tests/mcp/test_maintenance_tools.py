@@ -329,8 +329,14 @@ async def test_a_memory_that_was_not_merged_is_not_brought_back(client: Client) 
 
 async def test_each_tool_needs_its_scope(server: RunningServer) -> None:
     needed = {
-        "read": ["memory_verify", "memory_dump", "memory_episode_list", "memory_export_all"],
-        "write": ["memory_consolidate", "memory_episode_start"],
+        "read": [
+            "memory_verify",
+            "memory_dump",
+            "memory_episode_list",
+            "memory_export_all",
+            "memory_consolidate",
+        ],
+        "write": ["memory_episode_start"],
     }
     key = await server.new_key("search")
     async with http_client(server.url, key) as client:

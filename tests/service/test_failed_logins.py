@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engram import limits
 from engram.errors import TooManyFailedLoginsError
-from engram.service.failed_logins import FailedLogins, network_of
+from engram.service.failed_logins import FailedLogins
 from tests.fakes import FakeClock
 
 ADDRESS = "10.0.0.1"
@@ -104,7 +104,7 @@ def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_addresses_of_one_ipv6_network_count_as_one(host: int) -> None:
     address = f"2001:db8:1:2:{host >> 48:x}:{host >> 32 & 0xFFFF:x}:{host >> 16 & 0xFFFF:x}:{host & 0xFFFF:x}"
 
-    assert network_of(address) == "2001:db8:1:2::/64"
+    assert FailedLogins.network_of(address) == "2001:db8:1:2::/64"
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_the_addresses_of_one_ipv6_network_count_as_one(host: int) -> None:
     [("192.0.2.7", "192.0.2.7"), ("::ffff:192.0.2.7", "192.0.2.7"), (None, "local"), ("", "local")],
 )
 def test_an_ipv4_address_counts_by_itself(address: str | None, network: str) -> None:
-    assert network_of(address) == network
+    assert FailedLogins.network_of(address) == network

@@ -10,6 +10,9 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engram import limits
 from engram.clock import Clock
@@ -36,10 +39,12 @@ from engram.model.access import (
 from engram.model.checks import check_range
 from engram.model.ids import KeyId, OrganizationId
 from engram.service.audit_trail import AuditTrail
-from engram.service.failed_logins import FailedLogins, network_of
-from engram.service.operator_tokens import OperatorTokens
 from engram.service.rate import RateLimiter, RateState
 from engram.storage.ports import Store
+
+if TYPE_CHECKING:
+    from engram.service.failed_logins import FailedLogins
+    from engram.service.operator_tokens import OperatorTokens
 
 TRUST = timedelta(milliseconds=500)
 """How long a looked-up key is believed."""
@@ -63,15 +68,16 @@ class Access:
         clock: Clock,
         limiter: RateLimiter,
         *,
-        operators: OperatorTokens,
         trail: AuditTrail,
+        admin_token: str | None = None,
+        admin_tokens_file: Path | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._limiter = limiter
-        self._operators = operators
         self._trail = trail
-        self._logins = FailedLogins(clock)
+        self._admin_token = admin_token
+        self._admin_tokens_file = admin_tokens_file
         self._trusted: OrderedDict[str, _Trusted] = OrderedDict()
         self._forgettings = 0
         self._used: dict[KeyId, datetime] = {}
@@ -86,7 +92,7 @@ class Access:
         if not secret or not secret.startswith(KEY_PREFIX):
             raise UnauthenticatedError
         secret_hash = _hash_of(secret)
-        network = network_of(address)
+        network = self._logins.network_of(address)
         self._logins.admit(network, secret_hash)
         owner = await self._find(secret_hash)
         if owner is None or not owner.key.is_live(self._clock.now()):
@@ -120,7 +126,7 @@ class Access:
         """
         if not token:
             raise UnauthenticatedError
-        network = network_of(address)
+        network = self._logins.network_of(address)
         # People choose such tokens, so they can be guessed: one that is right is known only where it
         # was used before.
         credential = f"{network} {_hash_of(token)}"
@@ -241,6 +247,20 @@ class Access:
         self._used[key_id] = self._clock.now()
         if address is not None:
             self._trail.see(key_id, address)
+
+    # A process without credentials of others, as one that speaks over stdio, needs neither of these.
+
+    @cached_property
+    def _logins(self) -> FailedLogins:
+        from engram.service.failed_logins import FailedLogins  # noqa: PLC0415 as said above
+
+        return FailedLogins(self._clock)
+
+    @cached_property
+    def _operators(self) -> OperatorTokens:
+        from engram.service.operator_tokens import OperatorTokens  # noqa: PLC0415 as said above
+
+        return OperatorTokens(self._admin_token, self._admin_tokens_file)
 
     async def _local_organization(self) -> Organization:
         control = self._store.control

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -17,8 +19,10 @@ from engram.errors import AccessDeniedError, EngramError
 from engram.model.access import ApiKey, AuditNote, Principal
 from engram.model.ids import KeyId, OrganizationId
 from engram.service.activity import Activity
-from engram.service.key_addresses import KeyAddresses
 from engram.storage.ports import ControlStore
+
+if TYPE_CHECKING:
+    from engram.service.key_addresses import KeyAddresses
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +44,7 @@ class AuditTrail:
         self._clock = clock
         self._activity = activity
         self._pending: dict[_Event, _Pending] = {}
-        self._addresses = KeyAddresses(control, clock)
+        self._has_addresses = False
 
     def deny(self, principal: Principal, error: AccessDeniedError) -> None:
         """Count a request that a key's scopes or toolsets did not allow."""
@@ -79,7 +83,14 @@ class AuditTrail:
 
     def see(self, key_id: KeyId, address: str) -> None:
         """Note that a key was used from an address."""
+        self._has_addresses = True
         self._addresses.see(key_id, address)
+
+    @cached_property
+    def _addresses(self) -> KeyAddresses:
+        from engram.service.key_addresses import KeyAddresses  # noqa: PLC0415 only servers see addresses
+
+        return KeyAddresses(self._control, self._clock)
 
     async def record(self, principal: Principal, action: str, **details: object) -> None:
         """Write down at once what a principal did."""
@@ -96,7 +107,8 @@ class AuditTrail:
         """Write down what was collected; what cannot be written now is kept for the next time."""
         try:
             await self._flush_events()
-            await self._addresses.flush()
+            if self._has_addresses:
+                await self._addresses.flush()
         except EngramError:
             logger.exception("audit rows could not be written; they are kept for the next minute")
 

@@ -43,6 +43,19 @@ class FailedLogins:
                 retry_after_s=wait_s, limit=limits.FAILED_LOGINS_PER_ADDRESS_MAX
             )
 
+    @staticmethod
+    def network_of(address: str | None) -> str:
+        """Return what failures are counted by: an IPv4 address, or the network of an IPv6 one."""
+        with suppress(ValueError):
+            parsed = ip_address(address or "")
+            if not isinstance(parsed, IPv6Address):
+                return str(parsed)
+            if parsed.ipv4_mapped is not None:
+                return str(parsed.ipv4_mapped)
+            network = int(parsed) >> _NETWORK_BITS << _NETWORK_BITS
+            return f"{IPv6Address(network)}/{_NETWORK_BITS}"
+        return "local"
+
     def note_success(self, credential: str) -> None:
         """Remember that a credential is right."""
         self._known[credential] = None
@@ -85,16 +98,3 @@ class _Bucket:
         gained = max(0.0, now - self._filled_at) * self._rate
         self._tokens = min(self._capacity, self._tokens + gained)
         self._filled_at = now
-
-
-def network_of(address: str | None) -> str:
-    """Return what failures are counted by: an IPv4 address, or the network of an IPv6 one."""
-    with suppress(ValueError):
-        parsed = ip_address(address or "")
-        if not isinstance(parsed, IPv6Address):
-            return str(parsed)
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        network = int(parsed) >> _NETWORK_BITS << _NETWORK_BITS
-        return f"{IPv6Address(network)}/{_NETWORK_BITS}"
-    return "local"

@@ -44,8 +44,7 @@ class Failures:
         except ClientDisconnect:
             logger.debug("the client went away before its request was complete")
         except Exception as exc:
-            if isinstance(exc, AccessDeniedError):
-                _audit(exc, scope)
+            _audit(exc, scope)
             problem = _problem_of(exc, scope)
             _log(exc, problem, scope)
             if started:
@@ -63,9 +62,11 @@ def _problem_of(exc: Exception, scope: Scope) -> Problem:
             return INTERNAL_ERROR
 
 
-def _audit(error: AccessDeniedError, scope: Scope) -> None:
-    service: Service = scope["state"]["service"]
-    service.access.note_denied(scope["state"]["principal"], error)
+def _audit(exc: Exception, scope: Scope) -> None:
+    """Let the audit tell of what a key was not allowed to do."""
+    if isinstance(exc, AccessDeniedError) and "principal" in scope["state"]:
+        service: Service = scope["state"]["service"]
+        service.access.note_denied(scope["state"]["principal"], exc)
 
 
 def _log(exc: Exception, problem: Problem, scope: Scope) -> None:
