@@ -195,10 +195,15 @@ class QuotaExceededError(EngramError):
 
     code = "quota_exceeded"
 
-    def __init__(self, *, resource: str, limit: int) -> None:
-        super().__init__(f"the organisation's quota of {limit:,} {resource} is used up")
+    def __init__(self, *, resource: str, limit: int, used: int, needed: int) -> None:
+        super().__init__(
+            f"the organisation's quota of {limit:,} {resource} is used up:"
+            f" {used:,} are used, and {needed:,} more are needed"
+        )
         self.resource = resource
         self.limit = limit
+        self.used = used
+        self.needed = needed
 
 
 class UnavailableError(EngramError):

@@ -136,6 +136,15 @@ OPEN_FILES_BESIDE_CONNECTIONS = 2_048
 METADATA_BYTES_MAX = 65_536
 """Metadata describes; content belongs into messages."""
 
+STORED_ROW_BYTES = 128
+"""What each stored row counts beside its texts: about what a row with its keys and its entries in
+indexes takes, so that a million empty messages are not free. Stored counters are made with it: another
+value needs a migration that counts anew.
+"""
+
+USAGE_DAYS_MAX = 400
+"""A year and a month to compare with; older days are removed."""
+
 METADATA_DEPTH_MAX = 32
 """Deeper nesting is a mistake or an attack on parsers."""
 

@@ -26,6 +26,7 @@ from engram.service.files import Files
 from engram.service.indexing import Indexer
 from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
+from engram.service.usage import UsageMeter
 from engram.settings import Settings
 from engram.storage.ports import Store
 from engram.storage.private import make_private
@@ -152,7 +153,8 @@ def build_service(
     activity = activity or Activity()
     # A service's model is no burden to this machine.
     pace = None if isinstance(settings.embedder, RemoteService) else Pace(activity)
-    indexer = Indexer(store, tiers, owner=ids.new("job_"), pace=pace, sleep=sleep)
+    meter = UsageMeter(store, clock)
+    indexer = Indexer(store, tiers, owner=ids.new("job_"), meter=meter, pace=pace, sleep=sleep)
     document_indexing = DocumentIndexing(
         store, indexer, owner=ids.new("job_"), pace=Pace(activity), sleep=sleep
     )
@@ -164,6 +166,7 @@ def build_service(
         clock,
         limiter,
         trail=trail,
+        meter=meter,
         admin_token=settings.admin_token,
         admin_tokens_file=settings.admin_tokens_file,
     )
@@ -175,6 +178,7 @@ def build_service(
         access=access,
         activity=activity,
         trail=trail,
+        meter=meter,
         background=Background(
             store,
             indexer=indexer,

@@ -48,6 +48,32 @@ def test_no_organization_is_said_on_stderr(engram: Engram) -> None:
     assert "no organisation yet" in listed.stderr
 
 
+def test_changed_organization_has_its_new_quota(engram: Engram) -> None:
+    organization = engram("orgs", "create", "acme", "--json").json["organization_id"]
+
+    bounded = engram("orgs", "set", organization, "--bytes-max", "500", "--name", "Acme", "--json")
+    shown = engram("orgs", "set", organization, "--messages-max", "9")
+    lifted = engram("orgs", "set", organization, "--no-bytes-max", "--json")
+
+    assert bounded.json == IsPartialDict(name="Acme", bytes_max=500, messages_max=None)
+    assert "500" in shown.stdout
+    assert lifted.json == IsPartialDict(name="Acme", bytes_max=None, messages_max=9)
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--bytes-max", "1", "--no-bytes-max"), ("--name", ""), ("--bytes-max", "-1")]
+)
+def test_what_changes_nothing_of_an_organization_is_an_error(
+    engram: Engram, options: tuple[str, ...]
+) -> None:
+    organization = engram("orgs", "create", "acme", "--json").json["organization_id"]
+
+    refused = engram("orgs", "set", organization, *options)
+
+    assert (refused.status, refused.stdout) == (2, "")
+    assert "Traceback" not in refused.stderr
+
+
 def test_deleted_organization_is_gone(engram: Engram) -> None:
     organization = engram("orgs", "create", "acme", "--json").json["organization_id"]
 

@@ -37,6 +37,7 @@ AT_WORK = {
         "noticed",
         "pace",
         "rate",
+        "usage",
     )
 }
 """What of the use cases every process has at work."""

@@ -25,10 +25,13 @@ from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, Loaded, SearchFilters
 from engram.storage.ports import OrganizationStore
+from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.store import PostgresStore
+from tests.fakes import FakeClock
 from tests.postgres.servers import Server
 from tests.postgres.stores import new_organization, opened
 from tests.storage.drafts import ACTOR, append, begin, findings, read_texts
+from tests.storage.storing import ADDING, Storing
 
 MIGRATE = """
 import sys, psycopg
@@ -44,6 +47,29 @@ CREATE FUNCTION public.cut_off() RETURNS trigger LANGUAGE plpgsql SECURITY DEFIN
 CREATE TRIGGER cut_off BEFORE INSERT ON engram.audit
     FOR EACH ROW EXECUTE FUNCTION public.cut_off()
 """
+
+
+TURN_BACK = """
+DROP TABLE engram.usage_day;
+ALTER TABLE engram.counters DROP COLUMN stored_bytes, DROP COLUMN file_bytes;
+DELETE FROM engram.migration WHERE version >= 5;
+CREATE ROLE plain_owner;
+GRANT plain_owner TO current_user;
+GRANT engram_app TO plain_owner;
+ALTER SCHEMA engram OWNER TO plain_owner;
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT oid::regclass::text FROM pg_class
+        WHERE relnamespace = 'engram'::regnamespace AND relkind IN ('r', 'p')
+    LOOP
+        EXECUTE format('ALTER TABLE %s OWNER TO plain_owner', name);
+    END LOOP;
+END
+$$;
+"""
+"""Leaves a database of the fourth version to an owner whom row-level security holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +281,31 @@ def test_processes_that_migrate_at_once_do_it_once(postgres_server: Server, tmp_
     versions = execute(url, "SELECT version FROM engram.migration ORDER BY version")
     assert versions == [(number,) for number in range(1, len(versions) + 1)]
     postgres_server.execute("DROP DATABASE engram_migrated")
+
+
+async def test_what_an_older_database_holds_is_counted_once(database_url: str) -> None:
+    async with opened(database_url) as store:
+        organizations = [await new_organization(store) for _ in range(2)]
+        for organization in organizations:
+            storing = Storing(organization, FakeClock())
+            for step in ADDING * 2:
+                await storing.do(step)
+        counted = [(await each.counters()).stored_bytes for each in organizations]
+    execute(database_url, TURN_BACK)
+
+    with psycopg.connect(database_url, autocommit=True) as driver:
+        driver.execute("SET ROLE plain_owner")
+        migrate(driver, load_migrations())
+        driver.execute("RESET ROLE")
+        driver.execute("REASSIGN OWNED BY plain_owner TO CURRENT_USER")
+        driver.execute("DROP OWNED BY plain_owner")
+        driver.execute("DROP ROLE plain_owner")
+
+    async with opened(database_url) as store:
+        again = [await store.organization(each.organization_id) for each in organizations]
+
+        assert [(await each.counters()).stored_bytes for each in again] == counted
+        assert [finding for each in again for finding in await findings(each)] == []
 
 
 async def test_a_newer_schema_is_refused(database_url: str) -> None:

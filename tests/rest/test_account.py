@@ -9,9 +9,11 @@ from dirty_equals import IsPartialDict, IsStr
 
 from engram import limits
 from engram.clock import format_time
-from engram.transport.asgi import Application
+from engram.limits import STORED_ROW_BYTES
+from engram.settings import Settings
+from engram.transport.asgi import Application, create_app
 from tests.fakes import FakeClock
-from tests.rest.calls import append, connect, new_conversation, new_key, refusal
+from tests.rest.calls import ADMIN_TOKEN, append, connect, new_conversation, new_key, refusal
 
 
 async def test_a_key_shows_its_secret_once(app: Application, api: httpx.AsyncClient) -> None:
@@ -75,12 +77,44 @@ async def test_status_counts_what_is_stored(api: httpx.AsyncClient) -> None:
 async def test_usage_is_told_beside_the_quota(
     app: Application, operator: httpx.AsyncClient
 ) -> None:
-    async with connect(app, await new_key(operator, messages_max=9, bytes_max=99)) as client:
+    async with connect(app, await new_key(operator, messages_max=9, bytes_max=999)) as client:
         await append(client, await new_conversation(client), "abc")
 
         usage = (await client.get("/api/v1/usage")).json()
 
-    assert usage == {"messages": 1, "messages_max": 9, "content_bytes": 3, "bytes_max": 99}
+    assert usage == {
+        "messages": 1,
+        "messages_max": 9,
+        "content_bytes": 3,
+        "stored_bytes": 2 * STORED_ROW_BYTES + len("default{}") + 3,
+        "bytes_max": 999,
+        "days": [],
+    }
+
+
+async def test_usage_is_told_by_day(settings: Settings, clock: FakeClock) -> None:
+    first, second = create_app(settings, clock=clock), create_app(settings, clock=clock)
+    async with first.lifespan(), connect(first, ADMIN_TOKEN) as operator:
+        key = await new_key(operator)
+        async with connect(first, key) as client:
+            await append(client, await new_conversation(client), "apples")
+            await client.get("/api/v1/search", params={"q": "apples"})
+
+    # What was counted is written down when a server ends.
+    async with second.lifespan(), connect(second, key) as client:
+        usage = (await client.get("/api/v1/usage", params={"days": 1})).json()
+        refused = await client.get("/api/v1/usage", params={"days": 401})
+
+    assert usage["days"] == [
+        {
+            "day": "2026-05-08",
+            "requests": 3,
+            "searches": 1,
+            "embedded_texts": 0,
+            "bytes": usage["stored_bytes"],
+        }
+    ]
+    assert refusal(refused)[:2] == (400, "invalid_request")
 
 
 async def test_the_audit_tells_who_did_what_but_never_the_content(

@@ -26,6 +26,77 @@ async def test_a_new_organisation_comes_with_a_key_that_works(
     assert listed == [IsPartialDict(id=made.json()["organization_id"], name="acme", messages_max=7)]
 
 
+async def test_a_quota_is_changed_and_holds_at_once(
+    app: Application, operator: httpx.AsyncClient
+) -> None:
+    made = (await operator.post("/admin/organizations", json={"name": "acme"})).json()
+    path = f"/admin/organizations/{made['organization_id']}"
+    async with connect(app, made["api_key"]) as client:
+        conversation_id = await new_conversation(client)
+
+        changed = await operator.patch(path, json={"messages_max": 1, "name": "Acme"})
+        stored = await append(client, conversation_id, "one")
+        refused = await append(client, conversation_id, "two")
+        lifted = await operator.patch(path, json={"messages_max": None})
+        again = await append(client, conversation_id, "two")
+
+    assert changed.json() == IsPartialDict(name="Acme", messages_max=1, bytes_max=None)
+    assert (stored.status_code, again.status_code) == (200, 200)
+    assert refusal(refused) == (403, "quota_exceeded", None)
+    assert refused.json() == IsPartialDict(resource="messages", limit=1, used=1, needed=1)
+    assert lifted.json() == IsPartialDict(name="Acme", messages_max=None)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [({}, None), ({"bytes_max": -1}, "bytes_max"), ({"name": None}, None), ({"plan": 1}, "plan")],
+)
+async def test_what_is_no_change_of_an_organisation_is_refused(
+    operator: httpx.AsyncClient, api: httpx.AsyncClient, body: dict[str, object], field: str | None
+) -> None:
+    listed = (await operator.get("/admin/organizations")).json()["organizations"]
+
+    refused = await operator.patch(f"/admin/organizations/{listed[0]['id']}", json=body)
+
+    assert refusal(refused) == (400, "invalid_request", field)
+    assert (await operator.get("/admin/organizations")).json()["organizations"] == listed
+
+
+async def test_a_change_needs_the_operators_token_and_an_organisation(
+    operator: httpx.AsyncClient, api: httpx.AsyncClient
+) -> None:
+    path = "/admin/organizations/org_nobody"
+
+    assert (await api.patch(path, json={"bytes_max": 1})).status_code == 401
+    assert refusal(await operator.patch(path, json={"bytes_max": 1})) == (404, "not_found", None)
+
+
+async def test_little_more_than_the_quota_is_ever_stored(
+    app: Application, operator: httpx.AsyncClient
+) -> None:
+    made = (
+        await operator.post("/admin/organizations", json={"name": "a", "bytes_max": 5_000})
+    ).json()
+    async with connect(app, made["api_key"]) as client:
+        conversation_id = await new_conversation(client)
+        message = {"role": "user", "content": "x", "metadata": {"much": "m" * 60_000}}
+        path = f"/api/v1/conversations/{conversation_id}/messages"
+
+        refused = [
+            await client.post(path, json={"messages": [message]}),
+            await client.post("/api/v1/conversations", json={"metadata": {"much": "m" * 60_000}}),
+            await client.post("/api/v1/documents/uploads", json={"name": "n" * 200}),
+        ]
+        part = await client.put(
+            f"/api/v1/documents/uploads/{refused[2].json()['upload_id']}/parts/0",
+            content=b"x" * 100_000,
+        )
+        usage = (await client.get("/api/v1/usage")).json()
+
+    assert [refusal(answer)[1] for answer in (*refused[:2], part)] == ["quota_exceeded"] * 3
+    assert usage["stored_bytes"] <= 5_000
+
+
 async def test_a_deleted_organisation_is_gone(
     operator: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:

@@ -87,6 +87,7 @@ CONFLICTS = (
 NEEDED = {
     "memory_correct": {"content", "tags", "importance", "memory_type", "category"},
     "memory_feedback": {"memory_ids", "event_id"},
+    "change_organization": {"name", "messages_max", "bytes_max"},
 }
 """Operations that need one of these, which may all be left out or null as far as a schema says."""
 

@@ -26,7 +26,7 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.UnauthenticatedError(), 401),
     (errors.AccessDeniedError("read"), 403),
     (errors.ToolsetDeniedError("notes"), 403),
-    (errors.QuotaExceededError(resource="messages", limit=1), 403),
+    (errors.QuotaExceededError(resource="messages", limit=1, used=1, needed=1), 403),
     (errors.NotFoundError("conversation", "conv_x"), 404),
     (errors.ConflictError(), 409),
     (errors.IdempotencyConflictError(), 409),

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from engram import limits
 from engram.clock import RandomIds
 from engram.embedding.choice import NoEmbedder
 from engram.errors import ConflictError, EngramError
@@ -226,11 +227,13 @@ async def test_the_bytes_of_a_directory_are_those_of_its_files(
     service: Service, data: Path, tmp_path: Path
 ) -> None:
     ours = await new_organization(service, "ours")
-    assert await service.files.bytes_of(ours.organization_id) == 0
+    assert await service.files.counted_bytes(ours.organization_id) == 0
     (data / ours.organization_id / "deep" / "down").mkdir(parents=True)
     (data / ours.organization_id / "deep" / "down" / "a.md").write_bytes(b"12345")
     (data / ours.organization_id / "b.md").write_bytes(b"123")
     (tmp_path / "big").write_bytes(b"x" * 1_000)
     (data / ours.organization_id / "link").symlink_to(tmp_path)
 
-    assert await service.files.bytes_of(ours.organization_id) == 8
+    assert (
+        await service.files.counted_bytes(ours.organization_id) == 8 + 2 * limits.STORED_ROW_BYTES
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,9 @@ from engram.errors import (
     InvalidRequestError,
     LimitExceededError,
     NotFoundError,
+    QuotaExceededError,
 )
-from engram.model.access import OrganizationDraft, Principal
+from engram.model.access import OrganizationDraft, Principal, Quota
 from engram.model.care import Imported
 from engram.model.ids import EpisodeId
 from engram.model.memory import MemoryDraft
@@ -50,6 +53,11 @@ class House:
             self.principal, project=project, offset=0, token_budget=100_000
         )
         return [memory.content for memory in reversed(page.memories)]
+
+    def is_owner(self, directory: str) -> bool:
+        """Return True if a directory is an export of this organisation."""
+        mark = json.loads((self.data / directory / "engram-export.json").read_text())
+        return mark["organization_id"] == self.principal.organization_id
 
     async def of(self, name: str) -> House:
         """Return the same house as another organisation sees it."""
@@ -225,3 +233,50 @@ async def test_an_episode_of_another_project_is_unknown(
             await episodes.recall(principal, episode_id, project=project, limit=5, offset=0)
         with pytest.raises(NotFoundError):
             await episodes.end(principal, episode_id, project=project, summary=None)
+
+
+async def test_an_export_counts_towards_the_quota_and_one_that_does_not_fit_leaves_no_page(
+    house: House,
+) -> None:
+    drafts = [MemoryDraft(content=f"{number} " + "x" * 1_000) for number in range(3)]
+    await house.service.memories.store_batch(house.principal, drafts)
+    before = (await house.service.account.usage(house.principal)).stored_bytes
+    exporting = house.service.maintenance.exporting
+    bounded = replace(house.principal, quota=Quota(bytes_max=before + 6_000))
+
+    await exporting.export_all(bounded, "first")
+    await exporting.export_all(bounded, "first")
+    with pytest.raises(QuotaExceededError) as refused:
+        await exporting.export_all(bounded, "second")
+    with pytest.raises(QuotaExceededError):
+        await house.service.memories.store(bounded, drafts[0])
+
+    files = [path for path in house.data.rglob("*") if path.is_file()]
+    pages = [path for path in files if path.suffix == ".md"]
+    assert refused.value.resource == "bytes"
+    assert {path.relative_to(house.data).parts[0] for path in pages} == {"first"}
+    used = (await house.service.account.usage(house.principal)).stored_bytes
+    assert used - before == sum(limits.STORED_ROW_BYTES + path.stat().st_size for path in files)
+
+
+async def test_files_of_other_organisations_and_those_removed_by_hand_do_not_count(
+    house: House,
+) -> None:
+    other = await house.of("other")
+    for each in (house, other):
+        draft = MemoryDraft(content="y" * 1_000)
+        await each.service.memories.store(each.principal, draft)
+        before = (await each.service.account.usage(each.principal)).stored_bytes
+        exporting = each.service.maintenance.exporting
+        await exporting.export_all(each.principal, f"of-{each.principal.organization_id}")
+        shutil.rmtree(house.data / f"of-{each.principal.organization_id}" / "memories")
+
+        await exporting.export_all(each.principal, "again" if each is house else "once-more")
+
+        mine = [
+            path
+            for path in house.data.rglob("*")
+            if path.is_file() and each.is_owner(path.relative_to(house.data).parts[0])
+        ]
+        used = (await each.service.account.usage(each.principal)).stored_bytes
+        assert used - before == sum(limits.STORED_ROW_BYTES + path.stat().st_size for path in mine)

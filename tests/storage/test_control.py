@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
+from dataclasses import replace
+from datetime import date, timedelta
 
 import pytest
 
 from engram import limits
-from engram.errors import ConflictError, LimitExceededError, NotFoundError
-from engram.model.access import ApiKey, AuditEntry, KeyDraft, Organization, OrganizationDraft, Quota
+from engram.errors import ConflictError, InvalidRequestError, LimitExceededError, NotFoundError
+from engram.model.access import (
+    ApiKey,
+    AuditEntry,
+    KeyDraft,
+    Organization,
+    OrganizationChange,
+    OrganizationDraft,
+    Quota,
+)
 from engram.model.ids import KeyId, OrganizationId
+from engram.model.status import UsageDay
 from engram.storage.ports import ControlStore, Store
 from tests.fakes import FakeClock
 
@@ -296,3 +306,59 @@ def hashed(secret: str) -> str:
 
 async def audit_of(control: ControlStore, organization: Organization) -> tuple[AuditEntry, ...]:
     return await control.list_audit(organization.id, limit=100, before=None)
+
+
+async def test_a_quota_is_changed_field_by_field_and_audited(
+    control: ControlStore, acme: Organization, other: Organization
+) -> None:
+    change = OrganizationChange(given={"messages_max": 7, "bytes_max": 2**40, "name": "Ünï"})
+    await control.change_organization(acme.id, change, actor=ACTOR)
+
+    changed = await control.change_organization(
+        acme.id, OrganizationChange(given={"messages_max": None}), actor=ACTOR
+    )
+
+    assert (changed.name, changed.quota) == ("Ünï", Quota(bytes_max=2**40))
+    assert await control.get_organization(acme.id) == changed
+    assert await control.get_organization(other.id) == other
+    newest, *_ = await control.list_audit(acme.id, limit=1, before=None)
+    assert (newest.action, newest.actor) == ("change_organization", ACTOR)
+    assert (newest.subject, newest.details) == (acme.id, {"messages_max": None})
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"name": None}, {"name": ""}, {"messages_max": -1}, {"bytes_max": 2**60}]
+)
+async def test_what_is_no_quota_changes_nothing(
+    control: ControlStore, acme: Organization, given: dict[str, str | int | None]
+) -> None:
+    with pytest.raises(InvalidRequestError):
+        await control.change_organization(acme.id, OrganizationChange(given=given), actor=ACTOR)
+
+    assert await control.get_organization(acme.id) == acme
+
+
+async def test_the_quota_of_nobody_is_not_changed(control: ControlStore) -> None:
+    with pytest.raises(NotFoundError):
+        await control.change_organization(
+            NOBODY, OrganizationChange(given={"bytes_max": 1}), actor=ACTOR
+        )
+
+
+async def test_days_of_use_are_added_up_and_old_ones_removed(
+    control: ControlStore, acme: Organization, other: Organization
+) -> None:
+    day = date(2026, 5, 8)
+    first = UsageDay(day=day, requests=1, searches=2, embedded_texts=3, stored_bytes=900)
+    old = replace(first, day=day - timedelta(days=limits.USAGE_DAYS_MAX + 1))
+    await control.add_usage({acme.id: [old]})
+    await control.add_usage({acme.id: [first], other.id: [first], NOBODY: [first]})
+
+    await control.add_usage({acme.id: [replace(first, stored_bytes=4)]})
+
+    assert await control.list_usage(acme.id, limit=500) == (
+        UsageDay(day=day, requests=2, searches=4, embedded_texts=6, stored_bytes=4),
+    )
+    assert await control.list_usage(other.id, limit=500) == (first,)
+    await control.delete_organization(other.id, actor=ACTOR)
+    assert await control.list_usage(other.id, limit=500) == ()

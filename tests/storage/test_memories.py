@@ -158,7 +158,7 @@ async def test_quotas_count_memories_as_they_count_messages(
         await store(organization, draft, draft, quota=Quota(messages_max=2))
     with pytest.raises(QuotaExceededError):
         await store(organization, draft, quota=Quota(bytes_max=19))
-    await store(organization, draft, quota=Quota(messages_max=2, bytes_max=20))
+    await store(organization, draft, quota=Quota(messages_max=2, bytes_max=1_000))
 
     with pytest.raises(QuotaExceededError):
         await append(organization, "x", quota=Quota(messages_max=2))

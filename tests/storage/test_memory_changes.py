@@ -145,7 +145,8 @@ async def test_another_beginning_keeps_the_vectors(
     after = await correct(organization, stored.id, valid_from=clock.now() - HOUR)
 
     assert after.valid_from == clock.now() - HOUR
-    assert await organization.counters() == counters
+    now = await organization.counters()
+    assert replace(now, stored_bytes=counters.stored_bytes) == counters
     for each in (organization, elsewhere):
         assert await nearest(each, "apple", tier=tier, identity=identity) is not None
     # The day it speaks of is among its words.
@@ -337,7 +338,8 @@ async def test_a_restored_memory_is_as_it_was_before(
     assert await count_holders(organization, "orchard") == 1
     assert await nearest(organization, "apple", tier="instant", identity=QUICK) is not None
     now = await organization.counters()
-    assert replace(now, vectors=0, pending=0) == counters
+    stored_bytes = counters.stored_bytes  # but for the versions
+    assert replace(now, vectors=0, pending=0, stored_bytes=stored_bytes) == counters
     assert await findings(organization) == []
 
 

@@ -14,11 +14,27 @@ from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, append, begin, count_holders, findings
+from tests.storage.storing import ADDING, Storing
 
 WITH_STORED_WINDOWS = 7
 """The last version that had an index of the words of windows."""
 
+WITH_CONTENT_COUNTED = 9
+"""The last version that counted contents alone towards the quota."""
+
 COPIED = ("meta", "conversation", "message", "counters", "vector_state", "upkeep")
+ALSO_COUNTED = (
+    "conversation_tag",
+    "idempotency",
+    "episode",
+    "memory",
+    "memory_version",
+    "relation",
+    "feedback",
+    "tombstone",
+    "document",
+    "document_piece",
+)
 
 
 @asynccontextmanager
@@ -29,14 +45,14 @@ async def opened_store(folder: Path) -> AsyncGenerator[SqliteStore]:
     await store.close()
 
 
-def turn_back(path: Path, *, version: int) -> None:
+def turn_back(path: Path, *, version: int, tables: tuple[str, ...] = COPIED) -> None:
     """Put the rows of a file into one of an older version, whose word indexes hold nothing."""
     newer = path.rename(path.with_suffix(".newer"))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         migrate(connection, load_migrations("organization")[:version])
         connection.execute("ATTACH ? AS newer", (str(newer),))
-        for table in COPIED:
+        for table in tables:
             rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
             columns = ", ".join(name for (name,) in rows)
             connection.execute(
@@ -61,6 +77,24 @@ async def test_a_file_with_stored_windows_is_brought_forward(tmp_path: Path) -> 
         assert await findings(organization) == []
         await append(organization, "another apple", to=conversation_id)
         assert await findings(organization) == []
+
+
+async def test_what_an_older_file_holds_is_counted_once(tmp_path: Path) -> None:
+    async with opened_store(tmp_path) as store:
+        made = await store.control.create_organization(OrganizationDraft(name="Acme"), actor=ACTOR)
+        organization = await store.organization(made.id)
+        storing = Storing(organization, FakeClock())
+        for step in ADDING * 2:
+            await storing.do(step)
+        stored_bytes = (await organization.counters()).stored_bytes
+    path = path_of(tmp_path, made.id)
+    turn_back(path, version=WITH_CONTENT_COUNTED, tables=COPIED + ALSO_COUNTED)
+
+    async with opened_store(tmp_path) as store:
+        organization = await store.organization(made.id)
+
+        assert (await organization.counters()).stored_bytes == stored_bytes > 0
+        assert [each for each in await findings(organization) if each.check == "counters"] == []
 
 
 def path_of(folder: Path, organization_id: OrganizationId) -> Path:

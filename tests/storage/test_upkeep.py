@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engram.errors import StoreCorruptError
+from engram.limits import STORED_ROW_BYTES
 from engram.model.ids import ConversationId
 from engram.model.status import BackfillReport, Counters
 from engram.storage.ports import OrganizationStore
@@ -72,6 +73,10 @@ async def test_counters_stay_true_through_a_random_walk(organization: Organizati
         chunks=sum(1 + max(0, -(-(length - 5) // 3)) for length in lengths if length),
         vectors=0,
         pending=0,
+        stored_bytes=sum(
+            STORED_ROW_BYTES + len(text.encode()) for said in texts.values() for text in said
+        )
+        + len(texts) * (STORED_ROW_BYTES + len("default{}")),
     )
     coverage = await organization.coverage()
     assert coverage.messages == coverage.messages_indexed == sum(lengths)

@@ -16,6 +16,7 @@ from engram.care.directories import opened_directory
 from engram.care.old_exports import REMOVED
 from engram.care.paths import Place, parse_path
 from engram.errors import InvalidRequestError
+from engram.limits import STORED_ROW_BYTES
 from engram.model.ids import OrganizationId
 
 _ORGANIZATION = "org_"
@@ -42,11 +43,11 @@ class DataDirectory:
         place.refuse_links(field=field)
         return place
 
-    def bytes_of(self, organization_id: OrganizationId) -> int:
-        """Return the sum of the sizes of an organisation's files: a look at each, without a read."""
+    def counted_bytes(self, organization_id: OrganizationId) -> int:
+        """Return what an organisation's files count: a look at the size of each, without a read."""
         if self.root is None:
             return 0
-        return sum(_file_sizes(self.root / organization_id))
+        return sum(map(file_bytes, _file_sizes(self.root / organization_id)))
 
     def remove(self, organization_id: OrganizationId) -> None:
         """Remove an organisation's directory; it is out of everybody's sight before it is gone.
@@ -82,6 +83,11 @@ class DataDirectory:
             OSError: the system refuses.
         """
         return () if self.root is None else old_exports.move_exports(self.root, organizations)
+
+
+def file_bytes(size: int) -> int:
+    """Return what a file of a size counts towards the quota of bytes."""
+    return STORED_ROW_BYTES + size
 
 
 def _file_sizes(directory: Path) -> Iterator[int]:

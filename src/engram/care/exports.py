@@ -15,6 +15,9 @@ CONTENT = ("memories", "episodes")
 """The directories of an export."""
 
 MARK_BYTES_MAX = 10_000
+MARK_BYTES = 400
+"""More than a mark has, and about as much."""
+
 FORMAT = 1
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from engram import limits
-from engram.errors import AccessDeniedError, InvalidRequestError, ToolsetDeniedError
+from engram.errors import (
+    AccessDeniedError,
+    InvalidRequestError,
+    QuotaExceededError,
+    ToolsetDeniedError,
+)
 from engram.model.checks import check_label, check_moment, check_range
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.toolsets import Toolset, choose_toolsets
@@ -44,7 +49,32 @@ class Quota:
 
     @property
     def is_unbounded(self) -> bool:
+        """Return True if there is no bound at all."""
         return self.messages_max is None and self.bytes_max is None
+
+    def check(self, use: Use, *, added: Use) -> None:
+        """Refuse what does not fit any more; what takes nothing more is never refused.
+
+        Raises:
+            QuotaExceededError: `added` beside `use` would pass a bound.
+        """
+        _check_bound("messages", self.messages_max, used=use.messages, needed=added.messages)
+        _check_bound("bytes", self.bytes_max, used=use.stored_bytes, needed=added.stored_bytes)
+
+
+UNBOUNDED = Quota()
+
+
+class Use(NamedTuple):
+    """What a quota bounds."""
+
+    messages: int
+    stored_bytes: int
+
+
+def _check_bound(resource: str, bound: int | None, *, used: int, needed: int) -> None:
+    if bound is not None and needed > 0 and used + needed > bound:
+        raise QuotaExceededError(resource=resource, limit=bound, used=used, needed=needed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +122,40 @@ class Organization:
     is_local: bool
     quota: Quota
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrganizationChange:
+    """What is to be different about a tenant; a field that is not given stays.
+
+    A bound is given with None for none at all, which is not the same as not given.
+    """
+
+    given: Mapping[str, str | int | None]
+    """By field: name, messages_max, bytes_max."""
+
+    def __post_init__(self) -> None:
+        if not self.given:
+            raise InvalidRequestError("give a name, messages_max or bytes_max")
+        if "name" in self.given and not isinstance(self.given["name"], str):
+            raise InvalidRequestError("must be a name", field="name")
+
+    def apply(self, organization: Organization) -> Organization:
+        """Return the organisation with the change.
+
+        Raises:
+            InvalidRequestError: a new name or bound is not one.
+        """
+        quota = organization.quota
+        fields: dict[str, Any] = {
+            "name": organization.name,
+            "messages_max": quota.messages_max,
+            "bytes_max": quota.bytes_max,
+            **self.given,
+        }
+        bounds = Quota(messages_max=fields["messages_max"], bytes_max=fields["bytes_max"])
+        draft = OrganizationDraft(name=fields["name"], quota=bounds)
+        return replace(organization, name=draft.name, quota=draft.quota)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal
 
-from engram.model.access import Quota
+from engram.model.access import Quota, Use
 from engram.model.ids import OrganizationId
 
 
@@ -23,6 +23,15 @@ class Counters:
     memories: int = 0
     """Those that are searched; the text of each is also one of the messages."""
     documents: int = 0
+    stored_bytes: int = 0
+    """Everything that was given to be stored, as the quota counts it."""
+    file_bytes: int = 0
+    """Of the organisation's files in the data directory; they count as well."""
+
+    @property
+    def use(self) -> Use:
+        """Return what the quota bounds."""
+        return Use(self.messages, self.stored_bytes + self.file_bytes)
 
     @property
     def messages_of_conversations(self) -> int:
@@ -45,7 +54,33 @@ class Usage:
 
     messages: int
     content_bytes: int
+    stored_bytes: int
+    """Everything that the quota of bytes counts."""
     quota: Quota
+    days: tuple[UsageDay, ...] = ()
+    """The newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageDay:
+    """What an organisation did on one day, in UTC."""
+
+    day: date
+    requests: int = 0
+    searches: int = 0
+    embedded_texts: int = 0
+    """Texts that the deep embedder was given to store their vectors."""
+    stored_bytes: int = 0
+    """What the quota of bytes counted when the day was last written down."""
+
+    def __add__(self, later: UsageDay) -> UsageDay:
+        return UsageDay(
+            day=self.day,
+            requests=self.requests + later.requests,
+            searches=self.searches + later.searches,
+            embedded_texts=self.embedded_texts + later.embedded_texts,
+            stored_bytes=later.stored_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engram.service.reembedding import Reembedding
     from engram.service.searching import Searching
     from engram.service.turns import Turns
+    from engram.service.usage import UsageMeter
     from engram.storage.ports import Store
 
 __all__ = ["Service"]
@@ -55,6 +56,7 @@ class Service:
         access: Access,
         activity: Activity,
         trail: AuditTrail,
+        meter: UsageMeter,
         background: Background,
         document_indexing: DocumentIndexing,
         indexer: Indexer,
@@ -65,6 +67,7 @@ class Service:
         self.access = access
         self.activity = activity
         self.files = files
+        self._meter = meter
         self.background = background
         self.document_indexing = document_indexing
         self.indexer = indexer
@@ -85,6 +88,11 @@ class Service:
         from engram.service.turns import Turns
 
         return Turns()
+
+    async def record_use(self) -> None:
+        """Write down when keys were last used, and what organisations did."""
+        await self.access.record_use()
+        await self._meter.record()
 
     @cached_property
     def account(self) -> Account:
@@ -182,7 +190,9 @@ class Service:
     def operator(self) -> Operator:
         from engram.service.operator import Operator
 
-        return Operator(self._store, self._meaning, files=self.files)
+        return Operator(
+            self._store, self._meaning, files=self.files, forget_keys=self.access.forget_keys
+        )
 
     @cached_property
     def recall(self) -> Recall:
@@ -223,5 +233,6 @@ class Service:
             questions=Questions(self._tiers),
             indexer=self.indexer,
             activity=self.activity,
+            meter=self._meter,
             clock=self._clock,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,7 @@ from engram.model.checks import check_range
 from engram.model.ids import KeyId, OrganizationId
 from engram.service.audit_trail import AuditTrail
 from engram.service.rate import RateLimiter, RateState
+from engram.service.usage import UsageMeter
 from engram.storage.ports import Store
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Access:
         limiter: RateLimiter,
         *,
         trail: AuditTrail,
+        meter: UsageMeter,
         admin_token: str | None = None,
         admin_tokens_file: Path | None = None,
     ) -> None:
@@ -76,11 +78,13 @@ class Access:
         self._clock = clock
         self._limiter = limiter
         self._trail = trail
+        self._meter = meter
         self._admin_token = admin_token
         self._admin_tokens_file = admin_tokens_file
         self._trusted: OrderedDict[str, _Trusted] = OrderedDict()
         self._forgettings = 0
         self._used: dict[KeyId, datetime] = {}
+        self._local: tuple[Principal, datetime] | None = None
 
     async def authenticate(self, secret: str | None, *, address: str | None = None) -> Principal:
         """Return who presents `secret` from `address`.
@@ -156,7 +160,20 @@ class Access:
         Raises:
             RateLimitedError: there were too many.
         """
+        self._meter.count(principal.organization_id, requests=1)
         return self._limiter.take(principal.actor)
+
+    async def take_local_request(self, principal: Principal) -> Principal:
+        """Count one request of a process of this machine's owner, and return who asks, as of now.
+
+        Such a process asks with one principal for as long as it lives, and quotas may change.
+        """
+        self._meter.count(principal.organization_id, requests=1)
+        now = self._clock.now()
+        if self._local is None or now >= self._local[1]:
+            organization = await self._store.control.get_organization(principal.organization_id)
+            self._local = (replace(principal, quota=organization.quota), now + TRUST)
+        return self._local[0]
 
     async def local_principal(self) -> Principal:
         """Return the owner of this machine's store, making the local organisation when missing."""

@@ -13,7 +13,11 @@ from engram.model.status import Status, Usage
 from engram.service.account_deletion import delete_organization
 from engram.service.files import Files
 from engram.service.meaning import Meaning
+from engram.service.quota import find_quota_warning
 from engram.storage.ports import Store
+
+USAGE_DAYS = 30
+"""That are shown unless others are asked for."""
 
 
 class Account:
@@ -34,16 +38,24 @@ class Account:
             degraded=(*self._meaning.degraded, *await self._meaning.changed(store)),
         )
 
-    async def usage(self, principal: Principal) -> Usage:
-        """Return what is used of the quota."""
+    async def usage(self, principal: Principal, *, days: int = USAGE_DAYS) -> Usage:
+        """Return what is used of the quota, and what was done on the last days."""
         principal.require("read")
+        check_range("days", days, minimum=1, maximum=limits.USAGE_DAYS_MAX)
         store = await self._store.organization(principal.organization_id)
         counters = await store.counters()
         return Usage(
             messages=counters.messages,
             content_bytes=counters.content_bytes,
+            stored_bytes=counters.use.stored_bytes,
             quota=principal.quota,
+            days=await self._store.control.list_usage(principal.organization_id, limit=days),
         )
+
+    async def quota_warning(self, principal: Principal) -> str | None:
+        """Return the warning that is due if most of the quota is used, and log it."""
+        store = await self._store.organization(principal.organization_id)
+        return await find_quota_warning(principal, store)
 
     async def audit(
         self, principal: Principal, *, limit: int, before: datetime | None = None

@@ -60,7 +60,7 @@ class Consolidation:
             principal.require("write", "delete")
         store = await self._store.organization(principal.organization_id)
         sketched, is_cut = await _sketch_all(store.memories, request.project)
-        run = _Run(store.memories, self._tiers, request, actor=principal.actor, clock=self._clock)
+        run = _Run(store.memories, self._tiers, request, principal=principal, clock=self._clock)
         await run.go(sketched)
         return Consolidated(
             project=request.project,
@@ -92,9 +92,15 @@ class Consolidation:
         ]
         for unmerged in merges:
             content = found[unmerged.memory_id].content
-            indexing = await self._indexer.index_new([MemoryDraft(content=content).as_message()])
+            indexing = await self._indexer.index_new(
+                [MemoryDraft(content=content).as_message()],
+                organization_id=principal.organization_id,
+            )
             await store.memories.restore(
-                unmerged.memory_id, actor=principal.actor, indexing=indexing
+                unmerged.memory_id,
+                actor=principal.actor,
+                quota=principal.quota,
+                indexing=indexing,
             )
             await store.memories.disconnect(
                 unmerged.kept, unmerged.memory_id, "supersedes", actor=principal.actor
@@ -153,7 +159,7 @@ class _Run:
         tiers: Tiers,
         request: ConsolidationRequest,
         *,
-        actor: str,
+        principal: Principal,
         clock: Clock,
     ) -> None:
         self.merges: list[Merge] = []
@@ -162,7 +168,7 @@ class _Run:
         self._memories = memories
         self._embedder = tiers.deep
         self._request = request
-        self._actor = actor
+        self._principal = principal
         self._clock = clock
 
     @property
@@ -240,8 +246,9 @@ class _Run:
         relation = RelationDraft(
             source_id=merge.kept, target_id=merge.merged, relation_type="supersedes"
         )
+        actor, quota = self._principal.actor, self._principal.quota
         try:
-            await self._memories.connect(relation, actor=self._actor)
+            await self._memories.connect(relation, actor=actor, quota=quota)
         except (InvalidRequestError, NotFoundError):
             # Somebody says the opposite, or has removed one of them.
             self.kept_apart += 1
@@ -250,7 +257,8 @@ class _Run:
             merge.merged,
             reason=f"merged into {merge.kept}",
             change="merge",
-            actor=self._actor,
+            actor=actor,
+            quota=quota,
             now=self._clock.now(),
         )
         return True

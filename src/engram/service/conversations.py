@@ -42,7 +42,7 @@ class Conversations:
         """Begin a conversation and return its id."""
         principal.require("write")
         store = await self._store.organization(principal.organization_id)
-        return await store.create_conversation(draft, actor=principal.actor)
+        return await store.create_conversation(draft, actor=principal.actor, quota=principal.quota)
 
     async def append_messages(self, principal: Principal, request: AppendRequest) -> AppendReceipt:
         """Keep messages verbatim; they are durable and findable when this returns."""
@@ -87,4 +87,6 @@ class Conversations:
         title = None
         if any(map(is_called_by_title, request.messages)):
             title = await store.find_title(request.conversation_id)
-        return await self._indexer.index_new(request.messages, title=title)
+        return await self._indexer.index_new(
+            request.messages, title=title, organization_id=store.organization_id
+        )

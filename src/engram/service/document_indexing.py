@@ -188,7 +188,8 @@ class DocumentIndexing:
             owner=self._owner, lease=CONVERSION_LEASE, document_id=document.id
         )
         if held is not None:
-            await convert_body(store.documents, document)
+            organization = await self._store.control.get_organization(store.organization_id)
+            await convert_body(store.documents, document, quota=organization.quota)
 
     async def _index(self, store: OrganizationStore, document: Document) -> None:
         # Most sessions have no document to index.
@@ -204,6 +205,6 @@ class DocumentIndexing:
             chunks,
             owner=self._owner,
             is_last=text.is_last,
-            indexing=await self._indexer.index_texts(texts),
+            indexing=await self._indexer.index_texts(texts, organization_id=store.organization_id),
         )
         self._indexer.notice(store.organization_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engram.errors import ConversionError
 from engram.limits import DOCUMENT_PIECE_BYTES
+from engram.model.access import Quota
 from engram.model.document import Document
 from engram.storage.document_ports import DocumentStore, UnindexedText
 from engram.text.documents import DocumentChunk, DocumentChunker
@@ -30,8 +31,8 @@ def cut_text(text: UnindexedText) -> list[DocumentChunk]:
     return chunks
 
 
-async def convert_body(documents: DocumentStore, document: Document) -> None:
-    """Make the text of a body that is none, or keep why there is none.
+async def convert_body(documents: DocumentStore, document: Document, *, quota: Quota) -> None:
+    """Convert a body to text, or record why that failed.
 
     Raises:
         ConverterMissingError: what converts it is not installed; nothing is kept of that.
@@ -50,7 +51,7 @@ async def convert_body(documents: DocumentStore, document: Document) -> None:
         except ConversionError as exc:
             await documents.put_text(document.id, None, problem=exc.message)
         else:
-            await documents.put_text(document.id, _pieces(target))
+            await documents.put_text(document.id, _pieces(target), quota=quota)
 
 
 async def _convert(source: Path, target: Path, *, kind: Kind, media_type: str) -> None:

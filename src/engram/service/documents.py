@@ -75,11 +75,13 @@ class Documents:
         """
         principal.require("write")
         documents = await self._documents(principal)
-        upload = await documents.begin_upload(draft, actor=principal.actor, limits=self.bounds)
+        upload = await self.begin_upload(principal, draft)
         try:
             number = 0
             async for part in self._parts(body):
-                await documents.add_part(upload.id, number, part, limits=self.bounds)
+                await documents.add_part(
+                    upload.id, number, part, limits=self.bounds, quota=principal.quota
+                )
                 number += 1
             return await self.finish_upload(principal, upload.id)
         except BaseException:
@@ -91,7 +93,9 @@ class Documents:
         """Make room for a document that will come in parts."""
         principal.require("write")
         documents = await self._documents(principal)
-        return await documents.begin_upload(draft, actor=principal.actor, limits=self.bounds)
+        return await documents.begin_upload(
+            draft, actor=principal.actor, limits=self.bounds, quota=principal.quota
+        )
 
     async def add_part(
         self, principal: Principal, document_id: DocumentId, part: int, data: bytes
@@ -107,7 +111,9 @@ class Documents:
         if not data:
             raise InvalidRequestError("must not be empty", field="part")
         documents = await self._documents(principal)
-        return await documents.add_part(document_id, part, data, limits=self.bounds)
+        return await documents.add_part(
+            document_id, part, data, limits=self.bounds, quota=principal.quota
+        )
 
     async def find_upload(self, principal: Principal, document_id: DocumentId) -> Upload:
         """Return how much of an upload has arrived."""

@@ -26,7 +26,9 @@ class Episodes:
         check_project(project)
         check_text("description", description, bytes_max=limits.EPISODE_BYTES_MAX)
         memories = await self._memories(principal)
-        episode_id = await memories.start_episode(project, description, actor=principal.actor)
+        episode_id = await memories.start_episode(
+            project, description, actor=principal.actor, quota=principal.quota
+        )
         return await memories.get_episode(episode_id)
 
     async def end(
@@ -38,7 +40,9 @@ class Episodes:
             check_text("summary", summary, bytes_max=limits.EPISODE_BYTES_MAX)
         memories = await self._memories(principal)
         await _find(memories, episode_id, project)
-        return await memories.end_episode(episode_id, summary=summary, actor=principal.actor)
+        return await memories.end_episode(
+            episode_id, summary=summary, actor=principal.actor, quota=principal.quota
+        )
 
     async def list(self, principal: Principal, project: str, *, limit: int) -> tuple[Episode, ...]:
         """Return the episodes of a project, the last begun first."""

@@ -43,9 +43,9 @@ class Files:
         """Return a place of this machine for a command of its user, never for a caller's path."""
         return machine_place(path)
 
-    async def bytes_of(self, organization_id: OrganizationId) -> int:
-        """Return how many bytes the files of an organisation have."""
-        return await asyncio.to_thread(self._directory.bytes_of, organization_id)
+    async def counted_bytes(self, organization_id: OrganizationId) -> int:
+        """Return how many bytes the files of an organisation count towards its quota."""
+        return await asyncio.to_thread(self._directory.counted_bytes, organization_id)
 
     async def remove(self, organization_id: OrganizationId) -> None:
         """Remove the files of an organisation that was deleted; `tidy` does it where this fails."""

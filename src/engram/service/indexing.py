@@ -25,6 +25,7 @@ from engram.model.vectors import Indexing, NewVectors, PassageVector, Unembedded
 from engram.service.batch import LEASE, UNUSABLE, Batch
 from engram.service.noticed import Noticed
 from engram.service.pace import Pace
+from engram.service.usage import UsageMeter
 from engram.storage.ports import OrganizationStore, Store
 
 logger = logging.getLogger(__name__)
@@ -46,12 +47,14 @@ class Indexer:
         tiers: Tiers,
         *,
         owner: str,
+        meter: UsageMeter | None = None,
         pace: Pace | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._store = store
         self._tiers = tiers
         self._owner = owner
+        self._meter = meter
         self._pace = pace
         self._sleep = sleep
         self._noticed = Noticed()
@@ -63,17 +66,25 @@ class Indexer:
         return self._tiers.deep is not None and self._tiers.quick is None
 
     async def index_new(
-        self, drafts: Sequence[MessageDraft], *, title: str | None = None
+        self,
+        drafts: Sequence[MessageDraft],
+        *,
+        title: str | None = None,
+        organization_id: OrganizationId | None = None,
     ) -> Indexing:
         """Return what an append stores of the messages' meaning; it never waits for a slow model.
 
-        `title` is that of their conversation, if a document is among them.
+        `title` is that of their conversation, if a document is among them. Deep vectors count
+        towards the usage of `organization_id`.
         """
         return await self.index_texts(
-            [EmbeddedText(called(each, title=title), each.content) for each in drafts]
+            [EmbeddedText(called(each, title=title), each.content) for each in drafts],
+            organization_id=organization_id,
         )
 
-    async def index_texts(self, texts: Sequence[EmbeddedText]) -> Indexing:
+    async def index_texts(
+        self, texts: Sequence[EmbeddedText], *, organization_id: OrganizationId | None = None
+    ) -> Indexing:
         """Return what is stored of the meaning of texts on their way in, in their order."""
         quick = self._tiers.quick
         if quick is None:
@@ -88,6 +99,7 @@ class Indexer:
             return Indexing(is_queued=True)
         if quick is self._tiers.deep:
             messages = _whole(texts, messages)
+            self._count(organization_id, sum(map(bool, messages)))
         vectors = NewVectors(tier=quick.tier, identity=identity.as_text(), messages=messages)
         return Indexing(vectors=vectors, is_queued=quick is not self._tiers.deep)
 
@@ -214,7 +226,13 @@ class Indexer:
         claimed = await self._claim(store)
         splitting = deep_splitting(embedder, identity)
         batch = Batch(store, embedder, splitting, identity.as_text(), owner=self._owner, pace=pace)
-        return len(claimed), await batch.index(claimed)
+        done = await batch.index(claimed)
+        self._count(store.organization_id, done)
+        return len(claimed), done
+
+    def _count(self, organization_id: OrganizationId | None, embedded_texts: int) -> None:
+        if self._meter is not None and organization_id is not None and embedded_texts:
+            self._meter.count(organization_id, embedded_texts=embedded_texts)
 
     async def _claim(self, store: OrganizationStore) -> tuple[Unembedded, ...]:
         """Lease messages; what is leased while the caller is being cancelled is given back."""

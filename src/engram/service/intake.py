@@ -75,7 +75,9 @@ class Intake:
     async def add_page(self, value: MemoryRecord | Episode) -> None:
         """Take what an exported file holds, as it was."""
         if isinstance(value, Episode):
-            self._episodes += await self._memories.store_episode(value, actor=self._principal.actor)
+            self._episodes += await self._memories.store_episode(
+                value, actor=self._principal.actor, quota=self._principal.quota
+            )
             return
         self._records.append(value)
         self._relations.extend(value.relations)
@@ -88,7 +90,9 @@ class Intake:
         relations = 0
         for start in range(0, len(self._relations), limits.MEMORIES_PER_CALL_MAX):
             some = self._relations[start : start + limits.MEMORIES_PER_CALL_MAX]
-            relations += await self._memories.store_relations(some, actor=self._principal.actor)
+            relations += await self._memories.store_relations(
+                some, actor=self._principal.actor, quota=self._principal.quota
+            )
         return Imported(
             files=self.files,
             stored=tuple(self._stored),
@@ -122,7 +126,10 @@ class Intake:
             records,
             actor=self._principal.actor,
             quota=self._principal.quota,
-            indexing=await self._indexer.index_new([text.as_message() for text in texts]),
+            indexing=await self._indexer.index_new(
+                [text.as_message() for text in texts],
+                organization_id=self._principal.organization_id,
+            ),
         )
         self._background.notice(self._principal.organization_id)
         self._stored.extend(outcome.stored)

@@ -56,7 +56,9 @@ class Keeping:
         principal.require("write")
         check_batch(drafts)
         store = await self._store.organization(principal.organization_id)
-        indexing = await self._indexer.index_new([draft.as_message() for draft in drafts])
+        indexing = await self._indexer.index_new(
+            [draft.as_message() for draft in drafts], organization_id=principal.organization_id
+        )
         stored = await store.memories.store(
             drafts, actor=principal.actor, quota=principal.quota, indexing=indexing, once=once
         )

@@ -106,7 +106,7 @@ class Memories:
         principal.require("write")
         memories = await self._memories(principal)
         await _check_project(memories, [draft.source_id], project)
-        return await memories.connect(draft, actor=principal.actor)
+        return await memories.connect(draft, actor=principal.actor, quota=principal.quota)
 
     async def relations(
         self, principal: Principal, memory_id: MemoryId, *, hops: int = 1
@@ -140,7 +140,7 @@ class Memories:
             change,
             actor=principal.actor,
             quota=principal.quota,
-            indexing=await self._index(change.content),
+            indexing=await self._index(principal, change.content),
         )
         self._background.notice(principal.organization_id)
         return corrected
@@ -160,7 +160,11 @@ class Memories:
         memories = await self._memories(principal)
         await _check_project(memories, [memory_id], project)
         return await memories.forget(
-            memory_id, reason=reason, actor=principal.actor, now=self._clock.now()
+            memory_id,
+            reason=reason,
+            actor=principal.actor,
+            quota=principal.quota,
+            now=self._clock.now(),
         )
 
     async def purge(
@@ -178,7 +182,9 @@ class Memories:
         principal.require("write")
         memories = await self._memories(principal)
         await _check_project(memories, feedback.memory_ids, project)
-        return await memories.record_feedback(feedback, actor=principal.actor)
+        return await memories.record_feedback(
+            feedback, actor=principal.actor, quota=principal.quota
+        )
 
     async def projects(
         self, principal: Principal, *, project: str | None = None
@@ -195,11 +201,14 @@ class Memories:
         _check_name(project)
         return await (await self._memories(principal)).status(project)
 
-    async def _index(self, content: str | None) -> Indexing:
+    async def _index(self, principal: Principal, content: str | None) -> Indexing:
         """Return the meaning of a new text; one that stays keeps the vectors it has."""
         if content is None:
             return WORDS_ALONE
-        return await self._indexer.index_new([MemoryDraft(content=content).as_message()])
+        return await self._indexer.index_new(
+            [MemoryDraft(content=content).as_message()],
+            organization_id=principal.organization_id,
+        )
 
     async def _memories(self, principal: Principal) -> MemoryStore:
         return (await self._store.organization(principal.organization_id)).memories

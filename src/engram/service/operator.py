@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from engram import limits
@@ -14,6 +14,7 @@ from engram.model.access import (
     KeyDraft,
     NewKey,
     Organization,
+    OrganizationChange,
     OrganizationDraft,
     Principal,
 )
@@ -37,10 +38,19 @@ class OrganizationStats:
 class Operator:
     """Organisations, and upkeep over all of them. The caller has proved to be the operator."""
 
-    def __init__(self, store: Store, meaning: Meaning, *, files: Files) -> None:
+    def __init__(
+        self,
+        store: Store,
+        meaning: Meaning,
+        *,
+        files: Files,
+        forget_keys: Callable[[OrganizationId | None], None],
+    ) -> None:
+        """Work on a store; `forget_keys` is told whose keys may not be believed any more."""
         self._store = store
         self._files = files
         self._meaning = meaning
+        self._forget_keys = forget_keys
 
     async def create_organization(
         self, draft: OrganizationDraft, *, actor: str = OPERATOR
@@ -68,6 +78,24 @@ class Operator:
     async def list_organizations(self) -> tuple[Organization, ...]:
         """Return every organisation, oldest first."""
         return await self._store.control.list_organizations()
+
+    async def change_organization(
+        self,
+        organization_id: OrganizationId,
+        change: OrganizationChange,
+        *,
+        actor: str = OPERATOR,
+    ) -> Organization:
+        """Give an organisation another name or quota; every process holds to it within a second.
+
+        Raises:
+            NotFoundError: there is none of that id.
+        """
+        changed = await self._store.control.change_organization(
+            organization_id, change, actor=actor
+        )
+        self._forget_keys(organization_id)
+        return changed
 
     async def delete_organization(
         self, organization_id: OrganizationId, *, name: str | None = None, actor: str = OPERATOR

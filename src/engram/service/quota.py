@@ -16,9 +16,10 @@ WARNING_SHARE = 0.8
 
 def quota_warning(quota: Quota, counters: Counters) -> str | None:
     """Return a sentence when a bound of `quota` is at least 80 % used."""
+    use = counters.use
     uses = (
-        ("messages", counters.messages, quota.messages_max),
-        ("bytes", counters.content_bytes, quota.bytes_max),
+        ("messages", use.messages, quota.messages_max),
+        ("bytes", use.stored_bytes, quota.bytes_max),
     )
     for resource, used, bound in uses:
         if bound is not None and used >= WARNING_SHARE * bound:

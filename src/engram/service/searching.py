@@ -14,6 +14,7 @@ from engram.model.access import Principal
 from engram.retrieval.question import INDEX_LAG, Embed, Questions
 from engram.service.activity import Activity
 from engram.service.indexing import Indexer
+from engram.service.usage import UsageMeter
 from engram.storage.ports import OrganizationStore, Store
 
 
@@ -41,12 +42,14 @@ class Searching:
         questions: Questions,
         indexer: Indexer,
         activity: Activity,
+        meter: UsageMeter,
         clock: Clock,
     ) -> None:
         self._store = store
         self._questions = questions
         self._indexer = indexer
         self._activity = activity
+        self._meter = meter
         self._clock = clock
 
     @asynccontextmanager
@@ -64,6 +67,7 @@ class Searching:
                 at=self._clock.now(),
             )
         self._activity.searches += 1
+        self._meter.count(organization_id, searches=1)
 
     def missing(self, pending: int) -> tuple[str, ...]:
         """Say when an answer lacks what was stored last: `pending` messages still wait."""

@@ -52,7 +52,9 @@ class Summaries:
         if memory is None or project not in (None, memory.project):
             raise NotFoundError("memory", memory_id)
         made = await self._summary_of(memory_id, memory.content)
-        await store.memories.set_summary(memory_id, made.summary, actor=principal.actor)
+        await store.memories.set_summary(
+            memory_id, made.summary, actor=principal.actor, quota=principal.quota
+        )
         return made
 
     async def _summary_of(self, memory_id: MemoryId, content: str) -> Summarized:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from engram.model.access import Quota
+from engram.model.access import UNBOUNDED, Quota
 from engram.model.document import (
     ByteRange,
     Document,
@@ -42,7 +42,12 @@ class DocumentStore(Protocol):
     """The documents of one organisation."""
 
     async def begin_upload(
-        self, draft: DocumentDraft, *, actor: str, limits: DocumentLimits
+        self,
+        draft: DocumentDraft,
+        *,
+        actor: str,
+        limits: DocumentLimits,
+        quota: Quota = UNBOUNDED,
     ) -> Upload:
         """Make room for a document whose parts will follow; nobody sees it before it is finished.
 
@@ -50,11 +55,18 @@ class DocumentStore(Protocol):
             RequestTooLargeError: it is announced larger than any document may be.
             LimitExceededError: `UPLOADS_MAX` uploads are under way.
             NotFoundError: it names an episode that is not here.
+            QuotaExceededError: not even the upload itself fits the quota any more.
         """
         ...
 
     async def add_part(
-        self, document_id: DocumentId, part: int, data: bytes, *, limits: DocumentLimits
+        self,
+        document_id: DocumentId,
+        part: int,
+        data: bytes,
+        *,
+        limits: DocumentLimits,
+        quota: Quota = UNBOUNDED,
     ) -> Upload:
         """Keep the next part, durably; parts count from 0. The last one again changes nothing.
 
@@ -63,6 +75,7 @@ class DocumentStore(Protocol):
             ConflictError: another part is due, or the last one was other bytes.
             InvalidRequestError: more has arrived than was announced; nothing of it stays.
             RequestTooLargeError: the document is larger than any may be; nothing of it stays.
+            QuotaExceededError: the part does not fit the quota any more; those before it stay.
         """
         ...
 
@@ -139,12 +152,17 @@ class DocumentStore(Protocol):
         ...
 
     async def put_text(
-        self, document_id: DocumentId, text: Iterable[bytes] | None, *, problem: str | None = None
+        self,
+        document_id: DocumentId,
+        text: Iterable[bytes] | None,
+        *,
+        problem: str | None = None,
+        quota: Quota = UNBOUNDED,
     ) -> None:
         """Keep the UTF-8 that a body was converted to, or why it could not be.
 
-        The text is taken in a thread, piece by piece. With a problem, or without any text, the
-        document is unreadable, and found by its name. Of a document that does not need a text, or
+        The text is taken in a thread, piece by piece. With a problem, without any text, or with one
+        that does not fit the quota any more, the document is unreadable, and found by its name. Of a document that does not need a text, or
         is gone, nothing is changed.
 
         Raises:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from engram.model.access import Quota
+from engram.model.access import UNBOUNDED, Quota
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import (
     Change,
@@ -116,6 +116,7 @@ class MemoryStore(MemoryTransfer, Protocol):
         change: Change = "invalidate",
         actor: str,
         now: datetime,
+        quota: Quota = UNBOUNDED,
     ) -> Memory:
         """End a memory's validity; it is searched no more and its text stays in the history.
 
@@ -124,11 +125,17 @@ class MemoryStore(MemoryTransfer, Protocol):
         Raises:
             NotFoundError: there is no such memory.
             ConflictError: it is immutable.
+            QuotaExceededError: the version that is kept does not fit the quota any more.
         """
         ...
 
     async def restore(
-        self, memory_id: MemoryId, *, actor: str, indexing: Indexing = WORDS_ALONE
+        self,
+        memory_id: MemoryId,
+        *,
+        actor: str,
+        quota: Quota = UNBOUNDED,
+        indexing: Indexing = WORDS_ALONE,
     ) -> Memory:
         """Undo a `forget`: the memory holds and is searched again as it was before.
 
@@ -137,14 +144,18 @@ class MemoryStore(MemoryTransfer, Protocol):
 
         Raises:
             NotFoundError: there is no such memory.
+            QuotaExceededError: the version that is kept does not fit the quota any more.
         """
         ...
 
-    async def set_summary(self, memory_id: MemoryId, summary: str, *, actor: str) -> None:
+    async def set_summary(
+        self, memory_id: MemoryId, summary: str, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> None:
         """Keep a summary beside a memory; it is no new version.
 
         Raises:
             NotFoundError: there is no such memory.
+            QuotaExceededError: it does not fit the quota any more.
         """
         ...
 
@@ -181,12 +192,15 @@ class MemoryStore(MemoryTransfer, Protocol):
         """Return the memories that were known and held at a moment, as they were then, newest first."""
         ...
 
-    async def connect(self, draft: RelationDraft, *, actor: str) -> Relation:
+    async def connect(
+        self, draft: RelationDraft, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> Relation:
         """Relate two memories; the same pair and type again takes the new strength.
 
         Raises:
             NotFoundError: one of them is not here.
             InvalidRequestError: `supersedes` would close a circle.
+            QuotaExceededError: a new relation does not fit the quota any more.
         """
         ...
 
@@ -207,7 +221,9 @@ class MemoryStore(MemoryTransfer, Protocol):
         """
         ...
 
-    async def record_feedback(self, feedback: Feedback, *, actor: str) -> int:
+    async def record_feedback(
+        self, feedback: Feedback, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> int:
         """Keep what helped and what did not; return how many memories it speaks of.
 
         Said again for the same event and memory, it replaces what was said. Of a memory the last
@@ -215,20 +231,33 @@ class MemoryStore(MemoryTransfer, Protocol):
 
         Raises:
             NotFoundError: one of the memories is not here; nothing is kept then.
+            QuotaExceededError: it does not fit the quota any more; nothing is kept then.
         """
         ...
 
-    async def start_episode(self, project: str, description: str, *, actor: str) -> EpisodeId:
-        """Begin an episode."""
+    async def start_episode(
+        self, project: str, description: str, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> EpisodeId:
+        """Begin an episode.
+
+        Raises:
+            QuotaExceededError: it does not fit the quota any more.
+        """
         ...
 
     async def end_episode(
-        self, episode_id: EpisodeId, *, summary: str | None, actor: str
+        self,
+        episode_id: EpisodeId,
+        *,
+        summary: str | None,
+        actor: str,
+        quota: Quota = UNBOUNDED,
     ) -> Episode:
         """End an episode; one that has ended keeps its end, and takes a summary if one is given.
 
         Raises:
             NotFoundError: there is no such episode.
+            QuotaExceededError: the summary does not fit the quota any more.
         """
         ...
 

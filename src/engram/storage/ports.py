@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engram.model.access import (
+    UNBOUNDED,
     ApiKey,
     AuditEntry,
     AuditNote,
@@ -19,6 +20,7 @@ from engram.model.access import (
     KeyOwner,
     NewKey,
     Organization,
+    OrganizationChange,
     OrganizationDraft,
     Quota,
     RotatedKey,
@@ -43,7 +45,7 @@ from engram.model.ids import (
     OrganizationId,
 )
 from engram.model.search import KINDS, Candidates, Kind, Loaded, SearchFilters
-from engram.model.status import BackfillReport, Counters, Coverage, Finding, Job
+from engram.model.status import BackfillReport, Counters, Coverage, Finding, Job, UsageDay
 from engram.model.vectors import (
     WORDS_ALONE,
     Embedded,
@@ -97,8 +99,14 @@ class OrganizationStore(Protocol):
         """Its documents: the bodies that some of its memories own."""
         ...
 
-    async def create_conversation(self, draft: ConversationDraft, *, actor: str) -> ConversationId:
-        """Store an empty conversation and its audit row."""
+    async def create_conversation(
+        self, draft: ConversationDraft, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> ConversationId:
+        """Store an empty conversation and its audit row.
+
+        Raises:
+            QuotaExceededError: it does not fit the quota any more.
+        """
         ...
 
     async def append_messages(
@@ -214,6 +222,18 @@ class OrganizationStore(Protocol):
 
     async def counters(self) -> Counters:
         """Return the maintained counters."""
+        ...
+
+    async def add_file_bytes(self, added: int, *, quota: Quota) -> None:
+        """Count bytes that are about to be written to the organisation's files, or were removed.
+
+        Raises:
+            QuotaExceededError: they do not fit the quota any more; nothing is counted.
+        """
+        ...
+
+    async def put_file_bytes(self, total: int) -> None:
+        """Replace the counted bytes of the organisation's files by what was measured."""
         ...
 
     async def coverage(self) -> Coverage:
@@ -425,6 +445,34 @@ class ControlStore(Protocol):
 
     async def list_organizations(self) -> tuple[Organization, ...]:
         """Return every organisation, oldest first."""
+        ...
+
+    async def change_organization(
+        self, organization_id: OrganizationId, change: OrganizationChange, *, actor: str
+    ) -> Organization:
+        """Give an organisation another name or quota; return it.
+
+        The quota of requests follows from their key, so it holds in every process as soon as a
+        revocation would.
+
+        Raises:
+            NotFoundError: there is none of that id.
+            InvalidRequestError: the new name or quota is not one.
+        """
+        ...
+
+    async def add_usage(self, used: Mapping[OrganizationId, Sequence[UsageDay]]) -> None:
+        """Add to what organisations did by day; the bytes stored replace those of before.
+
+        Days older than `USAGE_DAYS_MAX` before the newest given are removed. Organisations that
+        are gone are passed over.
+        """
+        ...
+
+    async def list_usage(
+        self, organization_id: OrganizationId, *, limit: int
+    ) -> tuple[UsageDay, ...]:
+        """Return what an organisation did on the last days that it did anything, newest first."""
         ...
 
     async def delete_organization(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from engram.model.access import Quota
+from engram.model.access import UNBOUNDED, Quota
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import Episode, Relation
 from engram.model.transfer import MemoryProof, MemoryRecord, RecordsStored
@@ -53,17 +53,26 @@ class MemoryTransfer(Protocol):
         """
         ...
 
-    async def store_episode(self, episode: Episode, *, actor: str) -> bool:
-        """Store an episode as it was; False when it is here already."""
+    async def store_episode(
+        self, episode: Episode, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> bool:
+        """Store an episode as it was; False when it is here already.
+
+        Raises:
+            QuotaExceededError: it does not fit the quota any more.
+        """
         ...
 
-    async def store_relations(self, relations: Sequence[Relation], *, actor: str) -> int:
+    async def store_relations(
+        self, relations: Sequence[Relation], *, actor: str, quota: Quota = UNBOUNDED
+    ) -> int:
         """Store relations as they were; return how many are new.
 
         One whose memories are not both here is passed over, as is one that is here already.
 
         Raises:
             InvalidRequestError: `supersedes` would close a circle; none is stored then.
+            QuotaExceededError: they do not fit the quota any more; none is stored then.
         """
         ...
 

@@ -12,11 +12,11 @@ from engram.service import Service
 @asynccontextmanager
 async def background_work(service: Service) -> AsyncGenerator[None]:
     """Index and tidy up while the block runs."""
-    worker = asyncio.create_task(service.background.run(service.access.record_use))
+    worker = asyncio.create_task(service.background.run(service.record_use))
     try:
         yield
     finally:
         worker.cancel()
         with suppress(asyncio.CancelledError):
             await worker
-        await service.access.record_use()
+        await service.record_use()

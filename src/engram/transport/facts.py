@@ -29,7 +29,8 @@ def error_facts(error: EngramError) -> dict[str, Any]:
             kind = "toolset" if isinstance(error, ToolsetDeniedError) else "required"
             return {kind: error.required}
         case QuotaExceededError():
-            return {"resource": error.resource, "limit": error.limit}
+            facts = {"limit": error.limit, "used": error.used, "needed": error.needed}
+            return {"resource": error.resource, **facts}
         case _:
             return {}
 

@@ -49,6 +49,7 @@ class ControlRows:
 
     keys: tuple[tuple[Any, ...], ...]
     audit: tuple[tuple[Any, ...], ...]
+    usage: tuple[tuple[Any, ...], ...]
 
 
 def list_organizations(connection: Connection) -> list[OrganizationRow]:
@@ -109,11 +110,12 @@ def mark_stale(connection: Connection, organization_id: OrganizationId, *, now: 
 
 
 def read_control_rows(connection: Connection, organization_id: OrganizationId) -> ControlRows:
-    """Return the keys and the audit of an organisation."""
+    """Return the keys, the audit and the use by day of an organisation."""
     values = {"organization_id": organization_id}
     return ControlRows(
         keys=tuple(connection.execute(_SQL["list_keys"], values).fetchall()),
         audit=tuple(connection.execute(_SQL["list_audit"], values).fetchall()),
+        usage=tuple(connection.execute(_SQL["list_usage"], values).fetchall()),
     )
 
 
@@ -144,12 +146,14 @@ def publish(
         },
     )
     connection.executemany(_SQL["add_key"], [_named(_KEY_COLUMNS, row) for row in rows.keys])
+    connection.executemany(_SQL["add_usage"], [_named(_USAGE_COLUMNS, row) for row in rows.usage])
     add_audit(connection, rows.audit)
     stored = read_control_rows(connection, organization.id)
     # An organisation that was here before has left its own audit.
-    if stored.keys != rows.keys or not set(stored.audit).issuperset(rows.audit):
+    is_same = (stored.keys, stored.usage) == (rows.keys, rows.usage)
+    if not is_same or not set(stored.audit).issuperset(rows.audit):
         raise StorageError(
-            f"the keys or the audit of {organization.id} were not stored as they are"
+            f"the keys, the audit or the use of {organization.id} were not stored as they are"
         )
     _change_state(connection, organization.id, "done", now=now)
 
@@ -182,6 +186,14 @@ _KEY_COLUMNS = (
     "revoked_at",
     "last_used_at",
     "toolsets",
+)
+_USAGE_COLUMNS = (
+    "organization_id",
+    "day",
+    "requests",
+    "searches",
+    "embedded_texts",
+    "bytes_stored",
 )
 _AUDIT_COLUMNS = ("audit_id", "organization_id", "at", "actor", "action", "subject", "details")
 

@@ -36,6 +36,17 @@ VALUES
     (:key_id, :organization_id, :name, :secret_hash, :prefix, :scopes, :created_at, :expires_at,
      :revoked_at, :last_used_at, :toolsets);
 
+-- list_usage --
+-- Returns what an organisation did by day, oldest first.
+SELECT organization_id, day, requests, searches, embedded_texts, bytes_stored
+FROM usage_day WHERE organization_id = :organization_id ORDER BY day;
+
+-- add_usage --
+INSERT INTO usage_day
+    (organization_id, day, requests, searches, embedded_texts, bytes_stored)
+VALUES
+    (:organization_id, :day, :requests, :searches, :embedded_texts, :bytes_stored);
+
 -- list_audit --
 -- Returns what was written down of an organisation, oldest first.
 SELECT audit_id, organization_id, at, actor, action, subject, details

@@ -28,6 +28,10 @@ _RULES = (
     # Hints for SQLite's planner.
     (re.compile(r"\bNOT INDEXED\b"), ""),
     (re.compile(r"(?<=\s)\+(?=[a-z])"), ""),
+    (
+        re.compile(r"\blength\(CAST\(((?:(?!\bAS\b).)+?) AS BLOB\)\)", re.DOTALL),
+        r"octet_length(\1)",
+    ),
     # Contents are text or bytes there, and bytes here.
     (re.compile(r"\bCAST\(((?:(?!\bAS\b).)+?) AS BLOB\)", re.DOTALL), r"\1"),
     (re.compile(r"\bgroup_concat\((\w+)\)"), r"string_agg(\1::text, ',')"),

@@ -123,14 +123,14 @@ def _transact(connection: Connection, *, append: Append) -> Outcome:
         [message.words for message in prepared.messages],
         also_next=state.is_in_next(stretch.conversation),
     )
-    _count(connection, append, stretch, chunks=chunks, now=now)
     index_appended(connection, tenant, _new_keys(append, stretch), append.indexing)
     receipt = receipt_of(
         stretch.conversation_id,
         stretch.last_sequence + 1,
         stretch.last_sequence + len(request.messages),
     )
-    _remember(connection, append, stretch, receipt, now)
+    key_bytes = _remember(connection, append, stretch, receipt, now)
+    _count(connection, append, stretch, chunks=chunks, key_bytes=key_bytes, now=now)
     training.enqueue_when_due(
         connection,
         tenant,
@@ -156,14 +156,16 @@ def _find_stretch(connection: Connection, append: Append) -> Stretch:
     row = tenant.execute(connection, find_default).fetchone()
     if row is None:
         draft = ConversationDraft(title=DEFAULT_CONVERSATION_TITLE)
-        create_conversation(connection, tenant, draft, actor=append.actor, is_default=True)
+        create_conversation(
+            connection, tenant, draft, actor=append.actor, quota=append.quota, is_default=True
+        )
         row = tenant.execute(connection, find_default).fetchone()
     return Stretch(*row[:3])
 
 
 def _check_room(append: Append, state: State, stretch: Stretch) -> None:
     added = len(append.request.messages)
-    state.check_quota(append.quota, messages=added, content_bytes=append.prepared.content_bytes)
+    state.check_quota(append.quota, messages=added, stored_bytes=append.prepared.stored_bytes)
     last = stretch.last_sequence + added
     if last > limits.CONVERSATION_MESSAGES_MAX:
         raise LimitExceededError(
@@ -197,8 +199,15 @@ def _new_keys(append: Append, stretch: Stretch) -> Sequence[int]:
 
 
 def _count(
-    connection: Connection, append: Append, stretch: Stretch, *, chunks: int, now: int
+    connection: Connection,
+    append: Append,
+    stretch: Stretch,
+    *,
+    chunks: int,
+    key_bytes: int,
+    now: int,
 ) -> None:
+    """Count what was appended, if it fits the quota together with what was added beside it."""
     added = {
         "messages": len(append.request.messages),
         "content_bytes": append.prepared.content_bytes,
@@ -210,7 +219,14 @@ def _count(
         now=now,
         **added,
     )
-    grow_counters(connection, append.tenant, chunks=chunks, **added)
+    grow_counters(
+        connection,
+        append.tenant,
+        quota=append.quota,
+        chunks=chunks,
+        stored_bytes=append.prepared.stored_bytes + key_bytes,
+        **added,
+    )
 
 
 def _find_repeated(connection: Connection, append: Append, now: int) -> AppendReceipt | None:
@@ -228,11 +244,12 @@ def _remember(
     stretch: Stretch,
     receipt: AppendReceipt,
     now: int,
-) -> None:
-    """Write down the idempotency key and the audit row."""
+) -> int:
+    """Write down the idempotency key and the audit row; return the bytes that the key adds."""
     tenant, key = append.tenant, append.request.idempotency_key
+    key_bytes = 0
     if key is not None:
-        idempotency.remember(
+        key_bytes = idempotency.remember(
             connection,
             tenant,
             key,
@@ -250,3 +267,4 @@ def _remember(
         subject=receipt.conversation_id,
         details={"sequences": [receipt.first_sequence, receipt.last_sequence]},
     )
+    return key_bytes

@@ -18,11 +18,13 @@ from engram.model.access import (
     KeyOwner,
     NewKey,
     Organization,
+    OrganizationChange,
     OrganizationDraft,
     RotatedKey,
     draft_like,
 )
 from engram.model.ids import KeyId, OrganizationId
+from engram.model.status import UsageDay
 from engram.storage.tables.audited import note_row
 from engram.storage.tables.control_rows import (
     audit_entry_of,
@@ -33,6 +35,8 @@ from engram.storage.tables.control_rows import (
     key_parameters,
     organization_of,
     organization_parameters,
+    usage_day_of,
+    usage_parameters,
 )
 from engram.storage.tables.database import Connection, Database
 from engram.storage.tables.key_addresses import note_of
@@ -117,6 +121,44 @@ class TableControlStore:
     async def list_organizations(self) -> tuple[Organization, ...]:
         def work(connection: Connection) -> tuple[Organization, ...]:
             return tuple(map(organization_of, connection.execute(_SQL["list_organizations"])))
+
+        return await self._database.read(work)
+
+    async def change_organization(
+        self, organization_id: OrganizationId, change: OrganizationChange, *, actor: str
+    ) -> Organization:
+        given: dict[str, Any] = dict(change.given)
+        audit = self._audit("change_organization", organization_id, actor=actor, **given)
+
+        def work(connection: Connection) -> Organization:
+            changed = change.apply(_get_organization(connection, organization_id))
+            connection.execute(_SQL["change_organization"], organization_parameters(changed))
+            _add_audit(connection, audit)
+            self._tell_keys(connection, organization_id)
+            return changed
+
+        return await self._database.write(work)
+
+    async def add_usage(self, used: Mapping[OrganizationId, Sequence[UsageDay]]) -> None:
+        rows = [
+            usage_parameters(organization_id, each)
+            for organization_id, days in used.items()
+            for each in days
+        ]
+
+        def work(connection: Connection) -> None:
+            connection.executemany(_SQL["add_usage"], rows)
+            connection.executemany(_SQL["drop_usage"], rows)
+
+        await self._database.write(work)
+
+    async def list_usage(
+        self, organization_id: OrganizationId, *, limit: int
+    ) -> tuple[UsageDay, ...]:
+        values = {"organization_id": organization_id, "limit": limit}
+
+        def work(connection: Connection) -> tuple[UsageDay, ...]:
+            return tuple(map(usage_day_of, connection.execute(_SQL["list_usage"], values)))
 
         return await self._database.read(work)
 

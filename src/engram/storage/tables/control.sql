@@ -16,6 +16,32 @@ FROM organization WHERE organization_id = :organization_id;
 SELECT organization_id, name, is_local, messages_max, bytes_max, created_at
 FROM organization ORDER BY number;
 
+-- change_organization --
+UPDATE organization SET name = :name, messages_max = :messages_max, bytes_max = :bytes_max
+WHERE organization_id = :organization_id;
+
+-- add_usage --
+-- Adds to a day of an organisation that is still here.
+INSERT INTO usage_day
+    (organization_id, day, requests, searches, embedded_texts, bytes_stored)
+SELECT organization_id, :day, :requests, :searches, :embedded_texts, :bytes_stored
+FROM organization WHERE organization_id = :organization_id
+ON CONFLICT (organization_id, day) DO UPDATE SET
+    requests = usage_day.requests + excluded.requests,
+    searches = usage_day.searches + excluded.searches,
+    embedded_texts = usage_day.embedded_texts + excluded.embedded_texts,
+    bytes_stored = excluded.bytes_stored;
+
+-- drop_usage --
+-- Removes what is too old.
+DELETE FROM usage_day WHERE organization_id = :organization_id AND day < :oldest;
+
+-- list_usage --
+-- Returns day, requests, searches, embedded_texts, bytes_stored of an organisation, newest first.
+SELECT day, requests, searches, embedded_texts, bytes_stored FROM usage_day
+WHERE organization_id = :organization_id
+ORDER BY day DESC LIMIT :limit;
+
 -- delete_organization --
 -- Its keys go with it.
 DELETE FROM organization WHERE organization_id = :organization_id;

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Any, cast
 
 import orjson
 
+from engram import limits
 from engram.clock import from_microseconds, to_microseconds
 from engram.model.access import (
     ApiKey,
@@ -19,6 +20,7 @@ from engram.model.access import (
     Quota,
 )
 from engram.model.ids import KeyId, OrganizationId
+from engram.model.status import UsageDay
 from engram.model.toolsets import Toolset
 
 Row = tuple[Any, ...]
@@ -105,6 +107,31 @@ def organization_parameters(organization: Organization) -> dict[str, Any]:
         "bytes_max": organization.quota.bytes_max,
         "created_at": to_microseconds(organization.created_at),
     }
+
+
+def usage_parameters(organization_id: OrganizationId, used: UsageDay) -> dict[str, Any]:
+    """Return the parameters of `add_usage` and `drop_usage`."""
+    return {
+        "organization_id": organization_id,
+        "day": used.day.isoformat(),
+        "oldest": (used.day - timedelta(days=limits.USAGE_DAYS_MAX)).isoformat(),
+        "requests": used.requests,
+        "searches": used.searches,
+        "embedded_texts": used.embedded_texts,
+        "bytes_stored": used.stored_bytes,
+    }
+
+
+def usage_day_of(row: Row) -> UsageDay:
+    """Return the day in a row of `list_usage`."""
+    day, requests, searches, embedded_texts, stored_bytes = row
+    return UsageDay(
+        day=date.fromisoformat(day),
+        requests=requests,
+        searches=searches,
+        embedded_texts=embedded_texts,
+        stored_bytes=stored_bytes,
+    )
 
 
 def key_parameters(key: ApiKey, *, secret_hash: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from engram.errors import StoreCorruptError
+from engram.model.access import Quota, Use
 from engram.model.status import Counters, Coverage
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
@@ -35,15 +36,24 @@ def grow_counters(
     connection: Connection,
     tenant: Tenant,
     *,
+    quota: Quota | None = None,
     conversations: int = 0,
     messages: int = 0,
     content_bytes: int = 0,
     chunks: int = 0,
     memories: int = 0,
     documents: int = 0,
+    stored_bytes: int = 0,
+    file_bytes: int = 0,
 ) -> None:
-    """Add to the counters that writers keep; negative numbers take away."""
-    tenant.execute(
+    """Add to the counters that writers keep; negative numbers take away.
+
+    Writers of an organisation take turns, so what is checked here is what is committed.
+
+    Raises:
+        QuotaExceededError: the counters would pass `quota`.
+    """
+    row = tenant.execute(
         connection,
         _CONVERSATIONS["add_to_counters"],
         conversations=conversations,
@@ -52,7 +62,18 @@ def grow_counters(
         chunks=chunks,
         memories=memories,
         documents=documents,
-    )
+        stored_bytes=stored_bytes,
+        file_bytes=file_bytes,
+    ).fetchone()
+    if quota is not None and row is not None:
+        added = Use(messages, stored_bytes + file_bytes)
+        before = Use(row[0] - added.messages, row[1] - added.stored_bytes)
+        quota.check(before, added=added)
+
+
+def put_file_bytes(connection: Connection, tenant: Tenant, total: int) -> None:
+    """Count an organisation's files anew, as they were measured."""
+    tenant.execute(connection, _CONVERSATIONS["put_file_bytes"], file_bytes=total)
 
 
 def counters_of(row: Sequence[int]) -> Counters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engram.model.access import Quota
 from engram.model.conversation import ConversationDraft
 from engram.model.ids import ConversationId
 from engram.storage.tables import audit
@@ -12,6 +13,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import to_json
+from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("conversations.sql")
@@ -23,9 +25,14 @@ def create_conversation(
     draft: ConversationDraft,
     *,
     actor: str,
+    quota: Quota,
     is_default: bool = False,
 ) -> ConversationId:
-    """Store an empty conversation with its tags, counter and audit row."""
+    """Store an empty conversation with its tags, counter and audit row.
+
+    Raises:
+        QuotaExceededError: it does not fit the quota any more.
+    """
     conversation_id = ConversationId(tenant.ids.new("conv_"))
     now = tenant.now()
     number = take_numbers(connection, tenant, "conversation", 1).start
@@ -42,7 +49,9 @@ def create_conversation(
         now=now,
     )
     add_tags(connection, tenant, number, draft.tags)
-    grow_counters(connection, tenant, conversations=1)
+    grow_counters(
+        connection, tenant, quota=quota, conversations=1, stored_bytes=_stored_bytes(draft)
+    )
     audit.record(
         connection,
         tenant,
@@ -52,6 +61,11 @@ def create_conversation(
         subject=conversation_id,
     )
     return conversation_id
+
+
+def _stored_bytes(draft: ConversationDraft) -> int:
+    texts = (draft.title, draft.agent_id, draft.project, to_json(draft.metadata))
+    return row_bytes(*texts) + sum(map(row_bytes, draft.tags))
 
 
 def add_tags(connection: Connection, tenant: Tenant, number: int, tags: Sequence[str]) -> None:

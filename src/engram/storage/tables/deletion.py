@@ -13,6 +13,7 @@ from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
+from engram.storage.tables.stored_size import measure_conversation
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import Stretch
@@ -72,6 +73,7 @@ def _transact(
     skip_damaged: bool,
 ) -> DeletionReceipt:
     stretch, content_bytes = _find(connection, tenant, conversation_id)
+    stored_bytes = measure_conversation(connection, tenant, stretch.conversation)
     vectors = remove_record(connection, tenant, stretch, known=known, skip_damaged=skip_damaged)
     chunks = window_count(stretch.last_sequence)
     grow_counters(
@@ -81,6 +83,7 @@ def _transact(
         messages=-stretch.last_sequence,
         content_bytes=-content_bytes,
         chunks=-chunks,
+        stored_bytes=-stored_bytes,
     )
     receipt = audit.record(
         connection,

@@ -34,6 +34,8 @@ from engram.storage.tables.memory_rows import microseconds
 from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
+from engram.storage.tables.state import State
+from engram.storage.tables.stored_size import measure_document, measure_memory
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("documents.sql")
@@ -143,12 +145,26 @@ def _transact(connection: Connection, *, arrived: _Arrived) -> StoredDocument | 
         found = document_of(find_row(connection, tenant, same[0]))
         return StoredDocument(document=found, is_duplicate=True)
     check_episodes(connection, tenant, [options.episode_id])
-    state.check_quota(arrived.quota, messages=1, content_bytes=row.size_bytes)
-    _add(connection, arrived, options, now)
+    upload_bytes = measure_document(connection, tenant, row.number)
+    _check_quota(arrived, state, upload_bytes + row.size_bytes)
+    _add(connection, arrived, options, upload_bytes=upload_bytes, now=now)
     return StoredDocument(document=document_of(find_row(connection, tenant, row.id)))
 
 
-def _add(connection: Connection, arrived: _Arrived, options: MemoryOptions, now: int) -> None:
+def _check_quota(arrived: _Arrived, state: State, stored_bytes: int) -> None:
+    """Refuse a document that does not fit as a whole: the quota may be less than when it began."""
+    without = state._replace(used_bytes=state.used_bytes - stored_bytes)
+    without.check_quota(arrived.quota, messages=1, stored_bytes=stored_bytes)
+
+
+def _add(
+    connection: Connection,
+    arrived: _Arrived,
+    options: MemoryOptions,
+    *,
+    upload_bytes: int,
+    now: int,
+) -> None:
     tenant, row, shown = arrived.tenant, arrived.row, arrived.shown
     memory_id = MemoryId(tenant.ids.new("mem_"))
     record = add_record(
@@ -177,7 +193,14 @@ def _add(connection: Connection, arrived: _Arrived, options: MemoryOptions, now:
         content=None if shown is None else shown.content,
         now=now,
     )
-    grow_counters(connection, tenant, content_bytes=row.size_bytes)
+    after = measure_document(connection, tenant, row.number)
+    grow_counters(
+        connection,
+        tenant,
+        quota=arrived.quota,
+        content_bytes=row.size_bytes,
+        stored_bytes=after - upload_bytes + measure_memory(connection, tenant, memory),
+    )
     audit.record(
         connection,
         tenant,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.storage.content import ContentCodec, ContentError, StoredContent
@@ -53,9 +54,12 @@ def cut_pieces(codec: ContentCodec, data: bytes, *, first_place: int) -> list[Ne
 
 def put_pieces(
     connection: Connection, tenant: Tenant, target: Pieces, pieces: Iterable[NewPiece]
-) -> None:
-    """Store pieces that follow each other; one that was not full is replaced."""
-    rows = [
+) -> int:
+    """Store pieces that follow each other; one that was not full is replaced.
+
+    Returns by how many bytes the document has grown.
+    """
+    rows: list[dict[str, Any]] = [
         {
             "key": target.key(piece.place),
             "size_bytes": piece.stored.content_bytes,
@@ -66,24 +70,29 @@ def put_pieces(
         for piece in pieces
     ]
     if not rows:
-        return
-    first, last = rows[0]["key"], rows[-1]["key"]
-    tenant.execute(connection, _SQL["delete_pieces"], first=first, last=last)
+        return 0
+    replaced = _delete(connection, tenant, rows[0]["key"], rows[-1]["key"])
     tenant.execute_many(connection, _SQL["add_piece"], rows)
+    return sum(row["size_bytes"] for row in rows) - replaced
 
 
-def delete_pieces(connection: Connection, tenant: Tenant, document: int) -> None:
-    """Remove all pieces of a document."""
+def delete_pieces(connection: Connection, tenant: Tenant, document: int) -> int:
+    """Remove all pieces of a document; return their bytes."""
     first = piece_key(document, is_text=False, place=0)
     last = piece_key(document + 1, is_text=False, place=0) - 1
-    tenant.execute(connection, _SQL["delete_pieces"], first=first, last=last)
+    return _delete(connection, tenant, first, last)
 
 
-def delete_text(connection: Connection, tenant: Tenant, document: int) -> None:
-    """Remove the pieces of the text that was made of a document."""
+def delete_text(connection: Connection, tenant: Tenant, document: int) -> int:
+    """Remove the pieces of the text that was made of a document; return their bytes."""
     first = piece_key(document, is_text=True, place=0)
     last = piece_key(document + 1, is_text=False, place=0) - 1
-    tenant.execute(connection, _SQL["delete_pieces"], first=first, last=last)
+    return _delete(connection, tenant, first, last)
+
+
+def _delete(connection: Connection, tenant: Tenant, first: int, last: int) -> int:
+    removed = tenant.execute(connection, _SQL["delete_pieces"], first=first, last=last)
+    return sum(size_bytes for (size_bytes,) in removed.fetchall())
 
 
 def read_piece(connection: Connection, tenant: Tenant, source: Pieces, place: int) -> bytes:

@@ -13,6 +13,7 @@ from engram.storage.tables.document_pieces import delete_pieces
 from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.queries import load_queries
+from engram.storage.tables.stored_size import measure_document
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("documents.sql")
@@ -52,9 +53,10 @@ def wait_again(connection: Connection, tenant: Tenant, document_id: str | None) 
 def remove_document(connection: Connection, tenant: Tenant, document_id: str | None) -> None:
     """Remove a document with its body and its text, and take its bytes off the counters."""
     row = _row_of(connection, tenant, document_id)
-    delete_pieces(connection, tenant, row.number)
+    stored_bytes = measure_document(connection, tenant, row.number)
+    stored_bytes += delete_pieces(connection, tenant, row.number)
     tenant.execute(connection, _SQL["delete_document"], number=row.number)
-    grow_counters(connection, tenant, content_bytes=-row.size_bytes)
+    grow_counters(connection, tenant, content_bytes=-row.size_bytes, stored_bytes=-stored_bytes)
 
 
 def record_size(connection: Connection, tenant: Tenant, record: int) -> tuple[int, int]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from engram.clock import from_microseconds
-from engram.errors import ConflictError
+from engram.errors import ConflictError, QuotaExceededError
 from engram.limits import DOCUMENT_PIECE_BYTES
+from engram.model.access import Quota
 from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId
 from engram.model.vectors import WORDS_ALONE
 from engram.storage.content import StoredContent
+from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_chunks import NewChunks, add_chunks
 from engram.storage.tables.document_indexing import end_indexing
@@ -41,23 +43,33 @@ _NO_TEXT = "there is no text in it"
 class _Arriving:
     """A text of which some pieces are stored."""
 
+    quota: Quota
     scan: TextScan = field(default_factory=TextScan)
     size_bytes: int = 0
     hashes: list[bytes] = field(default_factory=list[bytes])
 
 
 async def put_text(
-    tenant: Tenant, document_id: DocumentId, text: Iterable[bytes] | None, *, problem: str | None
+    tenant: Tenant,
+    document_id: DocumentId,
+    text: Iterable[bytes] | None,
+    *,
+    problem: str | None,
+    quota: Quota,
 ) -> None:
     """Keep the text of a document that needs one, some pieces to a transaction, or why it has none."""
     row = await tenant.database.read(partial(_find, tenant=tenant, document_id=document_id))
     if row is None:
         return
-    arriving = _Arriving()
+    arriving = _Arriving(quota)
     pieces = _pieces(text or ())
     while batch := await asyncio.to_thread(_take, tenant, pieces, arriving):
         work = partial(_keep, tenant=tenant, row=row, batch=batch, arriving=arriving)
-        await tenant.database.write(work)
+        try:
+            await tenant.database.write(work)
+        except QuotaExceededError as exc:
+            problem = exc.message
+            break
         arriving.hashes += [piece.stored.sha256 for piece in batch]
     if not arriving.size_bytes or problem is not None:
         await _end_unreadable(tenant, row, problem or _NO_TEXT)
@@ -110,9 +122,11 @@ def _keep(
 ) -> None:
     if _find(connection, tenant=tenant, document_id=row.id) is None:
         return
+    removed = 0
     if not arriving.hashes:
-        delete_text(connection, tenant, row.number)  # of a conversion that was given up
-    put_pieces(connection, tenant, Pieces(document=row.number, is_text=True), batch)
+        removed = delete_text(connection, tenant, row.number)  # of a conversion that was given up
+    added = put_pieces(connection, tenant, Pieces(document=row.number, is_text=True), batch)
+    grow_counters(connection, tenant, quota=arriving.quota, stored_bytes=added - removed)
 
 
 def _end(
@@ -144,7 +158,8 @@ async def _end_unreadable(tenant: Tenant, row: DocumentRow, problem: str) -> Non
         present = _find(connection, tenant=tenant, document_id=row.id)
         if present is None or present.record is None:
             return
-        delete_text(connection, tenant, row.number)
+        removed = delete_text(connection, tenant, row.number)
+        grow_counters(connection, tenant, stored_bytes=-removed)
         new = NewChunks(row=present, record=present.record, messages=messages, indexing=WORDS_ALONE)
         add_chunks(connection, tenant, new)
         _put(connection, tenant, present, shown, text_bytes=0, problem=problem)

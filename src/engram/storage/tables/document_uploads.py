@@ -18,10 +18,12 @@ from engram.errors import (
     StoreCorruptError,
 )
 from engram.limits import DOCUMENT_PIECE_BYTES
+from engram.model.access import Quota
 from engram.model.document import DocumentDraft, DocumentLimits, Upload
 from engram.model.ids import DocumentId
 from engram.storage.content import ContentError
 from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_pieces import (
     NewPiece,
@@ -35,6 +37,7 @@ from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.memory_options import options_to_json
 from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tables.queries import load_queries
+from engram.storage.tables.stored_size import measure_document, row_bytes
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("documents.sql")
@@ -51,7 +54,7 @@ class _Begun:
 
 
 async def begin_upload(
-    tenant: Tenant, draft: DocumentDraft, *, actor: str, limits: DocumentLimits
+    tenant: Tenant, draft: DocumentDraft, *, actor: str, quota: Quota, limits: DocumentLimits
 ) -> Upload:
     """Make room for a document whose parts will follow."""
     if draft.size_bytes is not None:
@@ -67,6 +70,7 @@ async def begin_upload(
             )
         check_episodes(connection, tenant, [draft.options.episode_id])
         document_id = DocumentId(tenant.ids.new("doc_"))
+        options = options_to_json(draft.options)
         tenant.execute(
             connection,
             _SQL["add_upload"],
@@ -74,9 +78,11 @@ async def begin_upload(
             name=draft.name,
             media_type=draft.media_type,
             announced_bytes=draft.size_bytes,
-            options=options_to_json(draft.options),
+            options=options,
             now=now,
         )
+        stored_bytes = row_bytes(draft.name, draft.media_type, options)
+        grow_counters(connection, tenant, quota=quota, stored_bytes=stored_bytes)
         audit.record(
             connection,
             tenant,
@@ -103,7 +109,13 @@ def get_upload(connection: Connection, tenant: Tenant, document_id: DocumentId) 
 
 
 async def add_part(
-    tenant: Tenant, document_id: DocumentId, part: int, data: bytes, *, limits: DocumentLimits
+    tenant: Tenant,
+    document_id: DocumentId,
+    part: int,
+    data: bytes,
+    *,
+    quota: Quota,
+    limits: DocumentLimits,
 ) -> Upload:
     """Keep the next part; the last one again changes nothing."""
     sha256 = (await asyncio.to_thread(hashlib.sha256, data)).digest()
@@ -122,7 +134,13 @@ async def add_part(
         )
         size_bytes = row.size_bytes + len(data)
         work = partial(
-            _keep, tenant=tenant, row=row, pieces=pieces, sha256=sha256, size_bytes=size_bytes
+            _keep,
+            tenant=tenant,
+            row=row,
+            pieces=pieces,
+            sha256=sha256,
+            size_bytes=size_bytes,
+            quota=quota,
         )
         if (upload := await tenant.database.write(work)) is not None:
             return upload
@@ -161,9 +179,11 @@ async def drop_upload(tenant: Tenant, number: int) -> None:
 
 def delete_upload(connection: Connection, tenant: Tenant, number: int) -> bool:
     """Remove an upload; False when it is none any more."""
+    stored_bytes = measure_document(connection, tenant, number)
     removed = tenant.execute(connection, _SQL["delete_upload"], number=number).rowcount
     if removed:
-        delete_pieces(connection, tenant, number)
+        stored_bytes += delete_pieces(connection, tenant, number)
+        grow_counters(connection, tenant, stored_bytes=-stored_bytes)
     return bool(removed)
 
 
@@ -225,12 +245,14 @@ def _keep(
     pieces: list[NewPiece],
     sha256: bytes,
     size_bytes: int,
+    quota: Quota,
 ) -> Upload | None:
     """Store a part; None when the upload is not what it was any more."""
     present = find_upload(connection, tenant, row.id)
     if (present.state, present.parts) != ("uploading", row.parts):
         return None
-    put_pieces(connection, tenant, Pieces(document=row.number), pieces)
+    added = put_pieces(connection, tenant, Pieces(document=row.number), pieces)
+    grow_counters(connection, tenant, quota=quota, stored_bytes=added)
     tenant.execute(
         connection,
         _SQL["add_part"],

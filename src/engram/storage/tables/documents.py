@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from engram.model.access import Quota
+from engram.model.access import UNBOUNDED, Quota
 from engram.model.document import (
     ByteRange,
     Document,
@@ -38,9 +38,16 @@ class TableDocumentStore:
         self._database = tenant.database
 
     async def begin_upload(
-        self, draft: DocumentDraft, *, actor: str, limits: DocumentLimits
+        self,
+        draft: DocumentDraft,
+        *,
+        actor: str,
+        limits: DocumentLimits,
+        quota: Quota = UNBOUNDED,
     ) -> Upload:
-        return await document_uploads.begin_upload(self._tenant, draft, actor=actor, limits=limits)
+        return await document_uploads.begin_upload(
+            self._tenant, draft, actor=actor, quota=quota, limits=limits
+        )
 
     async def get_upload(self, document_id: DocumentId) -> Upload:
         return await self._database.read(
@@ -48,9 +55,17 @@ class TableDocumentStore:
         )
 
     async def add_part(
-        self, document_id: DocumentId, part: int, data: bytes, *, limits: DocumentLimits
+        self,
+        document_id: DocumentId,
+        part: int,
+        data: bytes,
+        *,
+        limits: DocumentLimits,
+        quota: Quota = UNBOUNDED,
     ) -> Upload:
-        return await document_uploads.add_part(self._tenant, document_id, part, data, limits=limits)
+        return await document_uploads.add_part(
+            self._tenant, document_id, part, data, quota=quota, limits=limits
+        )
 
     async def finish_upload(
         self, document_id: DocumentId, *, actor: str, quota: Quota, limits: DocumentLimits
@@ -85,9 +100,14 @@ class TableDocumentStore:
         )
 
     async def put_text(
-        self, document_id: DocumentId, text: Iterable[bytes] | None, *, problem: str | None = None
+        self,
+        document_id: DocumentId,
+        text: Iterable[bytes] | None,
+        *,
+        problem: str | None = None,
+        quota: Quota = UNBOUNDED,
     ) -> None:
-        await document_text.put_text(self._tenant, document_id, text, problem=problem)
+        await document_text.put_text(self._tenant, document_id, text, problem=problem, quota=quota)
 
     async def claim_unindexed(
         self, *, owner: str, lease: timedelta, document_id: DocumentId | None = None

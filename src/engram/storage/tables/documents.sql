@@ -63,8 +63,10 @@ SELECT content_encoding, sha256, content FROM document_piece
 WHERE organization_id = :organization_id AND key = :key;
 
 -- delete_pieces --
+-- Returns the bytes of each.
 DELETE FROM document_piece
-WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
+RETURNING size_bytes;
 
 -- delete_upload --
 DELETE FROM document

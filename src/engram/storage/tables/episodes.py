@@ -7,18 +7,27 @@ from typing import Any
 
 from engram.clock import from_microseconds
 from engram.errors import NotFoundError
+from engram.model.access import Quota
 from engram.model.ids import EpisodeId
 from engram.model.memory import Episode
 from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
+from engram.storage.tables.stored_size import measure_episode, row_bytes
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("episodes.sql")
 
 
 def start_episode(
-    connection: Connection, tenant: Tenant, project: str, description: str, *, actor: str
+    connection: Connection,
+    tenant: Tenant,
+    project: str,
+    description: str,
+    *,
+    actor: str,
+    quota: Quota,
 ) -> EpisodeId:
     """Begin an episode."""
     episode_id = EpisodeId(tenant.ids.new("ep_"))
@@ -31,6 +40,7 @@ def start_episode(
         description=description,
         now=now,
     )
+    grow_counters(connection, tenant, quota=quota, stored_bytes=row_bytes(project, description))
     audit.record(
         connection,
         tenant,
@@ -49,12 +59,16 @@ def end_episode(
     *,
     summary: str | None,
     actor: str,
+    quota: Quota,
 ) -> Episode:
     """End an episode, or give one that has ended a summary."""
     now = tenant.now()
     values = {"id": episode_id, "summary": summary, "now": now}
+    before = measure_episode(connection, tenant, episode_id)
     if tenant.execute(connection, _SQL["end_episode"], **values).fetchone() is None:
         raise NotFoundError("episode", episode_id)
+    added = measure_episode(connection, tenant, episode_id) - before
+    grow_counters(connection, tenant, quota=quota, stored_bytes=added)
     audit.record(
         connection, tenant, now=now, actor=actor, action="memory_episode_end", subject=episode_id
     )

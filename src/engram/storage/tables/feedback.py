@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterable
 
 from engram import limits
+from engram.model.access import Quota
 from engram.model.memory import Feedback
 from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.memory_rows import find_memory
 from engram.storage.tables.queries import load_queries
+from engram.storage.tables.stored_size import measure_feedback
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("feedback.sql")
@@ -20,7 +23,7 @@ _DOUBT = 4
 
 
 def record_feedback(
-    connection: Connection, tenant: Tenant, feedback: Feedback, *, actor: str
+    connection: Connection, tenant: Tenant, feedback: Feedback, *, actor: str, quota: Quota
 ) -> int:
     """Keep what was said of each memory, and the whole of it in the audit; return how many.
 
@@ -28,8 +31,12 @@ def record_feedback(
     """
     numbers = [find_memory(connection, tenant, each) for each in dict.fromkeys(feedback.memory_ids)]
     now = tenant.now()
+    added = 0
     for number in numbers:
+        before = measure_feedback(connection, tenant, number)
         _put(connection, tenant, number, feedback, actor=actor, now=now)
+        added += measure_feedback(connection, tenant, number) - before
+    grow_counters(connection, tenant, quota=quota, stored_bytes=added)
     audit.record(
         connection,
         tenant,

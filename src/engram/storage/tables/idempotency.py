@@ -14,6 +14,7 @@ from engram.model.ids import ConversationId, message_id
 from engram.storage.tables.database import Connection
 from engram.storage.tables.preparation import PreparedMessages
 from engram.storage.tables.queries import load_queries
+from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("messages.sql")
@@ -60,15 +61,18 @@ def remember(
     *,
     request_sha256: bytes,
     now: int,
-) -> None:
-    """Write down what an append with this key is answered, and purge some keys that have expired."""
-    tenant.execute(
+) -> int:
+    """Write down what an append with this key is answered, and purge some keys that have expired.
+
+    Returns the bytes that this adds to what the organisation stores; they may be less than none.
+    """
+    purged = tenant.execute(
         connection,
         _SQL["purge_idempotency"],
         key=key,
         since=now - _LIFE,
         limit=_PURGED_AT_ONCE,
-    )
+    ).fetchall()
     tenant.execute(
         connection,
         _SQL["add_idempotency"],
@@ -79,6 +83,7 @@ def remember(
         request_sha256=request_sha256,
         now=now,
     )
+    return row_bytes(key) - sum(row_bytes(each) for (each,) in purged)
 
 
 def receipt_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from engram.model.access import Quota
+from engram.model.access import UNBOUNDED, Quota
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import (
     Change,
@@ -107,20 +107,36 @@ class TableMemoryStore:
         change: Change = "invalidate",
         actor: str,
         now: datetime,
+        quota: Quota = UNBOUNDED,
     ) -> Memory:
         return await memory_forgetting.forget(
-            self._tenant, memory_id, reason=reason, change=change, actor=actor, now=now
+            self._tenant,
+            memory_id,
+            reason=reason,
+            change=change,
+            actor=actor,
+            quota=quota,
+            now=now,
         )
 
     async def restore(
-        self, memory_id: MemoryId, *, actor: str, indexing: Indexing = WORDS_ALONE
+        self,
+        memory_id: MemoryId,
+        *,
+        actor: str,
+        quota: Quota = UNBOUNDED,
+        indexing: Indexing = WORDS_ALONE,
     ) -> Memory:
         return await memory_forgetting.restore(
-            self._tenant, memory_id, actor=actor, indexing=indexing
+            self._tenant, memory_id, actor=actor, quota=quota, indexing=indexing
         )
 
-    async def set_summary(self, memory_id: MemoryId, summary: str, *, actor: str) -> None:
-        await memory_changing.set_summary(self._tenant, memory_id, summary, actor=actor)
+    async def set_summary(
+        self, memory_id: MemoryId, summary: str, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> None:
+        await memory_changing.set_summary(
+            self._tenant, memory_id, summary, actor=actor, quota=quota
+        )
 
     async def purge(self, memory_id: MemoryId, *, actor: str, force: bool = False) -> Tombstone:
         return await memory_removal.purge(self._tenant, memory_id, actor=actor, force=force)
@@ -142,9 +158,13 @@ class TableMemoryStore:
             )
         )
 
-    async def connect(self, draft: RelationDraft, *, actor: str) -> Relation:
+    async def connect(
+        self, draft: RelationDraft, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> Relation:
         return await self._database.write(
-            lambda connection: relations.connect(connection, self._tenant, draft, actor=actor)
+            lambda connection: relations.connect(
+                connection, self._tenant, draft, actor=actor, quota=quota
+            )
         )
 
     async def disconnect(
@@ -163,24 +183,35 @@ class TableMemoryStore:
             lambda connection: relations.walk(connection, self._tenant, memory_ids, hops=hops)
         )
 
-    async def record_feedback(self, feedback: Feedback, *, actor: str) -> int:
+    async def record_feedback(
+        self, feedback: Feedback, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> int:
         return await self._database.write(
-            lambda connection: record_feedback(connection, self._tenant, feedback, actor=actor)
+            lambda connection: record_feedback(
+                connection, self._tenant, feedback, actor=actor, quota=quota
+            )
         )
 
-    async def start_episode(self, project: str, description: str, *, actor: str) -> EpisodeId:
+    async def start_episode(
+        self, project: str, description: str, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> EpisodeId:
         return await self._database.write(
             lambda connection: episodes.start_episode(
-                connection, self._tenant, project, description, actor=actor
+                connection, self._tenant, project, description, actor=actor, quota=quota
             )
         )
 
     async def end_episode(
-        self, episode_id: EpisodeId, *, summary: str | None, actor: str
+        self,
+        episode_id: EpisodeId,
+        *,
+        summary: str | None,
+        actor: str,
+        quota: Quota = UNBOUNDED,
     ) -> Episode:
         return await self._database.write(
             lambda connection: episodes.end_episode(
-                connection, self._tenant, episode_id, summary=summary, actor=actor
+                connection, self._tenant, episode_id, summary=summary, actor=actor, quota=quota
             )
         )
 
@@ -236,17 +267,21 @@ class TableMemoryStore:
             self._tenant, records, actor=actor, quota=quota, indexing=indexing
         )
 
-    async def store_episode(self, episode: Episode, *, actor: str) -> bool:
+    async def store_episode(
+        self, episode: Episode, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> bool:
         return await self._database.write(
             lambda connection: transfer_in.store_episode(
-                connection, self._tenant, episode, actor=actor
+                connection, self._tenant, episode, actor=actor, quota=quota
             )
         )
 
-    async def store_relations(self, relations: Sequence[Relation], *, actor: str) -> int:
+    async def store_relations(
+        self, relations: Sequence[Relation], *, actor: str, quota: Quota = UNBOUNDED
+    ) -> int:
         return await self._database.write(
             lambda connection: transfer_in.store_relations(
-                connection, self._tenant, relations, actor=actor
+                connection, self._tenant, relations, actor=actor, quota=quota
             )
         )
 

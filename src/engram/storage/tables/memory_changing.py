@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from engram.errors import ConflictError, NotFoundError
+from engram.model.access import Quota
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.memory import Change, Memory
 from engram.storage.tables import audit
@@ -24,6 +25,7 @@ from engram.storage.tables.memory_rows import (
 )
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_rows import read_words, remove_record
+from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import Stretch
@@ -178,12 +180,17 @@ def keep_version(
         )
 
 
-async def set_summary(tenant: Tenant, memory_id: MemoryId, summary: str, *, actor: str) -> None:
+async def set_summary(
+    tenant: Tenant, memory_id: MemoryId, summary: str, *, actor: str, quota: Quota
+) -> None:
     """Keep a summary beside a memory; it is no new version."""
 
     def transact(connection: Connection) -> None:
         number = find_memory(connection, tenant, memory_id)
+        before = measure_memory(connection, tenant, number)
         tenant.execute(connection, _SQL["put_summary"], number=number, summary=summary)
+        added = measure_memory(connection, tenant, number) - before
+        grow_counters(connection, tenant, quota=quota, stored_bytes=added)
         audit.record(
             connection,
             tenant,

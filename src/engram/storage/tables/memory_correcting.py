@@ -40,6 +40,7 @@ from engram.storage.tables.record_rows import (
     replace_tags,
 )
 from engram.storage.tables.state import State
+from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import copy_vectors
 
@@ -142,6 +143,7 @@ def _transact(connection: Connection, *, correction: _Correction) -> Memory:
     now = tenant.now()
     state = clear_state(connection, tenant, now=now)
     check_unmoved(connection, tenant, seen)
+    before = measure_memory(connection, tenant, seen.row.number)
     keep_version(
         connection,
         tenant,
@@ -158,6 +160,8 @@ def _transact(connection: Connection, *, correction: _Correction) -> Memory:
     elif after.tags != seen.memory.tags and seen.row.record is not None:
         replace_tags(connection, tenant, seen.row.record, after.tags)
     _put_fields(connection, correction, now)
+    after_bytes = measure_memory(connection, tenant, seen.row.number, since=seen.row.version)
+    grow_counters(connection, tenant, quota=correction.quota, stored_bytes=after_bytes - before)
     _record(connection, correction, now)
     return read_memories(connection, tenant, [seen.row.number])[seen.row.number]
 
@@ -220,10 +224,12 @@ def _count_text(
     now: int,
 ) -> None:
     """Count the new text beside the old one, which is kept."""
-    size = {"messages": 0, "content_bytes": message.content_bytes}
-    state.check_quota(correction.quota, **size)
-    grow_counters(connection, correction.tenant, **size)
-    training.enqueue_when_due(connection, correction.tenant, state, **size, now=now)
+    added = message.content_bytes
+    state.check_quota(correction.quota, messages=0, stored_bytes=added)
+    grow_counters(connection, correction.tenant, content_bytes=added)
+    training.enqueue_when_due(
+        connection, correction.tenant, state, messages=0, content_bytes=added, now=now
+    )
 
 
 def _put_fields(connection: Connection, correction: _Correction, now: int) -> None:

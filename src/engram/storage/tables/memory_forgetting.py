@@ -10,6 +10,7 @@ from typing import Any
 
 from engram.clock import to_microseconds
 from engram.errors import StoreCorruptError
+from engram.model.access import Quota
 from engram.model.conversation import MessageDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import Change, Memory
@@ -36,6 +37,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tables.state import State
+from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("memories.sql")
@@ -47,6 +49,7 @@ class _Forgetting:
     reason: str | None
     change: Change
     actor: str
+    quota: Quota
     now: int
 
 
@@ -54,6 +57,7 @@ class _Forgetting:
 class _Restoring:
     tenant: Tenant
     actor: str
+    quota: Quota
     indexing: Indexing
 
 
@@ -64,11 +68,17 @@ async def forget(
     reason: str | None,
     change: Change,
     actor: str,
+    quota: Quota,
     now: datetime,
 ) -> Memory:
     """End a memory's validity and take it out of the search; its text stays in the history."""
     forgetting = _Forgetting(
-        tenant=tenant, reason=reason, change=change, actor=actor, now=to_microseconds(now)
+        tenant=tenant,
+        reason=reason,
+        change=change,
+        actor=actor,
+        quota=quota,
+        now=to_microseconds(now),
     )
     for document_id in await tenant.database.read(
         lambda connection: find_owned(connection, tenant, [memory_id], immutable=False)
@@ -79,10 +89,12 @@ async def forget(
     )
 
 
-async def restore(tenant: Tenant, memory_id: MemoryId, *, actor: str, indexing: Indexing) -> Memory:
+async def restore(
+    tenant: Tenant, memory_id: MemoryId, *, actor: str, quota: Quota, indexing: Indexing
+) -> Memory:
     """Bring a forgotten memory back as it was before."""
     await learn_awaited(tenant)
-    restoring = _Restoring(tenant=tenant, actor=actor, indexing=indexing)
+    restoring = _Restoring(tenant=tenant, actor=actor, quota=quota, indexing=indexing)
     return await change_memory(
         tenant, memory_id, partial(_restore, restoring=restoring), with_words=False
     )
@@ -100,6 +112,7 @@ def _transact_forget(connection: Connection, *, seen: Seen, forgetting: _Forgett
     tenant, row, now = forgetting.tenant, seen.row, forgetting.now
     clear_state(connection, tenant, now=tenant.now())
     check_unmoved(connection, tenant, seen)
+    before = measure_memory(connection, tenant, row.number)
     keep_version(
         connection,
         tenant,
@@ -123,6 +136,8 @@ def _transact_forget(connection: Connection, *, seen: Seen, forgetting: _Forgett
         rest(connection, tenant, row.document_id)
     # The version has the bytes of another memory now.
     remove_searched(connection, tenant, row, known=seen.known, skip_damaged=False)
+    after = measure_memory(connection, tenant, row.number, since=row.version)
+    grow_counters(connection, tenant, quota=forgetting.quota, stored_bytes=after - before)
     return _finish(connection, tenant, row.number, actor=forgetting.actor, action="memory_forget")
 
 
@@ -151,6 +166,9 @@ def _transact_restore(
     now = tenant.now()
     state = clear_state(connection, tenant, now=now)
     check_unmoved(connection, tenant, seen)
+    # The version before may have the text, and gives it back.
+    since = row.version - 1
+    bytes_before = measure_memory(connection, tenant, row.number, since=since)
     before = _fields_before(connection, tenant, seen)
     keep_version(
         connection,
@@ -179,6 +197,8 @@ def _transact_restore(
         reason=before["reason"],
         now=now,
     )
+    added = measure_memory(connection, tenant, row.number, since=since) - bytes_before
+    grow_counters(connection, tenant, quota=restoring.quota, stored_bytes=added)
     return _finish(connection, tenant, row.number, actor=restoring.actor, action="memory_restore")
 
 

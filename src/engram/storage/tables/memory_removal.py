@@ -22,6 +22,7 @@ from engram.storage.tables.memory_rows import MemoryRow, read_row, read_rows
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, clear_state
 from engram.storage.tables.record_rows import despite_damage, read_words
+from engram.storage.tables.stored_size import measure_episodes, measure_removed
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.word_index import MessageWords
 
@@ -132,6 +133,7 @@ def _remove(
     (content_bytes,) = tenant.execute(
         connection, _SQL["content_bytes_of"], number=row.number, record=row.record
     ).fetchone()
+    stored_bytes = measure_removed(connection, tenant, row.number)
     tenant.execute(
         connection, _SQL["add_tombstone"], id=row.id, sha256=row.sha256, now=now, actor=actor
     )
@@ -143,7 +145,7 @@ def _remove(
         known=known.get(row.record or 0, ()),
         skip_damaged=skip_damaged,
     )
-    grow_counters(connection, tenant, content_bytes=-content_bytes)
+    grow_counters(connection, tenant, content_bytes=-content_bytes, stored_bytes=-stored_bytes)
     if row.document_id is not None:
         remove_document(connection, tenant, row.document_id)
     return Tombstone(
@@ -208,8 +210,7 @@ async def _delete_batch(
         is_done = not _first_numbers(connection, tenant, project, upto=upto, limit=1)
         episodes = 0
         if is_done:
-            tenant.execute(connection, _SQL["leave_episodes"], project=project)
-            episodes = tenant.execute(connection, _SQL["delete_episodes"], project=project).rowcount
+            episodes = _delete_episodes(connection, tenant, project)
         if removed or episodes:
             audit.record(
                 connection,
@@ -223,6 +224,15 @@ async def _delete_batch(
         return removed, is_done
 
     return await tenant.database.write(transact)
+
+
+def _delete_episodes(connection: Connection, tenant: Tenant, project: str) -> int:
+    """Remove the episodes of a project; return how many."""
+    stored_bytes = measure_episodes(connection, tenant, project)
+    tenant.execute(connection, _SQL["leave_episodes"], project=project)
+    removed = tenant.execute(connection, _SQL["delete_episodes"], project=project).rowcount
+    grow_counters(connection, tenant, stored_bytes=-stored_bytes)
+    return removed
 
 
 def _documents_of_batch(

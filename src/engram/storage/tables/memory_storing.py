@@ -24,6 +24,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tables.state import State
+from engram.storage.tables.stored_size import memory_bytes
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("memories.sql")
@@ -163,7 +164,8 @@ def _add(
         "messages": len(new),
         "content_bytes": sum(each.message.content_bytes for each in new),
     }
-    state.check_quota(storing.quota, **size)
+    stored_bytes = sum(map(_stored_bytes, new))
+    state.check_quota(storing.quota, messages=len(new), stored_bytes=stored_bytes)
     numbers = take_numbers(connection, tenant, "memory", len(new))
     records = [
         NewRecord(
@@ -182,7 +184,15 @@ def _add(
         _SQL["add_memory"],
         [_values(each, record, now) for each, record in zip(new, numbers, strict=True)],
     )
-    grow_counters(connection, tenant, chunks=len(new), memories=len(new), **size)
+    grow_counters(
+        connection,
+        tenant,
+        quota=storing.quota,
+        chunks=len(new),
+        memories=len(new),
+        stored_bytes=stored_bytes,
+        **size,
+    )
     training.enqueue_when_due(connection, tenant, state, **size, now=now)
     _record(connection, storing, [each.id for each in new], now)
 
@@ -196,17 +206,29 @@ def indexing_of(indexing: Indexing, places: Sequence[int]) -> Indexing:
     return replace(indexing, vectors=replace(vectors, messages=kept))
 
 
+def _stored_bytes(new: _New) -> int:
+    draft = new.draft
+    return new.message.content_bytes + memory_bytes(_texts(draft), tags=draft.tags)
+
+
+def _texts(draft: MemoryDraft) -> dict[str, str]:
+    """Return the columns of a memory that count towards the quota."""
+    return {
+        "project": draft.project,
+        "source": draft.source,
+        "tags": json.dumps(draft.tags, ensure_ascii=False),
+    }
+
+
 def _values(new: _New, record: int, now: int) -> dict[str, object]:
     draft = new.draft
     return {
+        **_texts(draft),
         "id": new.id,
         "record": record,
-        "project": draft.project,
         "memory_type": draft.memory_type,
         "category": draft.category,
-        "source": draft.source,
         "importance": draft.importance,
-        "tags": json.dumps(draft.tags, ensure_ascii=False),
         "immutable": draft.immutable,
         "episode_id": draft.episode_id,
         "pattern_confidence": draft.pattern_confidence,

@@ -59,7 +59,7 @@ VALUES
 
 -- purge_idempotency --
 -- Removes some rows that are too old to count, that of a key among them; every new row removes more
--- than one.
+-- than one. Returns their keys.
 DELETE FROM idempotency
 WHERE organization_id = :organization_id AND key IN
     (SELECT key FROM
@@ -67,11 +67,12 @@ WHERE organization_id = :organization_id AND key IN
          WHERE organization_id = :organization_id AND created_at <= :since
          ORDER BY created_at LIMIT :limit) AS old
      UNION ALL
-     SELECT :key);
+     SELECT :key)
+RETURNING key;
 
 -- get_state --
 -- Returns what an append has to know: counts, the words' analyser, a rebuild, the dictionary.
-SELECT messages, content_bytes, analyser_version, dictionary_due_bytes,
+SELECT messages, content_bytes, stored_bytes + file_bytes, analyser_version, dictionary_due_bytes,
     rebuild_version, rebuild_upto, rebuild_until,
     (SELECT max(id) FROM dictionary WHERE organization_id = :organization_id)
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engram.clock import to_microseconds
-from engram.model.access import AuditEntry, Quota
+from engram.model.access import UNBOUNDED, AuditEntry, Quota
 from engram.model.conversation import (
     AppendReceipt,
     AppendRequest,
@@ -100,12 +100,14 @@ class TableOrganizationStore:
         """Make a new file ready, and bring an old one's words to this program's analyser."""
         await rebuild.prepare_upkeep(self._tenant)
 
-    async def create_conversation(self, draft: ConversationDraft, *, actor: str) -> ConversationId:
+    async def create_conversation(
+        self, draft: ConversationDraft, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> ConversationId:
         from engram.storage.tables import creation
 
         return await self._database.write(
             lambda connection: creation.create_conversation(
-                connection, self._tenant, draft, actor=actor
+                connection, self._tenant, draft, actor=actor, quota=quota
             )
         )
 
@@ -203,6 +205,18 @@ class TableOrganizationStore:
     async def counters(self) -> Counters:
         return await self._database.read(
             lambda connection: counting.read_counters(connection, self._tenant)
+        )
+
+    async def add_file_bytes(self, added: int, *, quota: Quota) -> None:
+        await self._database.write(
+            lambda connection: counting.grow_counters(
+                connection, self._tenant, quota=quota, file_bytes=added
+            )
+        )
+
+    async def put_file_bytes(self, total: int) -> None:
+        await self._database.write(
+            lambda connection: counting.put_file_bytes(connection, self._tenant, total)
         )
 
     async def coverage(self) -> Coverage:

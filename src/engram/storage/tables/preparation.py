@@ -12,6 +12,7 @@ from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.storage.content import ContentCodec
 from engram.storage.tables.rows import to_json
+from engram.storage.tables.stored_size import message_bytes
 from engram.text.analyse import message_words, part_words
 
 
@@ -31,6 +32,8 @@ class PreparedMessages:
 
     messages: Sequence[PreparedMessage]
     content_bytes: int
+    stored_bytes: int
+    """What they count towards the quota, as messages of a conversation."""
 
 
 async def prepare_messages(
@@ -50,8 +53,11 @@ def _prepare_all(
     drafts: Sequence[MessageDraft], codec: ContentCodec, title: str | None
 ) -> PreparedMessages:
     prepared = [_prepare(draft, codec, title) for draft in drafts]
+    content_bytes = sum(message.content_bytes for message in prepared)
     return PreparedMessages(
-        messages=prepared, content_bytes=sum(message.content_bytes for message in prepared)
+        messages=prepared,
+        content_bytes=content_bytes,
+        stored_bytes=content_bytes + sum(message_bytes(message.values) for message in prepared),
     )
 
 

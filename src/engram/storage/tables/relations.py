@@ -10,12 +10,15 @@ from typing import NamedTuple
 from engram import limits
 from engram.clock import from_microseconds
 from engram.errors import InvalidRequestError
+from engram.model.access import Quota
 from engram.model.ids import MemoryId, RelationId, derived_id
 from engram.model.memory import Relation, RelationDraft, RelationType
 from engram.storage.tables import audit
+from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.memory_rows import find_memory
 from engram.storage.tables.queries import load_queries
+from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("relations.sql")
@@ -33,14 +36,14 @@ class RelationRow(NamedTuple):
 
 
 def connect(
-    connection: Connection, tenant: Tenant, draft: RelationDraft, *, actor: str
+    connection: Connection, tenant: Tenant, draft: RelationDraft, *, actor: str, quota: Quota
 ) -> Relation:
     """Relate two memories, or give their relation another strength."""
     source = find_memory(connection, tenant, draft.source_id)
     target = find_memory(connection, tenant, draft.target_id)
     if draft.relation_type == "supersedes":
         refuse_circle(connection, tenant, source=source, target=target)
-    row = _put(connection, tenant, draft, source=source, target=target)
+    row = _put(connection, tenant, draft, source=source, target=target, quota=quota)
     _record(
         connection,
         tenant,
@@ -54,7 +57,13 @@ def connect(
 
 
 def _put(
-    connection: Connection, tenant: Tenant, draft: RelationDraft, *, source: int, target: int
+    connection: Connection,
+    tenant: Tenant,
+    draft: RelationDraft,
+    *,
+    source: int,
+    target: int,
+    quota: Quota,
 ) -> RelationRow:
     values = {
         "source": source,
@@ -66,6 +75,7 @@ def _put(
     if made is None:
         now = tenant.now()
         made = tenant.execute(connection, _SQL["add_relation"], **values, now=now).fetchone()
+        grow_counters(connection, tenant, quota=quota, stored_bytes=row_bytes())
     return RelationRow(source, target, draft.relation_type, draft.strength, made[0])
 
 
@@ -88,6 +98,7 @@ def disconnect(
     ).fetchone()
     if removed is None:
         return False
+    grow_counters(connection, tenant, stored_bytes=-row_bytes())
     _record(
         connection,
         tenant,

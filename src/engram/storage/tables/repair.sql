@@ -33,10 +33,10 @@ DELETE FROM counters WHERE organization_id = :organization_id;
 -- count_anew --
 INSERT INTO counters
     (organization_id, conversations, messages, content_bytes, chunks, vectors, pending, memories,
-     documents)
+     documents, stored_bytes, file_bytes)
 VALUES
     (:organization_id, :conversations, :messages, :content_bytes, :chunks, :vectors, :pending,
-     :memories, :documents);
+     :memories, :documents, :stored_bytes, :file_bytes);
 
 -- delete_nameless_jobs --
 DELETE FROM job WHERE organization_id = :organization_id AND kind = '';

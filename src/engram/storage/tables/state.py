@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engram.errors import QuotaExceededError, StorageError, StoreCorruptError, StoreNewerError
-from engram.model.access import Quota
+from engram.errors import StorageError, StoreCorruptError, StoreNewerError
+from engram.model.access import Quota, Use
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
@@ -19,6 +19,8 @@ class State(NamedTuple):
 
     messages: int
     content_bytes: int
+    used_bytes: int
+    """As the quota counts them."""
     analyser_version: int
     dictionary_due_bytes: int
     rebuild_version: int | None
@@ -30,16 +32,13 @@ class State(NamedTuple):
         """Say whether the word indexes that are being built hold this conversation already."""
         return self.rebuild_upto is not None and conversation <= self.rebuild_upto
 
-    def check_quota(self, quota: Quota, *, messages: int, content_bytes: int) -> None:
-        """Refuse what does not fit the quota any more.
+    def check_quota(self, quota: Quota, *, messages: int, stored_bytes: int) -> None:
+        """Refuse early what does not fit the quota any more, before it is written.
 
         Raises:
             QuotaExceededError: so many messages or bytes more would be too many.
         """
-        if quota.messages_max is not None and self.messages + messages > quota.messages_max:
-            raise QuotaExceededError(resource="messages", limit=quota.messages_max)
-        if quota.bytes_max is not None and self.content_bytes + content_bytes > quota.bytes_max:
-            raise QuotaExceededError(resource="bytes", limit=quota.bytes_max)
+        quota.check(Use(self.messages, self.used_bytes), added=Use(messages, stored_bytes))
 
 
 def read_state(connection: Connection, tenant: Tenant) -> State:

@@ -30,6 +30,7 @@ from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tables.relations import find_ends, refuse_circle
 from engram.storage.tables.state import State
+from engram.storage.tables.stored_size import measure_memory, row_bytes
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("transfer.sql")
@@ -85,7 +86,9 @@ async def store_records(
     return outcome.stored
 
 
-def store_episode(connection: Connection, tenant: Tenant, episode: Episode, *, actor: str) -> bool:
+def store_episode(
+    connection: Connection, tenant: Tenant, episode: Episode, *, actor: str, quota: Quota
+) -> bool:
     """Store an episode as it was; False when it is here already."""
     row = tenant.execute(
         connection,
@@ -98,12 +101,19 @@ def store_episode(connection: Connection, tenant: Tenant, episode: Episode, *, a
         summary=episode.summary,
     ).fetchone()
     if row is not None:
+        stored_bytes = row_bytes(episode.project, episode.description, episode.summary)
+        grow_counters(connection, tenant, quota=quota, stored_bytes=stored_bytes)
         _record(connection, tenant, actor=actor, subject=episode.id)
     return row is not None
 
 
 def store_relations(
-    connection: Connection, tenant: Tenant, relations: Sequence[Relation], *, actor: str
+    connection: Connection,
+    tenant: Tenant,
+    relations: Sequence[Relation],
+    *,
+    actor: str,
+    quota: Quota,
 ) -> int:
     """Store relations between memories that are here; return how many are new."""
     numbers = find_ends(connection, tenant, relations)
@@ -125,6 +135,7 @@ def store_relations(
         ).fetchone()
         stored += row is not None
     if stored:
+        grow_counters(connection, tenant, quota=quota, stored_bytes=stored * row_bytes())
         _record(connection, tenant, actor=actor, details={"relations": stored})
     return stored
 
@@ -159,12 +170,19 @@ def _transact(connection: Connection, *, work: _Import) -> _Outcome:
         "messages": sum(each.record.memory.is_searched for each in new),
         "content_bytes": sum(each.content_bytes for each in new),
     }
-    state.check_quota(work.quota, **size)
-    for each in new:
-        _add(connection, work, each, state=state)
+    state.check_quota(work.quota, messages=size["messages"], stored_bytes=size["content_bytes"])
+    stored_bytes = sum([_add(connection, work, each, state=state) for each in new])
     if new:
         searched = size["messages"]
-        grow_counters(connection, tenant, chunks=searched, memories=searched, **size)
+        grow_counters(
+            connection,
+            tenant,
+            quota=work.quota,
+            chunks=searched,
+            memories=searched,
+            stored_bytes=stored_bytes,
+            **size,
+        )
         training.enqueue_when_due(connection, tenant, state, **size, now=now)
         ids = [each.record.memory.id for each in new]
         _record(connection, tenant, actor=work.actor, details={"memories": ids})
@@ -191,7 +209,8 @@ def _tell_apart(connection: Connection, work: _Import) -> tuple[list[_Prepared],
     )
 
 
-def _add(connection: Connection, work: _Import, each: _Prepared, *, state: State) -> None:
+def _add(connection: Connection, work: _Import, each: _Prepared, *, state: State) -> int:
+    """Store a memory with its versions; return the bytes that it counts."""
     tenant, memory = work.tenant, each.record.memory
     lineage = [*(version.memory for version in each.record.versions), memory]
     stored_at = _stored_moments(lineage)
@@ -214,6 +233,7 @@ def _add(connection: Connection, work: _Import, each: _Prepared, *, state: State
         _version_values(each, place, number, moment) for place, moment in enumerate(stored_at[:-1])
     ]
     tenant.execute_many(connection, _SQL["import_version"], rows)
+    return measure_memory(connection, tenant, number, since=0)
 
 
 def _stored_moments(lineage: Sequence[Memory]) -> list[int]:

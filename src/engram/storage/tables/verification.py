@@ -28,6 +28,7 @@ from engram.storage.tables.message_check import DamagedMessage, check_messages, 
 from engram.storage.tables.numbering import find_numbers_behind
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import is_abandoned, read_versions
+from engram.storage.tables.stored_size import measure_all
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_check import check_vectors
 from engram.storage.tables.word_check import check_words
@@ -105,9 +106,12 @@ def _check_counters(connection: Connection, tenant: Tenant) -> Iterator[Finding]
 
 def count_all(connection: Connection, tenant: Tenant) -> tuple[int, ...]:
     """Return what the counters should say."""
-    return tenant.execute(
+    counted = tenant.execute(
         connection, _SQL["count_all"], length=WINDOW_MESSAGES, stride=WINDOW_STRIDE
     ).fetchone()
+    # Files are measured when they are written: the store does not see them.
+    (file_bytes,) = tenant.execute(connection, _SQL["file_bytes"]).fetchone()
+    return (*counted, measure_all(connection, tenant), file_bytes)
 
 
 def _check_sequences(connection: Connection, tenant: Tenant) -> Iterator[Finding]:

@@ -59,8 +59,12 @@ SELECT /*sqlite:*/
     + (SELECT count(*) FROM document_piece WHERE organization_id <> :organization_id)
     /*postgres: 0 */;
 
+-- file_bytes --
+-- Returns what the files of the organisation are said to have.
+SELECT coalesce(max(file_bytes), 0) FROM counters WHERE organization_id = :organization_id;
+
 -- count_all --
--- Returns what the counters should say. A document is one message, however many chunks it has.
+-- Returns what the counters should say, but for bytes stored and those of files. A document is one message, however many chunks it has.
 SELECT
     (SELECT count(*) FROM conversation
      WHERE organization_id = :organization_id AND number < 4294967296),

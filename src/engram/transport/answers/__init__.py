@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         KeysListed,
         KeyView,
         StatusView,
+        UsageDayView,
         UsageView,
         account_deleted,
         audit_view,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         key_rotated,
         key_view,
         status_view,
+        usage_day_view,
         usage_view,
     )
     from engram.transport.answers.context import (
@@ -253,6 +255,7 @@ __all__ = [
     "StatusView",
     "TimelineRead",
     "UploadView",
+    "UsageDayView",
     "UsageView",
     "VersionView",
     "account_deleted",
@@ -316,6 +319,7 @@ __all__ = [
     "upload_continued",
     "upload_finished",
     "upload_view",
+    "usage_day_view",
     "usage_view",
 ]
 
@@ -329,6 +333,7 @@ _MODULES = {
         "KeysListed",
         "KeyView",
         "StatusView",
+        "UsageDayView",
         "UsageView",
         "audit_view",
         "key_created",
@@ -336,6 +341,7 @@ _MODULES = {
         "account_deleted",
         "key_view",
         "status_view",
+        "usage_day_view",
         "usage_view",
     ],
     "context": [

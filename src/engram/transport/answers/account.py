@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from engram.clock import format_time
 from engram.model.access import AccountDeletion, ApiKey, AuditEntry, NewKey, RotatedKey
-from engram.model.status import Counters, Status, Usage
+from engram.model.status import Counters, Status, Usage, UsageDay
 
 
 class KeyView(TypedDict):
@@ -64,7 +64,21 @@ class UsageView(TypedDict):
     messages: int
     messages_max: int | None
     content_bytes: int
+    stored_bytes: int
+    """Everything that counts towards `bytes_max`."""
     bytes_max: int | None
+    days: list[UsageDayView]
+    """The newest first."""
+
+
+class UsageDayView(TypedDict):
+    day: str
+    """In UTC, as in 2026-01-31."""
+    requests: int
+    searches: int
+    embedded_texts: int
+    bytes: int
+    """Everything that counted towards `bytes_max` when the day was last written down."""
 
 
 class AuditView(TypedDict):
@@ -137,7 +151,19 @@ def usage_view(usage: Usage) -> UsageView:
         "messages": usage.messages,
         "messages_max": usage.quota.messages_max,
         "content_bytes": usage.content_bytes,
+        "stored_bytes": usage.stored_bytes,
         "bytes_max": usage.quota.bytes_max,
+        "days": [usage_day_view(each) for each in usage.days],
+    }
+
+
+def usage_day_view(used: UsageDay) -> UsageDayView:
+    return {
+        "day": used.day.isoformat(),
+        "requests": used.requests,
+        "searches": used.searches,
+        "embedded_texts": used.embedded_texts,
+        "bytes": used.stored_bytes,
     }
 
 

@@ -50,6 +50,7 @@ class StatsView(TypedDict):
     messages: int
     memories: int
     content_bytes: int
+    stored_bytes: int
     chunks: int
     vectors: int
     pending: int
@@ -102,6 +103,7 @@ def stats_view(stats: OrganizationStats) -> StatsView:
         "messages": counters.messages_of_conversations,
         "memories": counters.memories,
         "content_bytes": counters.content_bytes,
+        "stored_bytes": counters.use.stored_bytes,
         "chunks": counters.chunks,
         "vectors": counters.vectors,
         "pending": counters.pending,

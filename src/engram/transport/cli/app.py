@@ -127,6 +127,7 @@ def _organizations() -> typer.Typer:
     group = _group("Manage the organisations of this store, as its operator.")
     group.command("list", epilog=organizations.LIST_EXAMPLES)(organizations.list_organizations)
     group.command("create", epilog=organizations.CREATE_EXAMPLES)(organizations.create_organization)
+    group.command("set", epilog=organizations.SET_EXAMPLES)(organizations.set_organization)
     group.command("delete", epilog=organizations.DELETE_EXAMPLES)(organizations.delete_organization)
     return group
 

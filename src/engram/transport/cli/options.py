@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 
@@ -61,11 +61,21 @@ def parse(request: type[R], **values: Any) -> R:
     Raises:
         InvalidRequestError: a value is not valid.
     """
+    return parse_given(
+        request, {name: value for name, value in values.items() if value is not None}
+    )
+
+
+def parse_given(request: type[R], given: Mapping[str, Any]) -> R:
+    """Return the request that every transport would make of what was given; None is a value.
+
+    Raises:
+        InvalidRequestError: a value is not valid.
+    """
     from pydantic import ValidationError
 
     from engram.transport.requests import invalid_request
 
-    given = {name: value for name, value in values.items() if value is not None}
     try:
         return request.model_validate(given)
     except ValidationError as exc:

@@ -8,7 +8,7 @@ import typer
 
 from engram.transport.cli.confirming import ask_name
 from engram.transport.cli.invocation import Invocation
-from engram.transport.cli.options import parse, shared_options
+from engram.transport.cli.options import parse, parse_given, shared_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,12 @@ Examples:
   engram orgs create trial --messages-max 10000 --bytes-max 50000000
 """
 
+SET_EXAMPLES = """\b
+Examples:
+  engram orgs set org_… --bytes-max 50000000
+  engram orgs set org_… --no-messages-max --name acme
+"""
+
 DELETE_EXAMPLES = """\b
 Examples:
   engram orgs delete org_…
@@ -35,10 +41,17 @@ Examples:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")]
 MessagesMax = Annotated[int | None, typer.Option(min=0, help="Messages it may keep.")]
-BytesMax = Annotated[int | None, typer.Option(min=0, help="Bytes of content it may keep.")]
 NameToBeSure = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="The organisation's name, to be sure; else asked."),
+]
+BytesMax = Annotated[int | None, typer.Option(min=0, help="Bytes it may keep.")]
+NewName = Annotated[str | None, typer.Option("--name", help="What to call it from now on.")]
+NoMessagesMax = Annotated[
+    bool, typer.Option("--no-messages-max", help="Let it keep any number of messages.")
+]
+NoBytesMax = Annotated[
+    bool, typer.Option("--no-bytes-max", help="Let it keep any number of bytes.")
 ]
 OrganizationArgument = Annotated[
     str, typer.Argument(metavar="ORGANISATION", help="The organisation's id.")
@@ -72,6 +85,51 @@ def create_organization(
     organization, key = invocation.run(lambda service: service.operator.create_organization(draft))
     answer: OrganizationCreated = {"organization_id": organization.id, "api_key": key.secret}
     invocation.show(answer, lambda: _print_created(answer))
+
+
+@shared_options
+def set_organization(
+    invocation: Invocation,
+    organization: OrganizationArgument,
+    *,
+    name: NewName = None,
+    messages_max: MessagesMax = None,
+    no_messages_max: NoMessagesMax = False,
+    bytes_max: BytesMax = None,
+    no_bytes_max: NoBytesMax = False,
+) -> None:
+    """Change an organisation's name or quota; every process holds to it within a second."""
+    from engram.model.ids import OrganizationId
+    from engram.transport.answers import organization_view
+    from engram.transport.requests import ChangeOrganization
+
+    given = (
+        _given(name=name)
+        | _bound_given("messages-max", messages_max, is_lifted=no_messages_max)
+        | _bound_given("bytes-max", bytes_max, is_lifted=no_bytes_max)
+    )
+    change = parse_given(ChangeOrganization, given).to_model()
+    changed = invocation.run(
+        lambda service: service.operator.change_organization(OrganizationId(organization), change)
+    )
+    view = organization_view(changed)
+    invocation.show(view, lambda: _print_list([view]))
+
+
+def _given(**values: object) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _bound_given(option: str, bound: int | None, *, is_lifted: bool) -> dict[str, object]:
+    """Return a bound under its field, None to take it away; nothing when neither was typed."""
+    from engram.errors import InvalidRequestError
+
+    field = option.replace("-", "_")
+    if not is_lifted:
+        return _given(**{field: bound})
+    if bound is not None:
+        raise InvalidRequestError(f"cannot be combined with --{option}", field=f"--no-{option}")
+    return {field: None}
 
 
 @shared_options

@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from engram import __version__
 from engram.errors import AccessDeniedError, EngramError
-from engram.model.access import Principal
+from engram.model.access import LOCAL, Principal
 from engram.model.toolsets import Toolset, parse_toolsets
 from engram.service import Service
 from engram.transport.bodies.texts import restore
@@ -136,6 +136,8 @@ class _Handlers:
             raise MCPError(code=types.INVALID_PARAMS, message=message)
         principal = self._caller(ctx).principal
         try:
+            if principal.actor == LOCAL:
+                principal = await self._service.access.take_local_request(principal)
             principal.require_toolset(tool.toolset)
             arguments = restore(params.arguments or {}, texts_of(ctx.request))
             async with self._gate(principal):

@@ -44,9 +44,10 @@ async def serve_stdio(service: Service, *, toolsets: tuple[Toolset, ...]) -> Non
     wire = Wire(LineWriter(claim_stdout()))
     with closing(wire), anyio.CancelScope() as scope, _on_terminate(scope.cancel):
         async with anyio.create_task_group() as tasks, wire.streams() as streams:
-            tasks.start_soon(service.background.run, service.access.record_use)
+            tasks.start_soon(service.background.run, service.record_use)
             await server.run(*streams, server.create_initialization_options())
             tasks.cancel_scope.cancel()
+    await service.record_use()
 
 
 class Wire:

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from engram.transport.requests.access import (
         AuditQuery,
         BackfillCompress,
+        ChangeOrganization,
         CreateKey,
         CreateOrganization,
         DeleteAccount,
         RotateKey,
+        UsageQuery,
     )
     from engram.transport.requests.conversations import (
         AppendMessages,
@@ -93,6 +95,7 @@ __all__ = [
     "BackfillCompress",
     "BatchedMemory",
     "BeginUpload",
+    "ChangeOrganization",
     "ConnectMemories",
     "ConsolidateMemories",
     "CorrectMemory",
@@ -146,6 +149,7 @@ __all__ = [
     "StreamDocument",
     "SummarizeMemory",
     "Timeline",
+    "UsageQuery",
     "VerifyMemories",
     "check_encodable",
     "invalid_request",
@@ -155,10 +159,12 @@ _MODULES = {
     "access": [
         "AuditQuery",
         "BackfillCompress",
+        "ChangeOrganization",
         "CreateKey",
         "DeleteAccount",
         "RotateKey",
         "CreateOrganization",
+        "UsageQuery",
     ],
     "conversations": [
         "AppendMessages",

@@ -12,6 +12,7 @@ from engram.model.access import (
     KEY_SCOPES,
     KeyDraft,
     KeyScope,
+    OrganizationChange,
     OrganizationDraft,
     Quota,
 )
@@ -51,6 +52,24 @@ class CreateOrganization(Request):
     def to_model(self) -> OrganizationDraft:
         quota = Quota(messages_max=self.messages_max, bytes_max=self.bytes_max)
         return OrganizationDraft(name=self.name, quota=quota)
+
+
+class ChangeOrganization(Request):
+    """What to change in an organisation: what is left out stays, and null takes a bound away."""
+
+    name: Name | None = None
+    messages_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), WHOLE] = None
+    bytes_max: Annotated[int | None, Field(ge=0, le=limits.WHOLE_NUMBER_MAX), WHOLE] = None
+
+    def to_model(self) -> OrganizationChange:
+        given = self.model_dump(include=self.model_fields_set)
+        if self.name is None:
+            given.pop("name", None)
+        return OrganizationChange(given=given)
+
+
+class UsageQuery(Request):
+    days: Annotated[int, Field(ge=1, le=limits.USAGE_DAYS_MAX), WHOLE] = 30
 
 
 class BackfillCompress(Request):

@@ -62,9 +62,10 @@ async def status(call: Call) -> answers.StatusView:
 
 @router.get("/usage", operation_id="usage")
 @needs("read")
-async def usage(call: Call) -> answers.UsageView:
-    """Say what is used of the quota."""
-    return answers.usage_view(await call.service.account.usage(call.principal))
+async def usage(call: Call, query: Annotated[requests.UsageQuery, Query()]) -> answers.UsageView:
+    """Return what is used of the quota, and what was done by day, at most a minute old."""
+    used = await call.service.account.usage(call.principal, days=query.days)
+    return answers.usage_view(used)
 
 
 @router.get("/audit", operation_id="audit")

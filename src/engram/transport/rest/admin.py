@@ -35,6 +35,18 @@ async def list_organizations(call: Call) -> answers.OrganizationsListed:
     return {"organizations": [answers.organization_view(item) for item in organizations]}
 
 
+@router.patch("/organizations/{organization_id}", operation_id="change_organization")
+@needs()
+async def change_organization(
+    call: Call, organization_id: str, body: requests.ChangeOrganization
+) -> answers.OrganizationView:
+    """Change an organisation's name or quota; null takes a bound away, what is left out stays."""
+    changed = await call.service.operator.change_organization(
+        OrganizationId(organization_id), body.to_model(), actor=call.operator
+    )
+    return answers.organization_view(changed)
+
+
 @router.delete(
     "/organizations/{organization_id}", operation_id="delete_organization", status_code=204
 )

@@ -93,7 +93,9 @@ CREATE TABLE counters (
     vectors         INTEGER NOT NULL DEFAULT 0,
     pending         INTEGER NOT NULL DEFAULT 0,
     memories        INTEGER NOT NULL DEFAULT 0,         -- those that are searched
-    documents       INTEGER NOT NULL DEFAULT 0
+    documents       INTEGER NOT NULL DEFAULT 0,
+    stored_bytes    INTEGER NOT NULL DEFAULT 0,         -- what the quota counts: `stored_size.sql`
+    file_bytes      INTEGER NOT NULL DEFAULT 0          -- of files in the data directory; these too
 ) STRICT;
 
 -- What upkeep has to know: one row.

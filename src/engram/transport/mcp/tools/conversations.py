@@ -9,7 +9,7 @@ from engram.model.access import Principal
 from engram.model.ids import ConversationId
 from engram.service import Service
 from engram.transport import answers, requests
-from engram.transport.mcp.tools.tool import Answer, Tool
+from engram.transport.mcp.tools.tool import Answer, Tool, warned
 
 TOOLSET = "conversations"
 
@@ -25,7 +25,7 @@ async def _append_messages(
     service: Service, principal: Principal, request: requests.AppendMessages
 ) -> Answer:
     receipt = await service.conversations.append_messages(principal, request.to_model())
-    return answers.messages_appended(receipt)
+    return warned(answers.messages_appended(receipt), receipt.quota_warning)
 
 
 async def _get_conversation(

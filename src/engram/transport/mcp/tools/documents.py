@@ -10,7 +10,7 @@ from engram.model.access import Principal
 from engram.service import Service
 from engram.text.excerpts import brief
 from engram.transport import answers, requests
-from engram.transport.mcp.tools.tool import Answer, Tool
+from engram.transport.mcp.tools.tool import Answer, Tool, warned
 
 
 async def _memory_store_document(
@@ -18,7 +18,8 @@ async def _memory_store_document(
 ) -> Answer:
     draft, body = request.to_model()
     stored = await service.documents.store_stream(principal, draft, _whole(body))
-    return answers.document_stored(stored, summary=brief(request.content))
+    answer = answers.document_stored(stored, summary=brief(request.content))
+    return warned(answer, stored.quota_warning)
 
 
 async def _memory_query_document(
@@ -42,8 +43,9 @@ async def _memory_ingest_document_stream(
         case "finish":
             upload_id = request.to_upload_id()
             stored = await documents.finish_upload(principal, upload_id)
-            return answers.upload_finished(upload_id, stored)
-    return answers.upload_continued(upload)
+            return warned(answers.upload_finished(upload_id, stored), stored.quota_warning)
+    warning = await service.account.quota_warning(principal)
+    return warned(answers.upload_continued(upload), warning)
 
 
 async def _whole(body: bytes) -> AsyncGenerator[bytes]:

@@ -8,7 +8,7 @@ from engram.model.access import Principal
 from engram.model.ids import EpisodeId, MemoryId
 from engram.service import Service
 from engram.transport import answers, requests
-from engram.transport.mcp.tools.tool import Answer, Tool
+from engram.transport.mcp.tools.tool import Answer, Tool, warned
 
 TOOLSET = "maintenance"
 
@@ -109,7 +109,7 @@ async def _memory_episode_start(
     episode = await service.maintenance.episodes.start(
         principal, request.project, request.description
     )
-    return answers.episode_view(episode)
+    return warned(answers.episode_view(episode), await service.account.quota_warning(principal))
 
 
 async def _memory_episode_end(
@@ -121,7 +121,8 @@ async def _memory_episode_end(
         project=request.project,
         summary=request.summary,
     )
-    return answers.episode_view(episode, is_shown=principal.allows("read"))
+    view = answers.episode_view(episode, is_shown=principal.allows("read"))
+    return warned(view, await service.account.quota_warning(principal))
 
 
 async def _memory_episode_list(

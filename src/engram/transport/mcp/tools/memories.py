@@ -9,7 +9,7 @@ from engram.model.access import Principal
 from engram.model.ids import MemoryId
 from engram.service import Service
 from engram.transport import answers, requests
-from engram.transport.mcp.tools.tool import Answer, Tool
+from engram.transport.mcp.tools.tool import Answer, Tool, warned
 
 TOOLSET = "memories"
 
@@ -17,14 +17,15 @@ TOOLSET = "memories"
 async def _memory_store(
     service: Service, principal: Principal, request: requests.StoreMemory
 ) -> Answer:
-    return answers.memory_stored(await service.memories.store(principal, request.to_model()))
+    kept = await service.memories.store(principal, request.to_model())
+    return warned(answers.memory_stored(kept), kept.quota_warning)
 
 
 async def _memory_store_batch(
     service: Service, principal: Principal, request: requests.StoreMemories
 ) -> Answer:
     kept = await service.memories.store_batch(principal, request.to_model())
-    return answers.memories_stored(kept)
+    return warned(answers.memories_stored(kept), kept.quota_warning)
 
 
 async def _memory_recall(

@@ -7,7 +7,7 @@ from typing import Any
 from engram.model.access import Principal
 from engram.service import Service
 from engram.transport import answers, requests
-from engram.transport.mcp.tools.tool import Answer, Tool
+from engram.transport.mcp.tools.tool import Answer, Tool, warned
 
 TOOLSET = "notes"
 
@@ -15,7 +15,8 @@ TOOLSET = "notes"
 async def _store_note(
     service: Service, principal: Principal, request: requests.StoreNote
 ) -> Answer:
-    return answers.note_stored(await service.notes.store_note(principal, request.to_model()))
+    kept = await service.notes.store_note(principal, request.to_model())
+    return warned(answers.note_stored(kept), kept.quota_warning)
 
 
 async def _fetch_context(

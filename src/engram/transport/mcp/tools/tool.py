@@ -28,6 +28,11 @@ def as_json(answer: Answer) -> str:
     return IN_JSON.text(to_json(answer).decode())
 
 
+def warned(answer: Answer, warning: str | None) -> Answer:
+    """Return an answer with the warning that most of the quota is used, if one is due."""
+    return answer if warning is None else {**answer, "quota_warning": warning}
+
+
 @dataclass(frozen=True)
 class Tool(Generic[RequestT]):
     """One tool: how it is shown, what it takes and gives, and the use case it calls."""
