@@ -250,6 +250,13 @@ OPEN_ORGANIZATIONS_MAX = 64
 STORE_BUSY_S = 30
 """How long a process waits for another that writes the same file before it gives up."""
 
+STATEMENT_S = 60
+"""How long one statement of a request may take in PostgreSQL, unless a setting says otherwise: twice
+the longest wait for a lock, so that such a wait ends with its own error."""
+
+TRANSACTION_IDLE_S = 300
+"""How long a PostgreSQL transaction may wait for its process, which may have been cut off."""
+
 STORE_DOUBT_S = 10
 """How long a write waits to learn whether it was stored, when its database was lost meanwhile: for
 as long as a standby takes to be promoted."""

@@ -81,6 +81,15 @@ class Settings(BaseModel):
             "with 0 the primary is asked each time whether they are.",
         ),
     ] = 0.0
+    database_timeout: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=86_400,
+            description="Seconds that one statement of a request may take in that database; 0 is "
+            "without limit. Migrations, moves and building indexes have none.",
+        ),
+    ] = float(limits.STATEMENT_S)
     host: Annotated[str, Field(description="Address the server binds.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535, description="Port the server binds.")] = 8788
     workers: Annotated[int, Field(ge=1, le=64, description="Server processes.")] = 1

@@ -110,6 +110,22 @@ async def open_move(
         await source.close()
 
 
+def set_up_database(
+    settings: Settings, *, login: str, with_password: bool
+) -> tuple[str, str | None]:
+    """Make the tables and a user that owns nothing; return its name, and its password if it is new.
+
+    Raises:
+        ConfigurationError: the settings name no database, or its user may not do this.
+        ConflictError: there is a user of that name with more rights.
+    """
+    url = _database_url(settings)
+    with _explained_imports():
+        from engram.storage.postgres.logins import set_up_login  # noqa: PLC0415 done once
+    made = set_up_login(url, login=login, with_password=with_password)
+    return made.name, made.password
+
+
 def distribute_tables(settings: Settings, *, dry_run: bool) -> Sequence[tuple[str, str]]:
     """Spread the tables over a Citus cluster; return which statements are run, and where.
 
@@ -221,6 +237,7 @@ def _build_store(
         read_url=settings.database_read_url,
         staleness_s=settings.database_staleness,
         announce=announce,
+        statement_s=settings.database_timeout,
     )
 
 

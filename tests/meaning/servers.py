@@ -26,7 +26,7 @@ class Server:
 
     url: str
     key: str | None
-    """The first key, if this start made it."""
+    """The first key, if a start with this directory made it."""
     degraded: tuple[str, ...]
     """What it said at its start that searches have to do without."""
     log: IO[bytes]
@@ -64,12 +64,16 @@ def serve(home: Path, **settings: object) -> Generator[Server]:
             started = _said(process.stdout)
             yield Server(
                 started["url"],
-                Path(started["api_key_file"]).read_text().strip(),
+                _first_key(started["api_key_file"]),
                 tuple(started["degraded"]),
                 process.stderr,
             )
         finally:
             process.kill()
+
+
+def _first_key(file: str | None) -> str | None:
+    return None if file is None else Path(file).read_text().strip()
 
 
 def model_dir() -> Path:

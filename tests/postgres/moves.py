@@ -19,6 +19,7 @@ from engram.storage.postgres.store import PostgresStore
 from engram.storage.sqlite.moving import SqliteSource, SqliteTarget
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.postgres.databases import as_owner
 
 CLOCK = FakeClock()
 IDS = RandomIds()
@@ -107,7 +108,7 @@ def opened_file(directory: Path, organization_id: OrganizationId) -> Generator[s
 
 def postgres_rows(url: str, statement: str) -> list[tuple[Any, ...]]:
     """Return what a statement finds that row-level security does not hold back."""
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(as_owner(url)) as connection:
         connection.execute("SET search_path = engram")
         return connection.execute(statement.encode()).fetchall()
 

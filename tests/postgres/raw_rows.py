@@ -12,6 +12,7 @@ import psycopg
 from engram.storage.ports import OrganizationStore
 from engram.storage.postgres.connection import PostgresConnection, set_up
 from engram.storage.tables.database import Connection
+from tests.postgres.databases import as_owner
 
 _DROP_CHECKS = """
 DO $$
@@ -40,7 +41,7 @@ _BYTES = (
 @contextmanager
 def opened_rows(url: str, organization: OrganizationStore) -> Generator[RawRows]:
     """Open an organisation's rows without the checks of their constraints; commit at the end."""
-    with psycopg.connect(url, autocommit=True) as driver:
+    with psycopg.connect(as_owner(url), autocommit=True) as driver:
         driver.execute("SET session_replication_role = replica")
         driver.execute(_DROP_CHECKS)
         row = driver.execute(_NUMBER, [organization.organization_id]).fetchone()

@@ -17,6 +17,7 @@ from engram.errors import ConflictError
 from engram.storage.postgres.citus import distribute
 from engram.storage.postgres.layout import Layout, read_layout
 from tests.cli.commands import Engram
+from tests.postgres.databases import as_owner
 
 STAND_IN = """
 CREATE TABLE pg_dist_partition (logicalrelid regclass PRIMARY KEY);
@@ -35,6 +36,12 @@ $$;
 """
 
 Call = tuple[str, str | None, str | None]
+
+
+@pytest.fixture
+def database_url(database_url: str) -> str:
+    """Return the address for the owner of the tables, who alone may spread them."""
+    return as_owner(database_url)
 
 
 @pytest.fixture

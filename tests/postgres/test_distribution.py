@@ -11,6 +11,7 @@ import pytest
 
 from engram.storage.postgres.layout import Layout, read_layout
 from engram.storage.postgres.sharding import shard
+from tests.postgres.databases import as_owner
 from tests.postgres.servers import Server
 from tests.postgres.statements import (
     added_organizations,
@@ -42,6 +43,12 @@ LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
 WHERE relnamespace = 'engram'::regnamespace AND relname::text = ANY(%s) AND attnum > 0
     AND (attidentity <> '' OR adbin IS NOT NULL)
 """
+
+
+@pytest.fixture
+def database_url(database_url: str) -> str:
+    """Return the address for the owner of the tables, who alone may spread them."""
+    return as_owner(database_url)
 
 
 @pytest.fixture

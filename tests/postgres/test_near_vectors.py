@@ -17,6 +17,7 @@ from engram.storage.ports import OrganizationStore
 from engram.storage.postgres import near_filling, near_vectors
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock, SequentialIds
+from tests.postgres.databases import as_owner
 from tests.storage.drafts import ACTOR
 from tests.storage.embedded import DEEP, append_meant, embed_waiting, vector_of
 from tests.storage.finding import find_candidates
@@ -143,7 +144,7 @@ async def test_the_server_uses_the_index_of_neighbours(
 ):
     await organization.tend_vectors()
 
-    with psycopg.connect(database_url, autocommit=True) as driver:
+    with psycopg.connect(as_owner(database_url), autocommit=True) as driver:
         rows = driver.execute(
             "SELECT indexdef FROM pg_indexes WHERE schemaname = 'engram' AND indexdef LIKE '%hnsw%'"
         ).fetchall()
@@ -174,7 +175,7 @@ async def test_a_deleted_organisation_leaves_no_partition(
 
     await store.control.delete_organization(organization.organization_id, actor=ACTOR)
 
-    with psycopg.connect(database_url, autocommit=True) as driver:
+    with psycopg.connect(as_owner(database_url), autocommit=True) as driver:
         left = driver.execute(
             "SELECT count(*) FROM pg_class WHERE relname LIKE 'near\\_vector\\_%' AND relkind = 'r'"
         ).fetchone()

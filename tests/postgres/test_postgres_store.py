@@ -28,6 +28,7 @@ from engram.storage.ports import OrganizationStore
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock
+from tests.postgres.databases import as_owner
 from tests.postgres.servers import Server
 from tests.postgres.stores import new_organization, opened
 from tests.storage.drafts import ACTOR, append, begin, findings, read_texts
@@ -93,7 +94,7 @@ async def search(
 
 
 def execute(url: str, statement: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(url, autocommit=True) as driver:
+    with psycopg.connect(as_owner(url), autocommit=True) as driver:
         cursor = driver.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
 
@@ -315,30 +316,3 @@ async def test_a_newer_schema_is_refused(database_url: str) -> None:
     with pytest.raises(StoreNewerError):
         await store.open()
     await store.close()
-
-
-async def test_no_superuser_is_needed_and_no_owner_once_the_tables_are_there(
-    postgres_server: Server,
-) -> None:
-    for statement in (
-        "CREATE ROLE owner LOGIN CREATEROLE",
-        "CREATE ROLE clerk LOGIN",
-        "CREATE DATABASE engram_owned OWNER owner",
-        # Another database of this server has made it, for another owner.
-        "GRANT engram_app TO owner WITH ADMIN OPTION",
-    ):
-        postgres_server.execute(statement)
-    postgres_server.execute("CREATE EXTENSION vector", database="engram_owned")
-    url = postgres_server.socket_url("engram_owned").removesuffix("postgres")
-
-    async with opened(url + "owner") as store:
-        organization = await new_organization(store)
-        conversation_id = await begin(organization, "one")
-    postgres_server.execute("GRANT engram_app TO clerk")
-    async with opened(url + "clerk") as store:
-        organization = await store.organization(organization.organization_id)
-        await append(organization, "two", to=conversation_id)
-        assert await read_texts(organization, conversation_id) == ["one", "two"]
-
-    postgres_server.execute("DROP DATABASE engram_owned WITH (FORCE)")
-    postgres_server.execute("DROP ROLE owner, clerk")

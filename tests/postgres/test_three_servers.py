@@ -14,13 +14,13 @@ from engram.errors import ConflictError, NotFoundError, StoreUnavailableError
 from engram.model.access import KeyDraft, OrganizationDraft
 from engram.storage.migrations import Migration
 from engram.storage.ports import OrganizationStore, Store
-from engram.storage.postgres import sharding
-from engram.storage.postgres import store as store_module
+from engram.storage.postgres import logins, sharding
 from engram.storage.postgres.layout import read_layout
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.sharding import shard
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock
+from tests.postgres.databases import as_owner
 from tests.postgres.furnished import (
     add_conversations,
     add_documents,
@@ -74,6 +74,12 @@ __all__ = [
     "test_two_processes_that_store_at_once_lose_nothing",
 ]
 """The fixture, and the part of the contract that concurrent processes and rare statements are in."""
+
+
+@pytest.fixture
+def database_url(database_url: str) -> str:
+    """Return the address for the owner of the tables, who alone may spread them."""
+    return as_owner(database_url)
 
 
 @pytest.fixture
@@ -357,7 +363,7 @@ async def test_an_upgrade_reaches_every_server_and_keeps_the_rows(
     step = """ALTER TABLE message ADD COLUMN mood text;
         CREATE UNIQUE INDEX moods ON message (organization_id, key, mood)"""
     newer = (*load_migrations(), Migration(len(load_migrations()) + 1, "mood.sql", step))
-    for module in (sharding, store_module):
+    for module in (sharding, logins):
         monkeypatch.setattr(module, "load_migrations", lambda: newer)
 
     shard(url, servers)

@@ -22,11 +22,15 @@ SET search_path = engram, pg_temp;
 SELECT set_config('search_path', 'engram, ' || quote_ident(nspname) || ', pg_temp', false)
 FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector';
 """
-_TIMEOUTS = f"""
+
+
+def _timeouts(statement_s: float) -> bytes:
+    """Return what keeps a process that is cut off, or a runaway statement, from lasting for ever."""
+    return f"""
 SET lock_timeout = '{limits.STORE_BUSY_S}s';
-SET idle_in_transaction_session_timeout = '5min';
-"""
-"""A process that is cut off or stands still while it writes does not keep others from it for ever."""
+SET statement_timeout = {round(statement_s * 1_000)};
+SET idle_in_transaction_session_timeout = '{limits.TRANSACTION_IDLE_S}s';
+""".encode()
 
 
 class PostgresConnection:
@@ -53,12 +57,23 @@ class PostgresConnection:
         with self._driver.cursor() as cursor:
             cursor.executemany(translated.text, bound)
 
+    def run_together(self, statements: str, values: Mapping[str, Any], /) -> tuple[Any, ...] | None:
+        """Send several statements with one round trip; return the first row of the last."""
+        with psycopg.ClientCursor(self._driver) as cursor:
+            cursor.execute(translate(statements).text, values)
+            while cursor.nextset():
+                pass
+            return cursor.fetchone()
 
-def set_up(driver: psycopg.Connection[Any]) -> None:
-    """Have a new connection speak as the tables expect, with no more rights than requests need."""
+
+def set_up(driver: psycopg.Connection[Any], *, statement_s: float = 0.0) -> None:
+    """Have a new connection speak as the tables expect, with no more rights than requests need.
+
+    A statement may take `statement_s` seconds; 0 is without limit.
+    """
     driver.prepared_max = _PREPARED_MAX
     driver.execute(_SESSION)
-    driver.execute(_TIMEOUTS.encode())
+    driver.execute(_timeouts(statement_s))
     # Integers are of one size, and flags are integers.
     adapters = driver.adapters
     adapters.register_dumper(int, Int8BinaryDumper)

@@ -20,7 +20,6 @@ from engram.errors import (
 
 _BY_STATE: dict[type[psycopg.Error], type[StorageError]] = {
     states.LockNotAvailable: StoreBusyError,
-    states.QueryCanceled: StoreBusyError,
     states.SerializationFailure: StoreBusyError,
     states.DeadlockDetected: StoreBusyError,
     states.TooManyConnections: StoreBusyError,
@@ -71,6 +70,10 @@ def _translate(error: psycopg.Error) -> StorageError | InvalidRequestError:
         return InvalidRequestError("PostgreSQL keeps no text with a NUL character in it")
     if is_lost(error):
         return StoreUnavailableError()
+    if isinstance(error, states.QueryCanceled):
+        return StoreBusyError(
+            "the database did not finish in time (ENGRAM_DATABASE_TIMEOUT); ask for less, or try again"
+        )
     if isinstance(error, states.InsufficientPrivilege):
         return StoreReadOnlyError("the user of the database lacks a right that Engram needs")
     return _BY_STATE.get(type(error), StorageError)()

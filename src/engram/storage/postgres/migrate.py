@@ -27,10 +27,10 @@ def migrate(driver: Driver, steps: Sequence[Migration]) -> None:
         ConflictError: steps are lacking, and the tables are spread over several servers.
         StoreNewerError: the database has steps this program does not know.
     """
-    for step in steps[_version(driver, steps) :]:
+    for step in steps[version_of(driver, steps) :]:
         with driver.transaction():
             _value(driver, "lock", lock=_LOCK)
-            if _version(driver, steps) < step.version:
+            if version_of(driver, steps) < step.version:
                 _apply(driver, step)
 
 
@@ -42,13 +42,18 @@ def _apply(driver: Driver, step: Migration) -> None:
         )
     if not _value(driver, "find_table"):
         driver.execute(_SQL["create_table"].encode())
-    driver.execute("SET LOCAL search_path = engram, pg_temp")
+    driver.execute("SET LOCAL search_path = engram, pg_temp; SET LOCAL statement_timeout = 0")
     driver.execute(step.sql.encode())
     record = {"version": step.version, "name": step.name}
     driver.execute(translate(_SQL["record"]).text, record)
 
 
-def _version(driver: Driver, steps: Sequence[Migration]) -> int:
+def version_of(driver: Driver, steps: Sequence[Migration]) -> int:
+    """Return how many steps the database has had.
+
+    Raises:
+        StoreNewerError: it has steps this program does not know.
+    """
     if not _value(driver, "find_table"):
         return 0
     version: int = _value(driver, "get_version")

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 from engram.clock import Clock, IdSource
 from engram.errors import ConflictError
@@ -15,10 +14,9 @@ from engram.storage.migrations import refuse_newer
 from engram.storage.moving.ports import Keeping
 from engram.storage.postgres.address import complete
 from engram.storage.postgres.database import PostgresDatabase
-from engram.storage.postgres.dialect import translate
-from engram.storage.postgres.failures import translated_failures
-from engram.storage.postgres.migrate import load_migrations, migrate
-from engram.storage.postgres.pool import Driver, Pool, connect
+from engram.storage.postgres.logins import bring_forward, read_version
+from engram.storage.postgres.migrate import load_migrations
+from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope, choose
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.tables.database import Connection
@@ -46,14 +44,9 @@ class _Databases:
             scope, pool=self._pool, readers=self._threads, writers=self._threads
         )
 
-    async def open(self, prepare: Callable[[Driver], None]) -> None:
-        """Connect, once `prepare` has seen the database with the rights of its owner."""
-        await asyncio.to_thread(self.as_owner, prepare)
-
-    def as_owner(self, work: Callable[[Driver], None]) -> None:
-        """Do what requests may not."""
-        with translated_failures(), connect(self._address) as driver:
-            work(driver)
+    async def open(self, prepare: Callable[[str], None]) -> None:
+        """Connect, once `prepare` has seen to the database at this address."""
+        await asyncio.to_thread(prepare, self._address)
 
     async def close(self) -> None:
         """Finish what was begun and close every connection."""
@@ -120,7 +113,7 @@ class PostgresTarget:
         Raises:
             ConflictError: they would have to be brought forward before one can look.
         """
-        await self._databases.open(self._look if only_look else _bring_forward)
+        await self._databases.open(self._look if only_look else bring_forward)
 
     async def close(self) -> None:
         """Finish what was begun and close every connection."""
@@ -142,32 +135,24 @@ class PostgresTarget:
             ids=self._ids,
         )
 
-    def _look(self, driver: Driver) -> None:
-        self._is_new = not _version(driver)
+    def _look(self, address: str) -> None:
+        self._is_new = not read_version(address)
         if not self._is_new:
-            _check_version(driver)
+            _check_version(address)
 
     async def skip_numbers(self, tenant: Tenant, numbers: Mapping[str, int]) -> None:
         # Numbers are of all organisations, so whoever acts for one of them may not set them.
         del tenant
-        await asyncio.to_thread(self._databases.as_owner, partial(_skip_numbers, numbers=numbers))
+        await self.control.write(partial(_skip_numbers, numbers=numbers))
 
 
-def _bring_forward(driver: Driver) -> None:
-    migrate(driver, load_migrations())
-
-
-def _check_version(driver: Driver) -> None:
-    steps, version = load_migrations(), _version(driver)
+def _check_version(address: str) -> None:
+    steps, version = load_migrations(), read_version(address)
     refuse_newer(version, steps)
     if not version:
         raise ConflictError("there is no store in this database")
     if version < len(steps):
         raise ConflictError("the store was written by an older Engram: run `engram doctor` first")
-
-
-def _version(driver: Driver) -> int:
-    return _value(driver, "get_version") if _value(driver, "find_table") else 0
 
 
 def _has_rows(connection: Connection, *, number: int) -> bool:
@@ -184,12 +169,6 @@ def _make_ready(connection: Connection, *, number: int, organization_id: Organiz
         connection.execute(_ORGANIZATIONS["add_word_index"], values)
 
 
-def _skip_numbers(driver: Driver, *, numbers: Mapping[str, int]) -> None:
+def _skip_numbers(connection: Connection, *, numbers: Mapping[str, int]) -> None:
     for table, number in numbers.items():
-        values = {"table": table, "number": number}
-        driver.execute(translate(_SQL["skip_numbers"]).text, values)
-
-
-def _value(driver: Driver, name: str) -> Any:
-    row = driver.execute(translate(_SQL[name]).text).fetchone()
-    return None if row is None else row[0]
+        connection.execute(_SQL["skip_numbers"], {"table": table, "number": number})

@@ -67,26 +67,17 @@ SELECT pg_try_advisory_lock(:lock);
 SELECT to_regclass('engram.near_vector_/*organization*/') IS NOT NULL;
 
 -- create_partition --
-CREATE TABLE near_vector_/*organization*/
-    (LIKE near_vector INCLUDING ALL, CHECK (organization_id = /*organization*/));
+SELECT add_near_partition(/*organization*/);
 
--- attach_partition --
-ALTER TABLE near_vector ATTACH PARTITION near_vector_/*organization*/
-    FOR VALUES IN (/*organization*/);
-
--- is_attached --
-SELECT relispartition FROM pg_class
-WHERE oid = to_regclass('engram.near_vector_/*organization*/');
-
--- create_index --
-CREATE INDEX IF NOT EXISTS near_vector_/*organization*/_/*embedder*/
-    ON near_vector_/*organization*/
-    USING hnsw ((near::halfvec(/*dimensions*/)) halfvec_cosine_ops)
-    WITH (m = 16, ef_construction = 64)
-    WHERE embedder = /*embedder*/;
+-- make_searchable --
+-- Builds the index if there is none, and attaches the partition if it is not.
+SELECT finish_near_partition(/*organization*/, /*embedder*/, /*dimensions*/);
 
 -- add_vectors --
-COPY near_vector_/*organization*/ (organization_id, embedder, seq, key, near) FROM STDIN;
+INSERT INTO near_vector_/*organization*/ (organization_id, embedder, seq, key, near)
+SELECT /*organization*/, /*embedder*/, seq::bigint, key::bigint, near::halfvec
+FROM unnest(CAST(:seqs AS text[]), CAST(:keys AS text[]), CAST(:vectors AS text[]))
+    AS vector (seq, key, near);
 
 -- remove_after --
 -- What a process that died has copied already.
@@ -99,4 +90,4 @@ DELETE FROM near_vector_/*organization*/
 WHERE organization_id = :organization_id AND embedder <> :embedder;
 
 -- drop_partition --
-DROP TABLE IF EXISTS near_vector_/*organization*/;
+SELECT drop_near_partition(/*organization*/);

@@ -67,11 +67,10 @@ def move(
 ) -> int | None:
     """Bring the partition up to the newest vectors; return how many came to it.
 
-    None when another process does this. It asks for the rights of the owner of the tables.
+    None when another process does this. Building an index takes longer than a request may.
     """
     with translated_failures(), closing(connect()) as driver:
         set_up(driver)
-        driver.execute(b"RESET ROLE")
         moving = _Moving(driver, tenant.number, lagging)
         if not moving.value("try_lock", lock=_LOCK | tenant.number):
             return None
@@ -88,11 +87,12 @@ def note_moved(connection: Connection, *, tenant: Tenant, lagging: Lagging) -> N
 
 
 def drop_partition(connect: Callable[[], Driver], organization: int) -> None:
-    """Remove what an organisation that was deleted had, with the rights of the tables' owner."""
+    """Remove what an organisation that was deleted had."""
     with translated_failures(), closing(connect()) as driver:
         set_up(driver)
-        driver.execute(b"RESET ROLE")
-        driver.execute(fill_in(_SQL["drop_partition"], organization=organization).encode())
+        with driver.transaction():
+            for name in ("choose", "drop_partition"):
+                driver.execute(fill_in(_SQL[name], organization=organization).encode())
 
 
 class _Moving:
@@ -106,7 +106,7 @@ class _Moving:
     def make_partition(self) -> None:
         """Create the partition; it is filled before anybody can search in it."""
         if not self.value("find_partition"):
-            self._driver.execute(self._statement("create_partition"))
+            self._run("create_partition")
 
     def copy(self, batch: int) -> int:
         """Copy the vectors that the partition lacks."""
@@ -125,9 +125,7 @@ class _Moving:
 
     def make_searchable(self) -> None:
         """Build the index if there is none, and attach the partition if it is not."""
-        self._driver.execute(self._statement("create_index"))
-        if not self.value("is_attached"):
-            self._driver.execute(self._statement("attach_partition"))
+        self._run("make_searchable")
 
     def value(self, name: str, **values: Any) -> Any:
         """Return the only value of a statement."""
@@ -139,18 +137,17 @@ class _Moving:
         vectors = restore(
             unpack_blobs([content for _, _, content in rows], dimensions=embedder.dimensions)
         )
-        with (
-            self._driver.transaction(),
-            self._driver.cursor() as cursor,
-            cursor.copy(self._statement("add_vectors")) as copy,
-        ):
-            for (seq, key, _), vector in zip(rows, vectors, strict=True):
-                copy.write_row((self._organization, embedder.number, seq, key, halfvec(vector)))
+        # COPY is not for tables with row-level security.
+        self._run(
+            "add_vectors",
+            seqs=[str(seq) for seq, _, _ in rows],
+            keys=[str(key) for _, key, _ in rows],
+            vectors=[halfvec(vector) for vector in vectors],
+        )
 
     def _run(self, name: str, **values: Any) -> psycopg.Cursor[Any]:
         embedder = self._lagging.embedder.number
         with self._driver.transaction():
-            # The tables' owner, too, sees the rows of the organisation that a transaction names.
             self._driver.execute(self._statement("choose"))
             return self._driver.execute(
                 self._statement(name),

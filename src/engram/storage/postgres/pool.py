@@ -28,9 +28,19 @@ class Pool:
     is served.
     """
 
-    def __init__(self, address: str, *, look: Callable[[Driver], None] | None = None) -> None:
-        """Keep connections to `address`, as `complete` has it; `look` is shown each new one."""
+    def __init__(
+        self,
+        address: str,
+        *,
+        look: Callable[[Driver], None] | None = None,
+        statement_s: float = 0.0,
+    ) -> None:
+        """Keep connections to `address`, as `complete` has it; `look` is shown each new one.
+
+        A statement may take `statement_s` seconds; 0 is without limit.
+        """
         self._address = address
+        self._statement_s = statement_s
         self._look = look
         self._lock = threading.Lock()
         self._idle: deque[tuple[float, Driver]] = deque()
@@ -86,7 +96,7 @@ class Pool:
     def _open(self) -> Driver:
         driver = connect(self._address)
         try:
-            set_up(driver)
+            set_up(driver, statement_s=self._statement_s)
             if self._look is not None:
                 self._look(driver)
         except BaseException:

@@ -178,6 +178,7 @@ def _take_place(driver: Driver, each: Shard) -> None:
                 "servers in the same order as the first time"
             )
         return
+    driver.execute(_SQL["see_control"].encode())
     if _value(driver, "has_organizations") or _value(driver, "is_used"):
         raise ConflictError(f"server {each.place + 1} has organisations of its own")
     driver.execute(_SQL["make_place"].encode())

@@ -17,6 +17,10 @@ SET lock_timeout = '30s';
 -- not forced upon the owner.
 SELECT EXISTS (SELECT 1 FROM engram.meta);
 
+-- see_control --
+-- Row-level security is forced upon the owner too.
+SET LOCAL engram.control = 'all';
+
 -- has_organizations --
 SELECT EXISTS (SELECT 1 FROM engram.organization);
 
@@ -91,10 +95,9 @@ ALTER TABLE engram.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 
 -- secure --
 CREATE POLICY own_rows ON engram.{table}
-    USING (organization_id =
-        (SELECT nullif(current_setting('engram.organization_id', true), '')::bigint))
-    WITH CHECK (organization_id =
-        (SELECT nullif(current_setting('engram.organization_id', true), '')::bigint));
+    USING (organization_id = nullif(current_setting('engram.organization_id', true), '')::bigint)
+    WITH CHECK
+        (organization_id = nullif(current_setting('engram.organization_id', true), '')::bigint);
 
 -- grant --
 GRANT SELECT, INSERT, UPDATE, DELETE ON engram.{table} TO engram_app;

@@ -18,14 +18,18 @@ from engram.storage.postgres.address import complete, complete_reading
 from engram.storage.postgres.changes import Changes, tell_keys
 from engram.storage.postgres.connection import PostgresConnection
 from engram.storage.postgres.database import PostgresDatabase, ReplicatedDatabase
-from engram.storage.postgres.failures import translated_failures
-from engram.storage.postgres.migrate import load_migrations, migrate
+from engram.storage.postgres.logins import bring_forward
 from engram.storage.postgres.near_index import NearIndex
 from engram.storage.postgres.organizations import Organizations
 from engram.storage.postgres.pool import Pool, connect
 from engram.storage.postgres.replica import Replica
 from engram.storage.postgres.timeline import TimelineWatch
-from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope
+from engram.storage.postgres.transactions import (
+    ControlReach,
+    ControlScope,
+    OrganizationScope,
+    Scope,
+)
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.tables.audited import Announce
 from engram.storage.tables.control import TableControlStore
@@ -51,8 +55,9 @@ class PostgresStore:
         read_url: str | None = None,
         staleness_s: float = 0.0,
         announce: Announce | None = None,
+        statement_s: float = limits.STATEMENT_S,
     ) -> None:
-        """Use the database at `url`.
+        """Use the database at `url`, where a statement may take `statement_s` seconds.
 
         With `read_url`, organisations are read from there when that is allowed: what it shows may
         be `staleness_s` seconds old, and is never older than what this process has written.
@@ -62,12 +67,16 @@ class PostgresStore:
         self._announce = announce
         self._clock = clock
         self._ids = ids
-        self._pool = Pool(self._address, look=TimelineWatch(self._forget).look)
+        self._pool = Pool(
+            self._address, look=TimelineWatch(self._forget).look, statement_s=statement_s
+        )
         self._replica = (
             None
             if read_url is None
             else Replica(
-                Pool(complete_reading(read_url)), primary=self._pool, staleness_s=staleness_s
+                Pool(complete_reading(read_url), statement_s=statement_s),
+                primary=self._pool,
+                staleness_s=staleness_s,
             )
         )
         self._readers = WorkerThreads(limits.READER_THREADS_MAX)
@@ -82,7 +91,12 @@ class PostgresStore:
             control, database_of=self._database_of, drop_index=self._vectors.drop
         )
         self._control = TableControlStore(
-            control, clock=clock, ids=ids, removal=self._organizations, tell_keys=tell_keys
+            control,
+            clock=clock,
+            ids=ids,
+            removal=self._organizations,
+            tell_keys=tell_keys,
+            reach=ControlReach(),
         )
         self._changes = Changes(partial(connect, self._address))
         self._opened = OpenOrganizations(self._open_organization)
@@ -96,7 +110,7 @@ class PostgresStore:
     async def open(self) -> None:
         if self._is_open:
             return
-        await self._readers.run(partial(_bring_forward, self._address))
+        await self._readers.run(partial(bring_forward, self._address))
         await self._remove_leftovers()
         self._is_open = True
 
@@ -190,11 +204,6 @@ class _OpenOrganization:
 
     def let_go(self) -> None:
         """Do nothing: connections belong to all organisations."""
-
-
-def _bring_forward(address: str) -> None:
-    with translated_failures(), connect(address) as driver:
-        migrate(driver, load_migrations())
 
 
 def _revision_of(connection: Connection) -> Hashable:

@@ -13,7 +13,6 @@ import psycopg
 from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
 from engram.storage.postgres.connection import PostgresConnection
-from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
 from engram.storage.postgres.revisions import SeenRevision
 from engram.storage.tables.database import Connection
@@ -198,10 +197,26 @@ def choose(connection: Connection, number: int) -> None:
     connection.execute(_SQL["choose"].replace("/*organization*/", str(number)))
 
 
+class ControlReach:
+    """Narrows what transactions on the control tables see."""
+
+    def to_organization(self, connection: Connection, organization_id: OrganizationId) -> None:
+        """Show the rest of a transaction one organisation alone."""
+        _own(connection).run_together(_SQL["reach_organization"], {"public_id": organization_id})
+
+    def to_secret(self, connection: Connection, secret_hash: str) -> None:
+        """Show the rest of a transaction one key, and the organisation it belongs to."""
+        own = _own(connection)
+        row = own.run_together(_SQL["reach_secret"], {"secret_hash": secret_hash})
+        if row is not None:
+            self.to_organization(connection, row[0])
+
+
+def _own(connection: Connection) -> PostgresConnection:
+    if not isinstance(connection, PostgresConnection):
+        raise TypeError("a connection of another database")
+    return connection
+
+
 def _run(driver: Driver, name: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Send several statements at once; return the first row of the last."""
-    with psycopg.ClientCursor(driver) as cursor:
-        cursor.execute(translate(_SQL[name]).text, values)
-        while cursor.nextset():
-            pass
-        return cursor.fetchone()
+    return PostgresConnection(driver).run_together(_SQL[name], values)

@@ -62,6 +62,28 @@ class Removal(Protocol):
         ...
 
 
+class Reach(Protocol):
+    """How a database narrows what a transaction sees of other organisations."""
+
+    def to_organization(self, connection: Connection, organization_id: OrganizationId) -> None:
+        """Show the rest of a reading transaction one organisation alone."""
+        ...
+
+    def to_secret(self, connection: Connection, secret_hash: str) -> None:
+        """Show the rest of a reading transaction one key, and the organisation it belongs to."""
+        ...
+
+
+class WholeReach:
+    """Leaves transactions as they are, in a database without row-level security."""
+
+    def to_organization(self, connection: Connection, organization_id: OrganizationId) -> None:
+        """Do nothing."""
+
+    def to_secret(self, connection: Connection, secret_hash: str) -> None:
+        """Do nothing."""
+
+
 def tell_nobody(connection: Connection, organization_id: OrganizationId) -> None:
     """Leave it to other processes to see that keys are gone."""
 
@@ -77,9 +99,11 @@ class TableControlStore:
         ids: IdSource,
         removal: Removal,
         tell_keys: Callable[[Connection, OrganizationId], None] = tell_nobody,
+        reach: Reach | None = None,
     ) -> None:
         """Keep it in a database; `tell_keys` is part of each transaction that ends keys."""
         self._database = database
+        self._reach = reach or WholeReach()
         self._tell_keys = tell_keys
         self._clock = clock
         self._ids = ids
@@ -114,9 +138,11 @@ class TableControlStore:
         return await self._database.read(work)
 
     async def get_organization(self, organization_id: OrganizationId) -> Organization:
-        return await self._database.read(
-            lambda connection: _get_organization(connection, organization_id)
-        )
+        def work(connection: Connection) -> Organization:
+            self._reach.to_organization(connection, organization_id)
+            return _get_organization(connection, organization_id)
+
+        return await self._database.read(work)
 
     async def list_organizations(self) -> tuple[Organization, ...]:
         def work(connection: Connection) -> tuple[Organization, ...]:
@@ -158,6 +184,7 @@ class TableControlStore:
         values = {"organization_id": organization_id, "limit": limit}
 
         def work(connection: Connection) -> tuple[UsageDay, ...]:
+            self._reach.to_organization(connection, organization_id)
             return tuple(map(usage_day_of, connection.execute(_SQL["list_usage"], values)))
 
         return await self._database.read(work)
@@ -224,6 +251,7 @@ class TableControlStore:
         parameters = {"organization_id": organization_id}
 
         def work(connection: Connection) -> tuple[ApiKey, ...]:
+            self._reach.to_organization(connection, organization_id)
             _get_organization(connection, organization_id)
             return tuple(map(key_of, connection.execute(_SQL["list_keys"], parameters)))
 
@@ -277,6 +305,7 @@ class TableControlStore:
 
     async def find_key(self, secret_hash: str) -> KeyOwner | None:
         def work(connection: Connection) -> KeyOwner | None:
+            self._reach.to_secret(connection, secret_hash)
             row = connection.execute(_SQL["find_key"], {"secret_hash": secret_hash}).fetchone()
             return None if row is None else key_owner_of(row)
 
@@ -311,6 +340,8 @@ class TableControlStore:
         }
 
         def work(connection: Connection) -> tuple[AuditEntry, ...]:
+            if organization_id is not None:
+                self._reach.to_organization(connection, organization_id)
             return tuple(map(audit_entry_of, connection.execute(statement, parameters)))
 
         return await self._database.read(work)

@@ -164,6 +164,7 @@ def _migrate() -> typer.Typer:
 
 def _postgres() -> typer.Typer:
     group = _group("Spread a PostgreSQL database over several servers.")
+    group.command("setup", epilog=postgres.SETUP_EXAMPLES)(postgres.setup)
     group.command("distribute", epilog=postgres.DISTRIBUTE_EXAMPLES)(postgres.distribute)
     group.command("shard", epilog=postgres.SHARD_EXAMPLES)(postgres.shard)
     return group

@@ -1,8 +1,9 @@
-"""`engram postgres`: a database that has outgrown one server, spread over several."""
+"""`engram postgres`: set a database up, and spread one that has outgrown its server over several."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import typer
 
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
     from engram.settings import Settings
 
     Steps = Sequence[tuple[str, str]]
+
+SETUP_EXAMPLES = """\b
+Examples:
+  engram postgres setup --database-url postgresql://owner@db/engram
+  engram postgres setup --login memory --no-password
+\b
+Run it as the owner of the database, or a superuser: it makes the tables or
+brings them forward, and a user that owns nothing and may only do what
+requests need. Its URL, with a new password, is printed once: that is the
+ENGRAM_DATABASE_URL of `engram serve`. Run it again after an upgrade; a user
+that exists keeps its password.
+"""
 
 DISTRIBUTE_EXAMPLES = """\b
 Examples:
@@ -47,6 +60,44 @@ Servers = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the statements, and run none.")]
+
+
+Login = Annotated[str, typer.Option(metavar="NAME", help="The user that servers log in as.")]
+NoPassword = Annotated[
+    bool, typer.Option("--no-password", help="Give it none: for peer or certificate logins.")
+]
+
+
+@shared_options
+def setup(
+    invocation: Invocation,
+    *,
+    database_url: DatabaseUrl = None,
+    login: Login = "engram_server",
+    no_password: NoPassword = False,
+) -> None:
+    """Make the tables, and a user for servers that owns nothing."""
+    from engram.wiring import set_up_database
+
+    settings = _settings(invocation, database_url)
+    name, password = set_up_database(settings, login=login, with_password=not no_password)
+    url = login_url(settings.database_url or "", name, password)
+    is_new = password is not None
+    answer = {"login": name, "database_url": url, "password_is_new": is_new}
+    invocation.show(answer, lambda: _print_login(url, is_new=is_new))
+
+
+def login_url(url: str, login: str, password: str | None) -> str:
+    """Return the address of the same database for another user."""
+    parts = urlsplit(url)
+    options = [
+        option
+        for option in parts.query.split("&")
+        if option.split("=")[0] not in {"user", "password"}
+    ]
+    user = quote(login, safe="") + ("" if password is None else f":{password}")
+    hosts = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{user}@{hosts}", query="&".join(options)))
 
 
 @shared_options
@@ -81,6 +132,17 @@ def _settings(invocation: Invocation, database_url: str | None) -> Settings:
     settings = invocation.settings(database_url=database_url)
     log_to_stderr("debug" if invocation.debug else "warning")
     return settings
+
+
+def _print_login(url: str, *, is_new: bool) -> None:
+    from engram.transport.cli.output import notice, say
+
+    say(url)
+    notice(
+        "the password is shown this once; it is the ENGRAM_DATABASE_URL of servers"
+        if is_new
+        else "the user exists and keeps its password; put it into this ENGRAM_DATABASE_URL"
+    )
 
 
 def _show(invocation: Invocation, steps: Steps, *, dry_run: bool) -> None:
