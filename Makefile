@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help models serve test lint fix bench performance eval score conformance coverage lock clean
+.PHONY: help models serve test lint audit fix build sbom bench performance eval score conformance coverage lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -57,6 +57,10 @@ lint: .venv/installed-dev  ## every check but the tests
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(COG) --check --check-fail-msg="run make fix" $(GENERATED)
+	$(BIN)/python -m tools.audit --offline
+
+audit: .venv/installed-dev  ## secrets in the files, and advisories on dependencies where reachable
+	$(BIN)/python -m tools.audit
 
 fix: .venv/installed-dev  ## format, apply safe fixes, regenerate the documentation
 	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
@@ -87,6 +91,16 @@ eval: .venv/installed-dev models  ## retrieval quality: make eval SETS="locomo r
 
 score: .venv/installed-dev models  ## the same through a running server, by the data's score.py
 	$(BIN)/python -m bench.score $(SETS) --data $(DATA) $(ARGS)
+
+# --- release ------------------------------------------------------------------------------------
+
+VERSION = $(shell $(BIN)/python -c 'import engram; print(engram.__version__)')
+
+build: .venv/installed sbom  ## the wheel, the source archive and the bill of materials, in dist
+	$(BIN)/python -m hatchling build
+
+sbom: .venv/installed  ## the locked dependencies with versions, licences and hashes (CycloneDX)
+	@$(BIN)/python -m tools.sbom dist/engram-$(VERSION).cdx.json
 
 # --- upkeep -------------------------------------------------------------------------------------
 

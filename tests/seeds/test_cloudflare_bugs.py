@@ -316,7 +316,7 @@ SECRETS = (
     "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
     "write to mei@example.com or +1 (555) 010-9999",
     "password=hunter2 4111 1111 1111 1111 078-05-1120",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",  # a fake secret
     "\x1b[31mred\x1b[0m \x0c \u202eback\u202c",
 )
 
