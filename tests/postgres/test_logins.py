@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from engram.errors import ConfigurationError, ConflictError
-from engram.storage.postgres.logins import set_up_login
+from engram.storage.postgres.logins import set_up_login, warn_of_owner
 from engram.transport.cli.postgres import login_url
 from tests.cli.commands import Engram
 from tests.postgres.databases import as_owner
@@ -121,10 +121,13 @@ async def test_a_user_without_the_role_is_told_what_gives_it(
 
 
 @pytest.mark.parametrize(("is_owner", "warnings"), [(True, 1), (False, 0)])
-async def test_serving_as_the_owner_is_warned_of(
+async def test_serving_as_the_owner_is_warned_of_once(
     database_url: str, caplog: pytest.LogCaptureFixture, *, is_owner: bool, warnings: int
 ) -> None:
-    async with opened(as_owner(database_url) if is_owner else database_url):
+    warn_of_owner.cache_clear()
+    url = as_owner(database_url) if is_owner else database_url
+
+    async with opened(url), opened(url):
         pass
 
     told = [record for record in caplog.records if record.levelno == logging.WARNING]

@@ -68,15 +68,18 @@ async def test_every_file_of_an_older_store_is_closed_to_others(home: Path) -> N
     await store.close()
 
 
-def test_a_directory_with_other_uses_keeps_its_rights(
+def test_a_directory_with_other_uses_keeps_its_rights_but_for_the_files_of_the_store(
     home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     home.mkdir(mode=0o755)
     (home / "novel.txt").write_text("It was a dark night")
+    (home / "engram.toml").write_text('admin_token = "…"')
+    for path in home.iterdir():
+        path.chmod(0o644)
 
     make_private(home)
 
-    assert modes(home)["store"] == 0o755
+    assert modes(home) == {"store": 0o755, "novel.txt": 0o644, "engram.toml": 0o600}
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from engram.errors import ConfigurationError
@@ -17,8 +18,9 @@ FIRST_KEY = "first-key"
 
 _OTHERS = 0o077
 _ANYBODY_WRITES = 0o002
-_OWN_NAMES = ("engram.db", "orgs", "engram.toml", FIRST_KEY)
-_OWN_FILES = ("engram.db*", "orgs/*.db*", "engram.toml", FIRST_KEY)
+_OWN_NAMES = frozenset({"orgs", "engram.toml", FIRST_KEY})
+_OWN_FILES = ("engram.db*", "engram.toml", FIRST_KEY)
+_STORED = (*_OWN_FILES, "orgs/*.db*")
 
 
 def make_private(home: Path) -> None:
@@ -38,10 +40,10 @@ def make_private(home: Path) -> None:
         _judge_foreign(home, status)
     elif status.st_mode & stat.S_ISVTX or _has_other_uses(home):
         logger.warning("%s is open to other users: give the store a directory of its own", home)
+        _close_all(home.glob(name) for name in _OWN_FILES)
     else:
         # The directory first: once it is closed nobody else reaches a file in it.
-        for path in (home, *_own_files(home)):
-            _close(path)
+        _close_all([[home, home / "orgs"], *(home.glob(name) for name in _STORED)])
 
 
 def _judge_foreign(home: Path, status: os.stat_result) -> None:
@@ -57,13 +59,12 @@ def _judge_foreign(home: Path, status: os.stat_result) -> None:
 def _has_other_uses(home: Path) -> bool:
     """Return True if there is no store here, but something else."""
     names = {path.name for path in home.iterdir()}
-    return "engram.db" not in names and not names <= set(_OWN_NAMES)
+    return "engram.db" not in names and not names <= _OWN_NAMES
 
 
-def _own_files(home: Path) -> Iterator[Path]:
-    yield home / "orgs"
-    for pattern in _OWN_FILES:
-        yield from home.glob(pattern)
+def _close_all(found: Iterable[Iterable[Path]]) -> None:
+    for path in chain.from_iterable(found):
+        _close(path)
 
 
 def _close(path: Path) -> None:

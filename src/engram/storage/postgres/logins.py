@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import psycopg
@@ -45,10 +46,16 @@ def bring_forward(address: str) -> None:
         if _read_version(driver) < len(load_migrations()):
             _apply(driver)
         elif _value(driver, "find_login", login=driver.info.user):
-            logger.warning(
-                "the user of ENGRAM_DATABASE_URL could put row-level security aside: "
-                "`engram postgres setup` makes one that owns nothing"
-            )
+            warn_of_owner()
+
+
+@cache
+def warn_of_owner() -> None:
+    """Log, once in a process, that it has more rights than it needs."""
+    logger.warning(
+        "the user of ENGRAM_DATABASE_URL could put row-level security aside: "
+        "`engram postgres setup` makes one that owns nothing"
+    )
 
 
 def read_version(address: str) -> int:
