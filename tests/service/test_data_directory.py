@@ -127,7 +127,7 @@ async def test_the_files_of_an_organisation_go_with_it(
     if by == "operator":
         await service.operator.delete_organization(gone.organization_id)
     else:
-        await service.account.delete_account(gone)
+        await service.account.delete_account(gone, organization="gone")
 
     assert {path.name for path in data.glob("*org_*")} == {other.organization_id}
     assert (tmp_path / "kept.md").exists()
