@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -179,21 +182,22 @@ replace = os.replace
 
 def replace_or_die(*names, **handles):
     global renames
+    print("moving", flush=True)
+    sys.stdin.read()
     renames -= 1
     if renames < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     replace(*names, **handles)
 
 os.replace = replace_or_die
-sys.stdin.read()
 move_exports(root, {KNOWN})
 """
-"""A process that moves exports when its input ends, and dies when it has renamed so many."""
+"""A process that moves exports once its input ends, and dies when it has renamed so many."""
 
 
 def start_move(root: Path, *, renames: int = 1_000) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", MOVE, str(root), str(renames)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def test_several_processes_that_move_at_once_lose_nothing(root: Path) -> None:
@@ -203,9 +207,30 @@ def test_several_processes_that_move_at_once_lose_nothing(root: Path) -> None:
     for mover in movers:
         assert mover.stdin
         mover.stdin.close()
+    for mover in movers:
+        with mover:
+            assert mover.wait(60) == 0
 
-    assert [mover.wait(60) for mover in movers] == [0, 0, 0]
     assert found(root) == wanted
+
+
+def test_nobody_else_moves_while_one_process_does(root: Path) -> None:
+    put_export(root, ".", OURS)
+    with start_move(root) as mover, closing_descriptor(root) as other:
+        assert mover.stdout
+        assert mover.stdout.readline() == b"moving\n"
+
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    assert texts_below(root / OURS) == {".": f"of {OURS}"}
+
+
+@contextmanager
+def closing_descriptor(directory: Path) -> Generator[int]:
+    descriptor = os.open(directory, os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize("renames", [0, 1, 21, 40, 41, 42, 43, 44])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -69,6 +70,17 @@ class Directory:
             OSError: there is none, or a link.
         """
         return _open(self.path / name, _located(self, name), self.descriptor)
+
+    def lock(self) -> None:
+        """Wait until nobody else has locked the directory, and lock it until it is closed.
+
+        Some systems and network file systems cannot; nothing is locked there.
+        """
+        if sys.platform != "win32" and self.descriptor is not None:
+            import fcntl  # noqa: PLC0415 not on Windows
+
+            with suppress(OSError):
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX)
 
     def close(self) -> None:
         """Let go of the directory."""

@@ -1,7 +1,7 @@
 """Exports that lie where earlier versions put them, and the move to their organisations' directories.
 
-Every step is one rename, in an order that leaves the rest to be found again. So the move may be
-stopped at any point, begun again, and made by several processes at once.
+Every step is one rename, in an order that leaves the rest to be found again, so the move may be
+stopped at any point and begun again. Of several processes one moves at a time.
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ def move_exports(root: Path, organizations: Collection[str]) -> list[str]:
         OSError: the system refuses.
     """
     root = root.resolve()
+    with opened_directory(root) as directory:
+        directory.lock()
+        return _move_all(root, organizations)
+
+
+def _move_all(root: Path, organizations: Collection[str]) -> list[str]:
     is_done = (root / DONE).exists()
     found = sorted(_find_marks(root, (UNCLAIMED,) if is_done else ()), key=len, reverse=True)
     unclaimed = list[str]()
