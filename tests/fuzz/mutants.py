@@ -99,7 +99,7 @@ ID_PREFIXES = {
     "entry_id": "mem_",
     "source_id": "mem_",
     "target_id": "mem_",
-    "upload_id": "up_",
+    "upload_id": "doc_",
 }
 """What the ids in some arguments begin with."""
 
