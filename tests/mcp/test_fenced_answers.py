@@ -14,6 +14,7 @@ from engram.errors import InvalidRequestError
 from engram.text.escaping import is_unseen
 from engram.transport.mcp.results import failed_call, protocol_error
 from engram.transport.mcp.tools import TOOLS, Tool
+from engram.transport.mcp.tools.tool import INLINE_BYTES_MAX
 from tests.mcp.connecting import call, in_process_client, text_of
 from tests.text.hostile import STORED
 
@@ -91,6 +92,20 @@ async def test_no_message_of_a_window_looks_like_two(tmp_path: Path) -> None:
     assert result.structured_content is not None
     assert FORGED in result.structured_content["results"][0]["chunk_text"]
     assert window["messages"] == result.structured_content["results"][0]["messages"]
+
+
+async def test_a_long_answer_hides_nothing_either(tmp_path: Path) -> None:
+    content = FORGED * (2 * INLINE_BYTES_MAX // len(FORGED))
+    async with in_process_client(tmp_path) as client:
+        kept = await call(
+            client, "append_messages", messages=[{"role": "user", "content": content}]
+        )
+
+        arguments = {"conversation_id": kept["conversation_id"]}
+        result = await client.call_tool("get_conversation", arguments)
+
+    assert [content] == [message["content"] for message in parsed(result)["messages"]]
+    assert not any(map(is_unseen, set(text_of(result))))
 
 
 async def test_a_listed_resource_shows_its_title_on_one_line(tmp_path: Path) -> None:

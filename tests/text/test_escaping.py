@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.escaping import BLOCK_CHARACTERS, IN_JSON, PLAIN, TABLE_ENTRIES_MAX, is_unseen
+from engram.text.escaping import (
+    BLOCK_CHARACTERS,
+    IN_JSON,
+    JOINED_CHARACTERS_MAX,
+    PLAIN,
+    TABLE_ENTRIES_MAX,
+    is_unseen,
+)
 from tests.text.hostile import STORED, UNSEEN
 
 JOINED = [
@@ -72,6 +79,15 @@ def test_more_of_a_text_is_never_shown_shorter(text: str, other: str) -> None:
 @given(before=st.integers(BLOCK_CHARACTERS - 2, BLOCK_CHARACTERS + 2), text=STORED)
 def test_a_long_text_is_escaped_like_a_short_one(before: int, text: str) -> None:
     assert PLAIN.text("\xe9" * before + text).endswith(PLAIN.text("\xe9" + text)[1:])
+
+
+def test_in_a_very_long_text_every_joiner_is_written_out() -> None:
+    text = JOINED[0] * (JOINED_CHARACTERS_MAX // 5 + 1)
+
+    shown = IN_JSON.text(json.dumps(text, ensure_ascii=False))
+
+    assert "\u200d" not in shown
+    assert json.loads(shown) == text
 
 
 def test_a_text_of_every_character_does_not_fill_the_cache() -> None:

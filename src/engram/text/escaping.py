@@ -16,6 +16,9 @@ Notation = Callable[[int], str]
 BLOCK_CHARACTERS = 4096
 """A block without anything to escape is copied; the others are looked up character by character."""
 
+JOINED_CHARACTERS_MAX = 1 << 17
+"""In longer texts every joiner is escaped: looking for those in their place holds the interpreter up."""
+
 TABLE_ENTRIES_MAX = 4096
 """Cached code points of a notation: more than any one script needs."""
 
@@ -60,7 +63,7 @@ class Escaping:
 
     def text(self, text: str) -> str:
         """Return a text with the unseen escaped; tabs, `\\n` and joiners in their place stay."""
-        if text.isascii() or not _JOINER.search(text):
+        if text.isascii() or len(text) > JOINED_CHARACTERS_MAX or not _JOINER.search(text):
             return self._without_tags(self._escaped(text, self._text))
         pieces = _IN_PLACE.split(text)
         pieces[::2] = [self._escaped(piece, self._text) for piece in pieces[::2]]

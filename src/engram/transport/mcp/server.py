@@ -142,7 +142,7 @@ class _Handlers:
             arguments = restore(params.arguments or {}, texts_of(ctx.request))
             async with self._gate(principal):
                 answer = await tool.call(self._service, principal, arguments)
-                text = tool.show(answer)
+                text = await tool.text_of(answer)
         except EngramError as error:
             self._note_denied(principal, error)
             return failed_call(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,10 @@ from engram.transport.nearest import nearest
 
 RequestT = TypeVar("RequestT", bound=requests.Request)
 Answer = Mapping[str, Any]
+
+
+INLINE_BYTES_MAX = 1 << 17
+"""Of an answer whose text is written on the event loop: some 20 ms for the worst of texts."""
 
 
 def as_json(answer: Answer) -> str:
@@ -87,6 +92,12 @@ class Tool(Generic[RequestT]):
         except ValidationError as exc:
             raise requests.invalid_request(exc, explain=self._explain) from exc
         return await self.run(service, principal, request)
+
+    async def text_of(self, answer: Answer) -> str:
+        """Return the text of an answer; a long one is written on a thread, others are served meanwhile."""
+        if len(to_json(answer)) <= INLINE_BYTES_MAX:
+            return self.show(answer)
+        return await asyncio.to_thread(self.show, answer)
 
     def _explain(self, location: requests.Location) -> str:
         """Return what to say of an argument that does not exist."""
