@@ -14,6 +14,7 @@ from typing import IO, Any
 import pytest
 
 from engram.transport.cli.clients import client_configuration, mcp_json, server_url
+from engram.transport.cli.serve import warn_of_plain_http
 from tests.cli.commands import Engram
 
 
@@ -184,6 +185,33 @@ def test_flag_wins_over_the_environment(engram: Engram) -> None:
             process.terminate()
 
     assert started["url"] != f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize(("host", "warnings"), [("0.0.0.0", 1), ("127.0.0.1", 0)])  # noqa: S104 this is the case
+def test_a_public_address_without_tls_is_warned_of_once(
+    engram: Engram, host: str, warnings: int
+) -> None:
+    with engram.start("serve", "--host", host, "--port", "0", "--json") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        started = read_json(process.stdout)
+        process.terminate()
+        told = process.stderr.read().decode()
+
+    assert "Warning" not in json.dumps(started)
+    assert told.count("without TLS") == warnings
+
+
+@pytest.mark.parametrize(
+    ("address", "is_public"),
+    [("::1", False), ("127.0.0.2", False), ("::", True), ("192.0.2.1", True), ("fe80::1%lo", True)],
+)
+def test_every_address_but_loopback_is_public(
+    address: str, *, is_public: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warn_of_plain_http(address)
+
+    assert (address in capsys.readouterr().err) == is_public
 
 
 def test_port_in_use_is_told_before_a_key_is_made(engram: Engram) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
@@ -107,9 +108,22 @@ def serve(
             api_key_file=file,
             degraded=list(degraded),
         )
+        warn_of_plain_http(listener.getsockname()[0])
         invocation.show(started, lambda: _print_start(started))
         sys.stdout.flush()
         run(settings, listener)
+
+
+def warn_of_plain_http(address: str) -> None:
+    """Tell who binds a public address that keys and memories cross the network unencrypted."""
+    from engram.transport.cli.output import notice
+
+    if not ip_address(address.partition("%")[0]).is_loopback:
+        notice(
+            f"Warning: {address} can be reached from other machines, and Engram speaks HTTP without "
+            "TLS: keys and memories can be read on the way. Bind 127.0.0.1 and put a proxy with TLS "
+            "in front; docs/proxy has files for nginx and Caddy."
+        )
 
 
 async def _prepare(service: Service) -> tuple[NewKey | None, Sequence[str]]:
