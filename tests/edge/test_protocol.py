@@ -227,6 +227,16 @@ async def test_trailers_are_no_headers_and_count_among_them(url: str, echo: Echo
     assert [name for name, _ in echo.scopes[0]["headers"]] == [b"host", b"transfer-encoding"]
 
 
+async def test_a_trailer_that_never_ends_is_refused_however_long_the_body_was(url: str) -> None:
+    body = b"f4240\r\n" + bytes(1_000_000) + b"\r\n0\r\nx: "
+    async with raw_client(url) as client:
+        await client.send(post("/", "Transfer-Encoding: chunked") + body)
+        for _ in range(50):
+            await client.send(b"v" * 100_000)
+
+        assert status_of(await client.answer()) == 400
+
+
 async def test_the_rest_of_a_body_is_not_awaited_for_long_after_its_answer(url: str) -> None:
     async with raw_client(url) as client:
         await client.send(post("/early", "Content-Length: 100000") + b"some")

@@ -74,6 +74,9 @@ class BoundedProtocol(HttpToolsProtocol):
         shared = cast("EdgeConfig", config)
         self._table = shared.connections
         self._bounds = self._table.bounds
+        # Asked for with every header.
+        self._header_bytes_max = self._bounds.header_bytes_max
+        self._headers_max = self._bounds.headers_max
         self._refusals = shared.refusals
         self._refusal = self._refusals.bad_http
         self._working: RequestResponseCycle | None = None
@@ -81,7 +84,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_by = inf
         self._close_by = inf
         self._head_raw = self._head_parsed = self._fields = 0
-        self._framing = self._body = self._body_before = 0
+        self._framing = self._without_content = self._body = self._body_before = 0
         self._ended_message = False
         self._received = Window(self._bounds)
         self._sent = Window(self._bounds)
@@ -172,7 +175,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._reading = _Reading.BODY
         self._received.restart(self.loop.time())
-        self._body = self._body_before = self._framing = 0
+        self._body = self._body_before = self._framing = self._without_content = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -224,10 +227,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _count_head(self, size: int) -> None:
         self._head_parsed += size
-        if (
-            self._head_parsed > self._bounds.header_bytes_max
-            or self._fields > self._bounds.headers_max
-        ):
+        if self._head_parsed > self._header_bytes_max or self._fields > self._headers_max:
             self._stop(self._refusals.head_too_large)
 
     def _count_raw(self, size: int, *, was_in_body: bool) -> None:
@@ -236,11 +236,17 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._reading is _Reading.HEAD:
             self._head_raw += size
-            if self._head_raw > self._bounds.header_bytes_max:
+            if self._head_raw > self._header_bytes_max:
                 self._stop(self._refusals.head_too_large)
         elif was_in_body:
-            self._framing += size - (self._body - self._body_before)
-            if self._framing > self._bounds.header_bytes_max + _FRAMING_PER_BYTE_MAX * self._body:
+            content = self._body - self._body_before
+            self._framing += size - content
+            # A trailer is held until it ends, however much content came before it.
+            self._without_content = 0 if content else self._without_content + size
+            if (
+                self._without_content > self._header_bytes_max
+                or self._framing > self._header_bytes_max + _FRAMING_PER_BYTE_MAX * self._body
+            ):
                 self._stop(self._refusals.too_much_framing)
 
     def _is_head_late(self, now: float) -> bool:
