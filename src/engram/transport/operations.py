@@ -61,6 +61,7 @@ _OPERATIONS: Mapping[Toolset | None, tuple[str, ...]] = {
     None: (
         "audit",
         "backfill_compress",
+        "change_organization",
         "coverage",
         "create_key",
         "create_organization",
