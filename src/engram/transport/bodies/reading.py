@@ -5,8 +5,8 @@ A request whose credential does not allow it is refused before any of this: read
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import anyio
@@ -17,12 +17,14 @@ from starlette.types import Receive, Scope
 from engram import limits
 from engram.errors import InvalidRequestError, RequestTooLargeError
 from engram.transport.bodies.budget import BodyBudget, Reservation
-from engram.transport.bodies.texts import INLINE_BYTES_MAX
+from engram.transport.bodies.scan import is_light
 
 T = TypeVar("T")
 
 UNRESERVED_BYTES_MAX = 65_536
 """A body up to here is read without a reservation: a connection may have as much in its buffers."""
+
+FIRST_ROOM = 1 << 20
 
 OPERATOR = "operator"
 _CONTENT_LENGTH = b"content-length"
@@ -78,19 +80,23 @@ class Bodies:
         check_length(most, bytes_max=bytes_max, field=field)
         lane = self._small if most <= limits.CONTROL_BODY_BYTES_MAX else self._large
         owner = _owner(scope)
-        with lane.received.reservation(owner) as received:
-            if length is not None and length > UNRESERVED_BYTES_MAX:
+        received = lane.received.reservation(owner)
+        if length is not None and length <= UNRESERVED_BYTES_MAX:
+            yield await _read(receive, received, bytes_max=bytes_max, field=field)
+            return
+        with received:
+            if length is not None:
                 await received.take(length)
             data = await _read(receive, received, bytes_max=bytes_max, field=field)
             received.shrink(len(data))
-            with lane.worked_on.reservation(owner) as work:
+            with lane.worked_on.reservation(owner) as work, _cleared(data):
                 if len(data) > UNRESERVED_BYTES_MAX:
                     await work.take(WORK_FACTOR * min(len(data), limits.CALL_BYTES_MAX))
                 yield data
 
-    async def run(self, size_bytes: int, work: Callable[[], T]) -> T:
-        """Return what `work` makes of a body of this size; of a large one on a thread."""
-        if size_bytes <= INLINE_BYTES_MAX:
+    async def parse(self, data: bytes | bytearray, work: Callable[[], T]) -> T:
+        """Return what `work` makes of a body; unless it is light, on a thread."""
+        if is_light(data):
             return work()
         return await anyio.to_thread.run_sync(work, limiter=self._parsers)
 
@@ -128,21 +134,44 @@ def check_length(length: int, *, bytes_max: int, field: str) -> None:
 async def _read(
     receive: Receive, reservation: Reservation, *, bytes_max: int, field: str
 ) -> bytes | bytearray:
-    data = bytearray()
+    data, size = bytearray(), 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         piece: bytes = message.get("body", b"")
         is_last = not message.get("more_body", False)
-        check_length(len(data) + len(piece), bytes_max=bytes_max, field=field)
-        if is_last and not data:
+        if is_last and not size:
+            check_length(len(piece), bytes_max=bytes_max, field=field)
             return piece
-        data += piece
-        if is_last:
-            return data
-        if len(data) > UNRESERVED_BYTES_MAX and not reservation.cost:
+        size += len(piece)
+        check_length(size, bytes_max=bytes_max, field=field)
+        if size > UNRESERVED_BYTES_MAX and not reservation.cost:
             await reservation.take(bytes_max)
+        _put(data, piece, size, room=reservation.cost)
+        if is_last:
+            del data[size:]
+            return data
+
+
+@contextmanager
+def _cleared(data: bytes | bytearray) -> Generator[None]:
+    """Free a body when the block ends: a failure may keep frames, and so the body, for long."""
+    try:
+        yield
+    finally:
+        if isinstance(data, bytearray):
+            data.clear()
+
+
+def _put(data: bytearray, piece: bytes, size: int, *, room: int) -> None:
+    """Add a piece that makes a body `size` long.
+
+    Room is made at once or doubled: a block that grows step by step leaves holes in the heap.
+    """
+    if size > len(data):
+        data.extend(bytes(min(max(room, size), max(size, 2 * len(data), FIRST_ROOM)) - len(data)))
+    data[size - len(piece) : size] = piece
 
 
 def _owner(scope: Scope) -> str:

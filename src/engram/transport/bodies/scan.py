@@ -18,6 +18,9 @@ Span: TypeAlias = tuple[int, int]
 SLICE_BYTES = 1 << 18
 """Looked through by one call into C, a few milliseconds; between two, other threads get their turn."""
 
+INLINE_BYTES_MAX = 256 * 1024
+"""JSON up to here is parsed where it arrives, if it holds few values."""
+
 LONG_STRING_BYTES = 4_096
 """Strings longer than this are reported, so that they can be decoded apart from the rest."""
 
@@ -27,15 +30,22 @@ _IN_STRING = re.compile(rb'[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+', re
 _QUOTE, _COMMA, _OPENERS = ord('"'), ord(","), frozenset(b"[{")
 
 
+def is_light(data: bytes | bytearray) -> bool:
+    """Return True if JSON text is so small that the event loop may parse it without anybody noticing."""
+    return len(data) <= INLINE_BYTES_MAX and _values_at_most(data) <= limits.JSON_VALUES_INLINE_MAX
+
+
 def check_shape(data: bytes | bytearray) -> None:
     """Refuse JSON text that nests too deep or holds too many values.
 
     Raises:
         LimitExceededError: it does; the field is `body`.
     """
-    openers = data.count(b"{") + data.count(b"[")
-    # Most texts are so small that counting settles it: what is inside of strings counts too.
-    if openers > limits.JSON_DEPTH_MAX or openers + data.count(b",") >= limits.JSON_VALUES_MAX:
+    # Most texts are so small that counting settles it: no level is without its opening.
+    most = _values_at_most(data)
+    if most > limits.JSON_DEPTH_MAX and (
+        most > limits.JSON_VALUES_MAX or data.count(b"{") + data.count(b"[") > limits.JSON_DEPTH_MAX
+    ):
         find_long_strings(data)
 
 
@@ -136,6 +146,11 @@ class _Scan:
         self._values += 1
         if self._values > limits.JSON_VALUES_MAX:
             raise _too_much(limits.JSON_VALUES_MAX, self._values, "values")
+
+
+def _values_at_most(data: bytes | bytearray) -> int:
+    """Return a number that the values of JSON text do not exceed; what is in strings counts too."""
+    return data.count(b",") + data.count(b"{") + data.count(b"[") + 1
 
 
 def _too_much(limit: int, actual: int, unit: str) -> LimitExceededError:

@@ -16,15 +16,13 @@ from engram import limits
 from engram.clock import random_text
 from engram.errors import RequestTooLargeError
 from engram.transport.bodies.scan import (
+    INLINE_BYTES_MAX,
     SLICE_BYTES,
     Span,
     check_shape,
     find_long_strings,
     skip_escapes,
 )
-
-INLINE_BYTES_MAX = 256 * 1024
-"""JSON up to here is parsed where it arrives, within a few milliseconds."""
 
 MARK = f"engram-text-{random_text(21)}-"
 """Begins the marks that stand for long strings; random, so that it occurs in no text."""

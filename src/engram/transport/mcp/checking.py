@@ -31,7 +31,7 @@ class CheckedMessages:
         bodies = bodies_of(scope)
         async with bodies.receive(scope, receive, bytes_max=bytes_max) as body:
             try:
-                text = await bodies.run(len(body), partial(prepare, body))
+                text = await bodies.parse(body, partial(prepare, body))
             except (NotJsonError, LimitExceededError) as exc:
                 await _refusal(exc)(scope, receive, send)
                 return

@@ -78,7 +78,7 @@ class HandshakeEndpoint:
     async def _respond(self, request: Request) -> Response:
         try:
             body = await request.body()
-            message = await bodies_of(request.scope).run(len(body), partial(parse_message, body))
+            message = await bodies_of(request.scope).parse(body, partial(parse_message, body))
         except UnreadableMessageError as exc:
             return Response(encode_message(exc.answer), status_code=400, media_type=JSON)
         if not isinstance(message, types.JSONRPCRequest):

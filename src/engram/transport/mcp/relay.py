@@ -20,7 +20,8 @@ import httpx
 from engram import limits
 from engram.errors import LimitExceededError
 from engram.model.toolsets import Toolset
-from engram.transport.bodies.texts import INLINE_BYTES_MAX, prepare, restore
+from engram.transport.bodies.scan import is_light
+from engram.transport.bodies.texts import prepare, restore
 from engram.transport.mcp.lines import (
     STDIN,
     LineTooLongError,
@@ -88,11 +89,7 @@ class Relay:
         if not line or line.isspace():
             return
         try:
-            message = (
-                await asyncio.to_thread(_parse, line)
-                if len(line) > INLINE_BYTES_MAX
-                else _parse(line)
-            )
+            message = _parse(line) if is_light(line) else await asyncio.to_thread(_parse, line)
         except (ValueError, RecursionError, LimitExceededError) as exc:
             self._fail(None, PARSE_ERROR, f"Parse error: {exc}")
             return

@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from engram import limits
 from engram.model.toolsets import Toolset
 from engram.service import Service
-from engram.transport.bodies.texts import INLINE_BYTES_MAX
+from engram.transport.bodies.scan import is_light
 from engram.transport.mcp.lines import (
     STDIN,
     LineTooLongError,
@@ -92,7 +92,7 @@ class Wire:
         try:
             if line.isspace() or not line:
                 return None
-            if len(line) <= INLINE_BYTES_MAX:
+            if is_light(line):
                 return read_message(line)
             return await anyio.to_thread.run_sync(read_message, line)
         except UnreadableMessageError as exc:

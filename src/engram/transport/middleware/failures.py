@@ -8,7 +8,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engram.errors import AccessDeniedError, EngramError, StoreUnavailableError
+from engram.errors import (
+    AccessDeniedError,
+    EngramError,
+    ServerBusyError,
+    StoreUnavailableError,
+)
 from engram.service import Service
 from engram.transport.rest.headers import request_id
 from engram.transport.rest.problems import (
@@ -78,6 +83,6 @@ def _log(exc: Exception, problem: Problem, scope: Scope) -> None:
             scope["path"],
             problem.code,
             request_id(scope),
-            # While a database is away every request fails, and none of them says more than this.
-            exc_info=None if isinstance(exc, StoreUnavailableError) else exc,
+            # While a database is away or the server is busy, no failure says more than this.
+            exc_info=None if isinstance(exc, (StoreUnavailableError, ServerBusyError)) else exc,
         )

@@ -90,8 +90,8 @@ class JsonRoute(APIRoute):
             return
         bodies = bodies_of(scope)
         async with bodies.receive(scope, receive, bytes_max=self.needs.body_bytes_max) as body:
-            arguments["body"] = await bodies.run(
-                len(body), partial(self._parse, self._body, scope, body)
+            arguments["body"] = await bodies.parse(
+                body, partial(self._parse, self._body, scope, body)
             )
             await self._respond(arguments, scope, receive, send)
 
