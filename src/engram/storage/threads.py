@@ -118,6 +118,7 @@ class _Worker(threading.Thread):
             self._ask(self)
             if job.tell is not None:
                 job.tell()
+            del job  # or what it worked on would stay until there is another
 
 
 def _answer(function: Callable[[], T], ticket: Ticket[T]) -> None:

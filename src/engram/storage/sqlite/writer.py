@@ -52,6 +52,7 @@ class GroupCommitWriter:
             batch, is_stopping = self._next_batch()
             began = time.monotonic()
             commit_together(batch, self._session)
+            batch.clear()  # or the texts of the last write would stay until there is another
             _let_others_in(held_s=time.monotonic() - began)
         self._session.close()
 
