@@ -32,6 +32,8 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.IdempotencyConflictError(), 409),
     (errors.RateLimitedError(retry_after_s=0.1, limit=2), 429),
     (errors.TooManyFailedLoginsError(retry_after_s=0.1, limit=2), 429),
+    (errors.TooManyAtOnceError(waiting=3), 429),
+    (errors.TooManySessionsError(owner="key", limit=3), 429),
     (errors.UnavailableError(), 503),
     (errors.ServerBusyError(), 503),
     (errors.EmbedderUnavailableError(), 503),
