@@ -111,9 +111,9 @@ CONNECTIONS_PER_ADDRESS_MAX = 256
 PIPELINED_REQUESTS_MAX = 16
 """Requests that a client may send ahead of the answer to an earlier one."""
 
-REQUESTS_AT_WORK_MAX = 16
-"""Requests of one organisation that a process works at while no other organisation needs it: as many
-as share a commit with profit."""
+REQUESTS_AT_WORK_MAX = 128
+"""Requests of one organisation that a process works at while no other organisation needs it: with
+fewer, its appends would wait for its searches."""
 
 REQUESTS_AT_WORK_SHARED_MAX = 2
 """The same while others need it: each one more makes everybody's searches slower by one search."""
@@ -127,7 +127,7 @@ REQUEST_WAIT_S = 30
 LONG_REQUEST_S = 2
 """A request at work for so long waits for a model or a file, and leaves its place to a shorter one."""
 
-NEIGHBOUR_S = 5
+NEIGHBOUR_S = 10
 """How long after its last request an organisation counts as one that needs the process too."""
 
 TURNS_TICK_S = 0.1

@@ -152,6 +152,38 @@ async def test_a_request_given_up_in_the_moment_of_its_turn_passes_it_on() -> No
         await patient
 
 
+async def test_a_turn_that_is_lent_and_not_needed_is_taken_back_before_anybody_notices() -> None:
+    lines = turns(alone_max=1, shared_max=1)
+    (held,) = await enter(lines, FIRST, 1)
+    waiting = asyncio.create_task(lines.enter(FIRST))
+    await anyio.wait_all_tasks_blocked()
+
+    held.pause()
+    await held.resume()
+
+    assert await is_kept_waiting(waiting)
+    held.leave()
+    await waiting
+
+
+async def test_whoever_lent_a_turn_has_the_next_one() -> None:
+    lines = turns(alone_max=1, shared_max=1)
+    (held,) = await enter(lines, FIRST, 1)
+    second, third = (asyncio.create_task(lines.enter(FIRST)) for _ in range(2))
+    await anyio.wait_all_tasks_blocked()
+
+    held.pause()
+    borrowed = await second
+    resuming = asyncio.create_task(held.resume())
+    await anyio.wait_all_tasks_blocked()
+    borrowed.leave()
+    await resuming
+
+    assert await is_kept_waiting(third)
+    held.leave()
+    await third
+
+
 async def test_leaving_twice_lets_one_in() -> None:
     lines = turns(alone_max=1, shared_max=1)
     (held,) = await enter(lines, FIRST, 1)

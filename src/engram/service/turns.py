@@ -84,12 +84,29 @@ class Turns:
         line = self._line(organization_id)
         if len(line.waiting) >= self._bounds.waiting_max:
             raise TooManyAtOnceError(waiting=len(line.waiting))
-        await self._start(turn, line, wait_s=self._bounds.wait_s)
+        if line.waiting or not self._has_room(line):
+            waiter = self._new_waiter(turn, until=line.seen + self._bounds.wait_s)
+            line.waiting.append(waiter)
+            await self._wait(waiter, line)
+        else:
+            line.at_work[turn] = line.seen
         return turn
 
+    def pause(self, turn: Turn) -> None:
+        """Lend a turn to others; they have it only once this request really waits."""
+        line = self._lines[turn.organization_id]
+        if line.at_work.pop(turn, None) is not None and line.waiting:
+            asyncio.get_running_loop().call_soon(self._admit, line)
+
     async def resume(self, turn: Turn) -> None:
-        """Give a turn that was left to the same request again, however long that takes."""
-        await self._start(turn, self._line(turn.organization_id), wait_s=inf)
+        """Give a turn that was lent back to its request, before those that have not begun."""
+        line = self._line(turn.organization_id)
+        if self._has_room(line):
+            line.at_work[turn] = line.seen
+        else:
+            waiter = self._new_waiter(turn, until=inf)
+            line.waiting.appendleft(waiter)
+            await self._wait(waiter, line)
 
     def leave(self, turn: Turn) -> None:
         """Take back a turn; more than once does no harm."""
@@ -98,24 +115,19 @@ class Turns:
             self._see(turn.organization_id, line)
             self._admit(line)
 
-    async def _start(self, turn: Turn, line: _Line, *, wait_s: float) -> None:
-        if line.waiting or not self._has_room(line):
-            await self._wait(turn, line, until=line.seen + wait_s)
-        else:
-            line.at_work[turn] = line.seen
-
-    async def _wait(self, turn: Turn, line: _Line, *, until: float) -> None:
+    def _new_waiter(self, turn: Turn, *, until: float) -> _Waiter:
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(turn, loop.create_future(), until)
-        line.waiting.append(waiter)
         self._start_ticking(loop)
+        return _Waiter(turn, loop.create_future(), until)
+
+    async def _wait(self, waiter: _Waiter, line: _Line) -> None:
         try:
             await waiter.future
         except asyncio.CancelledError:
             # It may have been let in a moment before.
             if waiter in line.waiting:
                 line.waiting.remove(waiter)
-            self.leave(turn)
+            self.leave(waiter.turn)
             raise
 
     def _line(self, organization_id: OrganizationId) -> _Line:
@@ -198,6 +210,10 @@ class Turn:
         """Give it back; more than once does no harm."""
         self._turns.leave(self)
 
+    def pause(self) -> None:
+        """Lend it to others."""
+        self._turns.pause(self)
+
     async def resume(self) -> None:
-        """Take it again."""
+        """Take it back."""
         await self._turns.resume(self)

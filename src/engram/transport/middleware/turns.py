@@ -44,7 +44,7 @@ class _Request:
         if self._has_body:
             # Whoever still listens waits for the client to leave, beside the work.
             return await self._receive()
-        self._turn.leave()
+        self._turn.pause()
         message = await self._receive()
         await self._turn.resume()
         self._has_body = not message.get("more_body", False)
@@ -54,7 +54,10 @@ class _Request:
         if message["type"] != "http.response.body":
             await self._send(message)
             return
-        self._turn.leave()
-        await self._send(message)
         if message.get("more_body", False):
+            self._turn.pause()
+            await self._send(message)
             await self._turn.resume()
+        else:
+            self._turn.leave()
+            await self._send(message)
