@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,9 +30,6 @@ from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset
 
 PREFIX = "ENGRAM_"
 FILE_NAME = "engram.toml"
-
-_SECRET_PARTS = re.compile(r"(?<=://)[^?]*@|\?.*")
-"""Of the URL of a database: user and password, and options, which may hold either."""
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["plain", "json"]
@@ -204,7 +200,9 @@ class Settings(BaseModel):
         """Where the store is, to be shown: without user, password and options."""
         if self.database_url is None:
             return str(self.home)
-        return _SECRET_PARTS.sub("", self.database_url)
+        # Options may hold a user and a password as well as what stands before the host does.
+        scheme, separator, rest = self.database_url.partition("?")[0].partition("://")
+        return scheme + separator + rest.rpartition("@")[2]
 
     @field_validator("allowed_hosts", "toolsets", mode="before")
     @classmethod

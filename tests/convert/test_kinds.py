@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from engram.convert.kinds import DOCX_TYPE, declared_charset, document_kind
 from tests.convert.files import a_docx, a_pdf
+from tests.patterns.growth import measure_growth
 
 PDF = a_pdf([["words"]])
 DOCX = a_docx("")
@@ -23,6 +26,9 @@ DOCX = a_docx("")
         (b"words", None, "page.HTM", "html"),
         (b"\n <!DOCTYPE html><p>", None, None, "html"),
         (b"\xef\xbb\xbf<!-- x --><html lang=en>", "application/octet-stream", None, "html"),
+        (b"<!-- a --> <!----> <!doctype  HTML>", None, None, "html"),
+        (b"<!-- never closed <html>", None, None, "text"),
+        (b"<!-- a --> x <html>", None, None, "text"),
         (b"<!DOCTYPE html>", "text/plain", None, "text"),
         (b"<html>", None, "notes.txt", "text"),
         (b"<htmlish>", None, None, "text"),
@@ -55,3 +61,14 @@ def test_the_kind_of_a_body(
 )
 def test_the_character_set_of_a_media_type(media_type: str | None, charset: str | None) -> None:
     assert charset == declared_charset(media_type)
+
+
+@pytest.mark.parametrize("unit", ["<!---->", "<!-- ", "-->", " ", "<!-- --> "])
+def test_any_number_of_comments_is_read_once(unit: str) -> None:
+    def work(size: int) -> Callable[[], object]:
+        head = (unit * (size // len(unit)) + "x").encode()
+        return lambda: document_kind(head)
+
+    growth = measure_growth(work)
+
+    assert growth.is_linear, growth

@@ -15,7 +15,8 @@ from engram.convert.target import TextTarget
 
 _PIECE_BYTES = 65_536
 _META_BYTES = 4_096
-_META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_META = re.compile(rb"<meta[^>]([^>]*+)", re.IGNORECASE)
+_CHARSET = re.compile(rb"charset\s*+=\s*+[\"']?+\s*+([\w.:-]++)", re.IGNORECASE)
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -159,8 +160,7 @@ def _encoding(head: bytes, charset: str | None) -> str:
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             return encoding
-    named = _META_CHARSET.search(head[:_META_BYTES])
-    for name in (charset, named[1].decode("ascii") if named else None):
+    for name in (charset, _named_charset(head[:_META_BYTES])):
         if name and _is_known(name):
             return name
     try:
@@ -168,6 +168,15 @@ def _encoding(head: bytes, charset: str | None) -> str:
     except UnicodeDecodeError:
         return "windows-1252"
     return "utf-8"
+
+
+def _named_charset(head: bytes) -> str | None:
+    """Return the character set that the first tag names which names one: the last in that tag."""
+    for tag in _META.finditer(head):
+        named: list[bytes] = _CHARSET.findall(tag[1])
+        if named:
+            return named[-1].decode("ascii")
+    return None
 
 
 def _is_known(charset: str) -> bool:

@@ -31,9 +31,10 @@ _BY_SUFFIX: dict[str, Kind] = {
     ".doc": "docx",
 }
 _OLD_WORD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_HTML = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
-)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SPACE = re.compile(rb"\s*+")
+_COMMENT_BEGIN, _COMMENT_END = b"<!--", b"-->"
+_HTML = re.compile(rb"<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -64,4 +65,21 @@ def _kind_of_bytes(head: bytes, *, is_named: bool) -> Kind:
     if head.startswith(_OLD_WORD) or (head.startswith(b"PK\x03\x04") and b"word/" in head):
         return "docx"
     # A file that is named otherwise may well begin with a tag of HTML.
-    return "html" if not is_named and _HTML.match(head) else "text"
+    return "html" if not is_named and _HTML.match(head, _first_tag(head)) else "text"
+
+
+def _first_tag(head: bytes) -> int:
+    """Return the place after the white space and the comments that a body begins with."""
+    # A loop: a pattern that repeats comments tries every way to end each of them.
+    place = _after_space(head, len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0)
+    while head.startswith(_COMMENT_BEGIN, place):
+        end = head.find(_COMMENT_END, place + len(_COMMENT_BEGIN))
+        if end < 0:
+            return len(head)
+        place = _after_space(head, end + len(_COMMENT_END))
+    return place
+
+
+def _after_space(head: bytes, place: int) -> int:
+    space = _SPACE.match(head, place)
+    return space.end() if space else place

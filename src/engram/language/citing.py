@@ -20,7 +20,7 @@ SYSTEM = (
 ANSWER_TOKENS = 1_024
 """Of a model's answer: some paragraphs."""
 
-_CITATION = re.compile(r"[ \t]*\[(\d{1,9}(?:\s*,\s*\d{1,9})*)\]")
+_CITATION = re.compile(r"(?<![ \t])[ \t]*+\[(\d{1,9}(?:\s*+,\s*+\d{1,9})*+)\]")
 
 
 def cited_prompt(question: str, spans: Sequence[Span]) -> tuple[Prompt, int]:

@@ -55,13 +55,12 @@ _ENDS = {
 _MATTER = re.compile(
     rf"[\r\n]\ufeff?(?:(?P<yaml>---)|(?P<toml>\+\+\+))[ \t]{{0,90}}{_NEWLINE}(?=\S)"
 )
-_LINE = re.compile(rf"[^\r\n]*{_NEWLINE}")
+_LINE = re.compile(rf"(?<![^\r\n])[^\r\n]*+{_NEWLINE}")
 _BLANK = re.compile(rf"{_NEWLINE}[ \t]*{_NEWLINE}")
 _CODE = re.compile(r" {4}| {0,3}\t")
 _RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|(?:-[ \t]*){3,})$")
 _CONTAINER = re.compile(r" {0,3}(?:>|[-+*](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$))")
 _INTERRUPTING = re.compile(r" {0,3}(?:>|[-+*][ \t]+\S|1[.)][ \t]+\S)")
-_CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,10 @@ def front_matter(text: str) -> Block | None:
 
 def hashed_title(line: str) -> str:
     """Return the words of a heading from what stands after its opening hashes."""
-    return _CLOSING_HASHES.sub("", line.strip(" \t"))
+    title = line.strip(" \t")
+    without_hashes = title.rstrip("#")
+    is_closed = not without_hashes or without_hashes[-1] in " \t"
+    return without_hashes.rstrip(" \t") if is_closed else title
 
 
 def open_paragraph(text: str, *, offset: int, since: int | None) -> int | None:

@@ -8,9 +8,11 @@ import unicodedata
 _NEWLINE = r"(?:\r\n|\r(?!\n)|\n)"
 _BLANK_LINES = re.compile(rf"{_NEWLINE}(?:[ \t]*{_NEWLINE})+")
 _SENTENCE = re.compile(
-    "(?:(?P<stop>[.!?\u2026\u061f\u06d4\u0964]+)['\"\u201d\u2019\u00bb)\\]]*(?=\\s)"
-    "|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09)]*)\\s*"
+    # Possessive, and with a space or without: a run of stops is then looked at once.
+    "(?:(?P<stop>[.!?\u2026\u061f\u06d4\u0964]++)['\"\u201d\u2019\u00bb)\\]]*+"
+    "|[\u3002\uff01\uff1f\uff61]++[\u300d\u300f\u201d\u2019\uff09)]*+)(?P<space>\\s*+)"
 )
+"""What may end a sentence; after a stop only white space does."""
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[\"'])(?:[A-Za-z]|\d+|mr|mrs|ms|dr|prof|sr|jr|st|vs|etc|e\.g|i\.e|cf|al|fig|eq|no|vol|pp?"
     r"|u\.s|u\.k|inc|ltd|corp|co|ave|blvd|dept|est|approx)$",
@@ -61,10 +63,16 @@ def whole_character(text: str, start: int, cut: int) -> int:
 def _sentence_end(text: str, start: int, end: int) -> int | None:
     # One character more, so that a space after the range still ends a sentence in it.
     for match in reversed(list(_SENTENCE.finditer(text, start, end + 1))):
-        is_sentence = match["stop"] != "." or not _is_abbreviated(text, match.start())
-        if is_sentence and match.start() < end:
+        if match.start() < end and _is_sentence_end(text, match):
             return min(match.end(), end)
     return None
+
+
+def _is_sentence_end(text: str, match: re.Match[str]) -> bool:
+    if match["stop"] is None:
+        return True
+    is_plain = match["stop"] != "." or not _is_abbreviated(text, match.start())
+    return bool(match["space"]) and is_plain
 
 
 def _word_end(text: str, start: int, end: int) -> int | None:

@@ -18,8 +18,8 @@ import orjson
 _STATEMENTS_KEPT = 4_096
 """More than there are; conditions are put into some of them."""
 
-_COMMENT = re.compile(r"--[^\n]*|/\*(?!sqlite:\*/|postgres:).*?\*/", re.DOTALL)
-_MARK = re.compile(r"/\*sqlite:\*/.*?/\*postgres:(.*?)\*/", re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*+|/\*(?!sqlite:\*/|postgres:).*?(?:\*/|\Z)", re.DOTALL)
+_MARK = re.compile(r"/\*sqlite:\*/.*?(?:/\*postgres:(.*?)\*/|\Z)", re.DOTALL)
 _LIST = re.compile(r"\b(NOT )?IN\s*\(SELECT value FROM json_each\(:(\w+)\)\)")
 _LENGTH = re.compile(r"\bjson_array_length\(:(\w+)\)")
 _VALUE = re.compile(r"(?<![:\w]):([a-z_]\w*)")
@@ -33,7 +33,7 @@ _RULES = (
         r"octet_length(\1)",
     ),
     # Contents are text or bytes there, and bytes here.
-    (re.compile(r"\bCAST\(((?:(?!\bAS\b).)+?) AS BLOB\)", re.DOTALL), r"\1"),
+    (re.compile(r"\bCAST\(((?:(?!\bAS\b).){1,200}?) AS BLOB\)", re.DOTALL), r"\1"),
     (re.compile(r"\bgroup_concat\((\w+)\)"), r"string_agg(\1::text, ',')"),
     (re.compile(r"\bjson_group_array\((\w+)\)"), r"coalesce(jsonb_agg(\1), '[]')::text"),
     # The driver reads it as the beginning of a value.

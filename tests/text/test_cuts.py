@@ -1,0 +1,59 @@
+"""Where a text is cut, and that finding the place takes no longer in texts of one mark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from engram.text.cuts import last_cut
+from engram.text.documents import chunk_document
+from tests.patterns.growth import measure_growth
+
+TIMES_PROSE_MAX = 40
+"""Prose is cut at its first sentence end; other texts may have to be looked through."""
+
+
+def took(text: str) -> float:
+    """Return the CPU seconds that cutting a text into chunks takes, the best of some tries."""
+
+    def once() -> float:
+        start = time.thread_time()
+        chunk_document(text)
+        return time.thread_time() - start
+
+    return min(once() for _ in range(5))
+
+
+@pytest.mark.parametrize("unit", [".", "!?", ".'", "\u2026", "\u3002", ". ", ".a"])
+def test_a_run_of_stops_is_looked_at_once(unit: str) -> None:
+    def work(size: int) -> Callable[[], object]:
+        text = unit * (size // len(unit)) + "x"
+        return lambda: last_cut(text, 0, len(text))
+
+    growth = measure_growth(work)
+
+    assert growth.is_linear, growth
+
+
+def test_a_document_of_dots_costs_about_what_prose_does() -> None:
+    prose = "The tanuki crossed the river. Nobody saw it, for it was night. " * 800
+    dots = "." * len(prose)
+
+    assert took(dots) < TIMES_PROSE_MAX * took(prose)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("One two. Three four", "One two. "),
+        ("Dr. Who", "Dr. "),
+        ("He said 'no.' Then", "He said 'no.' "),
+        ("a...b c", "a...b "),
+        ("\u4e00\u4e8c\u3002\u4e09", "\u4e00\u4e8c\u3002"),
+        ("...", "..."),
+    ],
+)
+def test_the_best_place_is_after_a_sentence_else_after_a_word(text: str, first: str) -> None:
+    assert first == text[: last_cut(text, 0, len(text))]
