@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model.conversation import MessageDraft
-from engram.text.analyse import is_prefix, message_words, part_words, query_terms
+from engram.text import analyse
+from engram.text.analyse import is_prefix, iterate_tokens, message_words, part_words, query_terms
 from engram.text.english import STOP_WORDS
+from engram.text.folding import fold
 
 TOKEN = re.compile(r"[0-9a-z_+#\x80-\U0010ffff]+")
 TEXTS = st.one_of(
@@ -144,3 +146,35 @@ def test_a_line_of_megabytes_is_analysed_in_linear_time(unit: str) -> None:
         return time.process_time() - started
 
     assert seconds(2_000_000) < 40 * max(seconds(200_000), 0.005)
+
+
+LATIN = ("a", "B", "e\u0301", "1", "000", "\ufb01", "_", "the ")
+ELSEWHERE = ("\u4e2d", "\u304b\u3099", "\uff76", "\uff9e", "\u0995\u09c7\u09be", "\U0001f1e6")
+HANGUL = ("\u1100", "\u1161", "\u11a8", "\uac00", "\u3131", "\u314f")
+BETWEEN = (".", " ", "\n", ",", "#", "++", "-", "'", "@", "\u3002", "\u200d", "\x1b[0m", "\x1b[1 q")
+SLICED = st.lists(st.sampled_from((*LATIN, *ELSEWHERE, *HANGUL, *BETWEEN)), max_size=120).map(
+    "".join
+)
+
+
+@given(SLICED, st.integers(40, 80))
+def test_a_text_folds_to_the_same_in_slices(text: str, slice_characters: int) -> None:
+    assert fold(text) == fold(text, slice_characters=slice_characters)
+
+
+@given(SLICED, st.integers(20, 80))
+def test_a_text_has_the_same_tokens_in_slices(text: str, slice_characters: int) -> None:
+    whole = list(iterate_tokens(text))
+
+    sliced = list(iterate_tokens(text, slice_characters=slice_characters))
+
+    assert [each for some in whole for each in some] == [each for some in sliced for each in some]
+
+
+def test_words_are_parted_the_same_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = message_words(MessageDraft(role="user", content="the tanuki and the fox " * 30))
+    whole = part_words(words)
+
+    monkeypatch.setattr(analyse, "_SLICE_CHARACTERS", 10)
+
+    assert whole == part_words(words)

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.passages import count_tokens_roughly, split_passages
+from engram.text.passages import (
+    BOUNDARIES,
+    Boundary,
+    Passage,
+    boundary_ends,
+    count_tokens_roughly,
+    split_passages,
+)
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=400),
@@ -67,3 +74,15 @@ def test_ten_megabytes_without_a_space_are_split_in_seconds() -> None:
 
     assert max(passage.end - passage.start for passage in passages) == 1440
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@given(st.text("ab.!\"') \n\t\u3002"), st.integers(1, 9))
+def test_boundaries_are_the_same_in_slices(
+    boundary: Boundary, text: str, slice_characters: int
+) -> None:
+    whole = [match.end() for match in boundary.pattern.finditer(text)]
+
+    sliced = boundary_ends(text, boundary, Passage(0, len(text)), slice_characters=slice_characters)
+
+    assert whole == list(sliced)

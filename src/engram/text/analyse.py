@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from engram.model.conversation import Message, MessageDraft, called
 from engram.text.english import STOP_WORDS, stem, without_ending
@@ -23,6 +23,15 @@ TOKEN_CHARACTERS_MAX = 64
 """A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
 
 _PREFIX_CHARACTERS = 32
+_SLICE_CHARACTERS = 65_536
+"""Looked through at once, some 10 ms: no other thread can run meanwhile."""
+
+_WORDS_JOINED = 100_000
+"""Words of one token that are joined at once, some 5 ms."""
+
+_REACH_CHARACTERS = 8
+"""After a token that decide whether it goes on."""
+
 _TOKENS_KEPT = 40_000
 """Tokens whose words are remembered, some 8 MB."""
 
@@ -49,8 +58,7 @@ def message_words(message: Message | MessageDraft, *, title: str | None = None) 
     parts = (called(message, title=title), message.tool_name, message.content)
     words: list[str] = []
     for part in parts:
-        if part:
-            words += map(_KNOWN.__getitem__, _TOKEN.findall(fold(part)))
+        words += (" ".join(map(_KNOWN.__getitem__, each)) for each in iterate_tokens(part) if each)
     if message.occurred_at is not None:
         words.append(_day_words(message.occurred_at))
     return " ".join(words)
@@ -61,9 +69,14 @@ def part_words(words: str) -> tuple[str, str]:
 
     A window is found by what tells something in its messages; a message by all its words.
     """
-    every = words.split(" ")
-    telling = [word for word in every if word not in STOP_WORDS]
-    stops = [word for word in every if word in STOP_WORDS] if len(telling) < len(every) else ()
+    telling: list[str] = []
+    stops: list[str] = []
+    for every in _split_words(words):
+        told = [word for word in every if word not in STOP_WORDS]
+        if told:
+            telling.append(" ".join(told))
+        if len(told) < len(every):
+            stops.append(" ".join([word for word in every if word in STOP_WORDS]))
     return " ".join(telling), " ".join(stops)
 
 
@@ -73,13 +86,54 @@ def query_terms(query: str) -> list[str]:
     Stop words count only where there is nothing else. A single character of a script without
     spaces is a term that stands for every word that begins with it.
     """
-    terms = [term for raw in _TOKEN.findall(fold(query)) for term in _query_words(raw)]
+    terms = [term for each in iterate_tokens(query) for raw in each for term in _query_words(raw)]
     return [term for term in terms if term not in STOP_WORDS] or terms
 
 
 def is_prefix(term: str) -> bool:
     """Say whether a term stands for every word that begins with it."""
     return len(term) == 1 and _UNSPACED_FIRST.match(term) is not None
+
+
+def iterate_tokens(
+    text: str | None, *, slice_characters: int = _SLICE_CHARACTERS
+) -> Iterator[list[str]]:
+    """Yield the tokens of a text, a slice at a time: they are those of the whole."""
+    folded = fold(text or "")
+    start = 0
+    while len(folded) - start > slice_characters:
+        end = start + slice_characters
+        blank = max(folded.rfind(" ", start, end), folded.rfind("\n", start, end))
+        if blank > start:
+            yield _TOKEN.findall(folded, start, blank)
+            start = blank
+        else:
+            tokens, start = _tokens_without_blanks(folded, start, end)
+            yield tokens
+    yield _TOKEN.findall(folded, start)
+
+
+def _tokens_without_blanks(folded: str, start: int, end: int) -> tuple[list[str], int]:
+    """Return the tokens of a range that what follows cannot change, and where to go on."""
+    certain = end if end >= len(folded) else end - _REACH_CHARACTERS
+    tokens: list[str] = []
+    for match in _TOKEN.finditer(folded, start, end):
+        if match.end() <= certain:
+            tokens.append(match[0])
+        elif tokens:
+            return tokens, match.start()
+        else:  # a token that fills the range, however long it is
+            return _tokens_without_blanks(folded, match.start(), end + 3 * (end - start))
+    return tokens, end
+
+
+def _split_words(words: str) -> Iterator[list[str]]:
+    """Yield the words of a text, a slice at a time."""
+    start = 0
+    while (end := words.find(" ", start + _SLICE_CHARACTERS)) >= 0:
+        yield words[start:end].split(" ")
+        start = end + 1
+    yield words[start:].split(" ")
 
 
 def _query_words(raw: str) -> list[str]:
@@ -98,11 +152,12 @@ class _Known(dict[str, str]):
     """The words of tokens, joined by spaces and never empty; those that came before are remembered."""
 
     def __missing__(self, raw: str) -> str:
+        if len(raw) > TOKEN_CHARACTERS_MAX:  # it hardly comes again
+            return _join_long(_analyse(raw))
         words = " ".join(_analyse(raw))
-        if len(raw) <= TOKEN_CHARACTERS_MAX:  # a longer one hardly comes again
-            if len(self) >= _TOKENS_KEPT:
-                self.clear()
-            self[raw] = words
+        if len(self) >= _TOKENS_KEPT:
+            self.clear()
+        self[raw] = words
         return words
 
 
@@ -112,11 +167,27 @@ _KNOWN = _Known()
 def _analyse(raw: str) -> Iterable[str]:
     if _UNSPACED_FIRST.match(raw):
         return _pairs(raw)
-    if raw.isalpha() and (raw.islower() or raw[1:].islower() or raw.isupper()):
+    if _is_plain(raw):
         return (_normal_form(raw.casefold()),)
     if "'" in raw:
         raw = without_ending(raw)
     return _compound(raw)
+
+
+def _is_plain(raw: str) -> bool:
+    """Return True if a token is one word in a usual case."""
+    # A line each: on a token of megabytes every one of these takes long.
+    if not raw.isalpha():
+        return False
+    if raw.islower():
+        return True
+    return raw[1:].islower() or raw.isupper()
+
+
+def _join_long(words: Iterable[str]) -> str:
+    """Join any number of words, some at a time."""
+    left = iter(words)
+    return " ".join(iter(lambda: " ".join(islice(left, _WORDS_JOINED)), ""))
 
 
 def _pairs(run: str) -> Iterator[str]:

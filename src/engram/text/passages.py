@@ -15,11 +15,36 @@ TokenCount = Callable[[str], int]
 SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u2019)\]]*\s+|[\u3002\uff01\uff1f]|\n")
 """Where a sentence or a line ends."""
 
-_BOUNDARIES = (
-    re.compile(r"\n[^\S\n]*\n\s*"),  # of paragraphs
-    SENTENCE_END,
-    re.compile(r"\s+"),  # of words
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """What passages may be parted by: something, what may close a sentence, then white space."""
+
+    pattern: re.Pattern[str]
+    opening: re.Pattern[str]
+    """What it begins with."""
+    inside: str = ""
+    """Characters after that with which it is none yet."""
+    whole: str = ""
+    """Characters that are one by themselves, whatever follows."""
+
+
+_BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001))))
+BOUNDARIES = (
+    Boundary(re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n"), inside=_BLANKS),  # of paragraphs
+    Boundary(
+        SENTENCE_END,
+        re.compile(r"[.!?\u2026\u3002\uff01\uff1f\n]"),
+        inside="'\"\u201d\u2019)]",
+        whole="\u3002\uff01\uff1f\n",
+    ),
+    Boundary(re.compile(r"\s+"), re.compile(r"\s")),  # of words
 )
+"""The coarsest first."""
+
+_SLICE_CHARACTERS = 65_536
+"""Looked through at once for a boundary, a few ms: no other thread can run meanwhile."""
+
 _CHARACTERS_PER_TOKEN_MAX = 16
 """Longer guesses at a passage's end would only be counted in vain."""
 
@@ -55,6 +80,48 @@ def iterate_passages(
     return splitter.split(Passage(0, len(text)), level=0)
 
 
+def boundary_ends(
+    text: str,
+    boundary: Boundary,
+    range_: Passage,
+    *,
+    slice_characters: int = _SLICE_CHARACTERS,
+) -> Iterator[int]:
+    """Yield where the boundaries in a range end, looking through a slice at a time."""
+    place, size = range_.start, slice_characters
+    while place < range_.end:
+        limit = min(place + size, range_.end)
+        match = boundary.pattern.search(text, place, limit)
+        following = limit
+        if match is not None:
+            following = match.end()
+            if following == limit and match[0] not in boundary.whole:
+                following = _after_space(text, limit, range_.end, slice_characters)
+            yield following
+        elif limit < range_.end:
+            following = _may_begin(text, boundary, place, limit)
+        size = slice_characters if following > place else size * 4
+        place = following
+
+
+def _after_space(text: str, place: int, end: int, slice_characters: int) -> int:
+    """Return where white space ends that a place may stand in."""
+    while place < end:
+        looked_at = text[place : min(place + slice_characters, end)]
+        after = len(looked_at.lstrip())
+        place += len(looked_at) - after
+        if after:
+            break
+    return place
+
+
+def _may_begin(text: str, boundary: Boundary, place: int, limit: int) -> int:
+    """Return where a boundary may begin that goes on after `limit`, and `limit` if none does."""
+    before = len(text[place:limit].rstrip(boundary.inside)) if boundary.inside else limit - place
+    opening = boundary.opening.search(text, place + max(before - 1, 0), limit)
+    return limit if opening is None else opening.start()
+
+
 @dataclass(frozen=True, slots=True)
 class _Splitter:
     text: str
@@ -65,18 +132,18 @@ class _Splitter:
         """Yield passages of `whole` that fit, cut at the boundaries of `level` or finer ones."""
         if whole.end - whole.start <= 1 or self._count(whole) <= self.tokens_max:
             yield whole
-        elif level == len(_BOUNDARIES):
+        elif level == len(BOUNDARIES):
             yield from self._cut(whole)
         else:
-            for packed in self._pack(self._pieces(whole, _BOUNDARIES[level])):
+            for packed in self._pack(self._pieces(whole, BOUNDARIES[level])):
                 yield from self.split(packed, level=level + 1)
 
-    def _pieces(self, whole: Passage, boundary: re.Pattern[str]) -> Iterator[Passage]:
+    def _pieces(self, whole: Passage, boundary: Boundary) -> Iterator[Passage]:
         """Yield what lies between the boundaries, each with the boundary that ends it."""
         start = whole.start
-        for match in boundary.finditer(self.text, whole.start, whole.end):
-            yield Passage(start, match.end())
-            start = match.end()
+        for end in boundary_ends(self.text, boundary, whole):
+            yield Passage(start, end)
+            start = end
         if start < whole.end:
             yield Passage(start, whole.end)
 
