@@ -297,8 +297,9 @@ SSE_CHECK_S = 1
 PAGE_CHARACTERS_MAX = 32_000_000
 """Text held in memory for one page of messages; a page cut there says where it goes on."""
 
-INLINE_CHARACTERS_MAX = 20_000
-"""Text analysed on the event loop or under a write lock, about 2 ms; more goes elsewhere."""
+INLINE_CHARACTERS_MAX = 8_000
+"""Text worked on in the event loop: about 1 ms, and 15 where every word of it is new; more goes to a
+thread."""
 
 MESSAGE_CHARACTERS_KEPT = 2_000_000
 """Messages remembered for each open organisation that searches found last."""

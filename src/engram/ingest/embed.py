@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -10,6 +9,7 @@ from itertools import islice
 from engram import limits
 from engram.embedding.port import Embedder, EmbedderIdentity
 from engram.model.vectors import PassageVector
+from engram.offload import offload
 from engram.text.passages import Passage, TokenCount, count_tokens_roughly, iterate_passages
 from engram.text.sentences import iterate_sentences
 
@@ -135,6 +135,4 @@ async def split_texts(
         fitted = map(splitting.fit, texts)
         return [(text, splitting.passages(text)) for text in fitted]
 
-    if sum(len(text.content) for text in texts) <= limits.INLINE_CHARACTERS_MAX:
-        return split()
-    return await asyncio.to_thread(split)
+    return await offload(split, characters=sum(len(text.content) for text in texts))

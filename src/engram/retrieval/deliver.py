@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engram.model.conversation import Message
 from engram.model.ids import ConversationKey, chunk_id
+from engram.model.memory import Memory
 from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
+from engram.offload import offload
 from engram.retrieval.budget import Group, Packed
 from engram.retrieval.choose import Chosen
 from engram.retrieval.fuse import Scoring
@@ -35,7 +38,10 @@ async def deliver(
     explained = chosen.scoring if request.explain else None
     if request.detail == "window":
         return await _deliver_windows(chosen.packed.handles, loaded, request, store, explained)
-    return _deliver_packed(chosen.packed, loaded, request, explained)
+    return await offload(
+        partial(_deliver_packed, chosen.packed, loaded, request, explained),
+        characters=_characters(loaded.memories.values(), request),
+    )
 
 
 def _deliver_packed(
@@ -80,7 +86,10 @@ async def _deliver_windows(
                 _handle(shown, loaded, request), messages=tuple(found), is_handle=False
             )
         elif key in loaded.memories:
-            result = _memory(shown.item, loaded, request, explained)
+            result = await offload(
+                partial(_memory, shown.item, loaded, request, explained),
+                characters=_characters([loaded.memories[key]], request),
+            )
         else:
             messages = await store.load_range(key, start=shown.window.start, end=shown.window.end)
             found = [
@@ -89,7 +98,9 @@ async def _deliver_windows(
             ]
             result = _whole_window(shown, found, loaded, request)
         if tokens + _tokens(result) > request.token_budget:
-            result = _handle(shown, loaded, request)
+            result = (
+                _without_text(result) if result.kind == "note" else _handle(shown, loaded, request)
+            )
         tokens += _tokens(result)
         results.append(result)
     is_truncated = len(chosen) > len(results) or any(result.is_handle for result in results)
@@ -126,13 +137,17 @@ def _result_of(
 def _memory(
     item: Scored, loaded: Loaded, request: SearchRequest, explained: Scoring | None
 ) -> SearchResult:
-    from engram.text.chunks import chunks_of, matched_chunk  # noqa: PLC0415 not every search finds some
+    # Not every search finds some.
+    from engram.text.analyse import query_terms  # noqa: PLC0415
+    from engram.text.chunks import chunks_of, matched_chunk  # noqa: PLC0415
 
     memory = loaded.memories[item.conversation]
+    chunks = chunks_of(memory)
+    terms = frozenset(query_terms(request.query) if len(chunks) > 1 else ())
     return SearchResult(
         kind="note",
         score=item.score,
-        chunk_id=matched_chunk(chunks_of(memory), request.query).id,
+        chunk_id=matched_chunk(chunks, terms).id,
         owner=memory,
         start_sequence=item.sequence,
         end_sequence=item.sequence,
@@ -166,8 +181,7 @@ def _handle(shown: ChosenWindow, loaded: Loaded, request: SearchRequest) -> Sear
             is_handle=True,
         )
     if key in loaded.memories:
-        memory = _memory(shown.item, loaded, request, None)
-        return replace(memory, chunk_text=None, is_handle=True)
+        return _without_text(_memory(shown.item, loaded, request, None))
     conversation = loaded.conversations[key]
     start, end = shown.window.start, shown.window.end
     return SearchResult(
@@ -181,12 +195,21 @@ def _handle(shown: ChosenWindow, loaded: Loaded, request: SearchRequest) -> Sear
     )
 
 
+def _without_text(memory: SearchResult) -> SearchResult:
+    return replace(memory, chunk_text=None, breakdown=None, is_handle=True)
+
+
 def _found(message: Message, item: Scored | None, explained: Scoring | None) -> FoundMessage:
     """Return a message with its score; a neighbour that was not found itself has none."""
     if item is None:
         return FoundMessage(message=message, score=0.0)
     breakdown = None if explained is None else explained.explain(item)
     return FoundMessage(message=message, score=item.score, breakdown=breakdown)
+
+
+def _characters(memories: Iterable[Memory], request: SearchRequest) -> int:
+    """Return how much text has to be read to tell which chunks of memories match."""
+    return len(request.query) + sum(len(memory.content) for memory in memories)
 
 
 def _is_document(loaded: Loaded, key: ConversationKey) -> bool:

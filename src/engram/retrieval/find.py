@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 from engram import limits
 from engram.model.search import KINDS, Candidates, Kind, Loaded, ProfileName, SearchFilters
+from engram.offload import offload
 from engram.retrieval.fuse import has_vectors
 from engram.retrieval.legs import Calibrations
 from engram.retrieval.profiles import PROFILES
@@ -59,7 +61,8 @@ async def find(
     """
     profile = PROFILES[sought.profile]
     is_asked = bool(sought.filters.admit(sought.kinds))
-    terms = query_terms(sought.query) if is_asked and profile.needs_words else []
+    query = sought.query if is_asked and profile.needs_words else ""
+    terms = await offload(partial(query_terms, query), characters=len(query))
     searched = shorten(terms)
     question = WITHOUT_VECTORS
     if is_asked and profile.needs_vectors:

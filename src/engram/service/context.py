@@ -20,6 +20,7 @@ from engram.model.context import Context, ContextEntry, ContextRequest
 from engram.model.ids import OrganizationId
 from engram.model.memory import MemoryFilters
 from engram.model.search import Loaded, SearchFilters
+from engram.offload import offload
 from engram.retrieval.question import WORDS_ONLY
 from engram.service.searching import Opened, Searching
 from engram.text.fence import FencedText, fence
@@ -65,7 +66,10 @@ class Contexts:
             sought, opened.store, embed=opened.embed, now=opened.now, choose=choose
         )
         entries = [_entry(item, loaded) for item in best.ranked]
-        context = _fenced(entries, token_budget=request.token_budget)
+        context = await offload(
+            partial(_fenced, entries, token_budget=request.token_budget),
+            characters=sum(len(entry.content) for entry in entries),
+        )
         return replace(context, degraded=(*degraded, *self._searching.missing(loaded.pending)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from engram import limits
 from engram.clock import Clock
@@ -27,6 +28,7 @@ from engram.model.memory import (
 )
 from engram.model.memory_reading import FetchedMemory, MemoryFetch, MemoryHistory, TimelineQuery
 from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.offload import offload
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping, Kept
@@ -70,7 +72,8 @@ class Memories:
         principal.require("read")
         store = await self._store.organization(principal.organization_id)
         memory = await _find(store.memories, request.memory_id, request.project)
-        fetched = read_memory(memory, request)
+        work = partial(read_memory, memory, request)
+        fetched = await offload(work, characters=len(memory.content))
         if memory.storage_mode != "document":
             return fetched
         owned = await store.documents.of_memories([memory.id])

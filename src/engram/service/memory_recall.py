@@ -6,6 +6,7 @@ Nothing is written, so the same store gives the same answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,8 +22,10 @@ from engram.model.memory import Memory, Relation
 from engram.model.memory_reading import MemoryChunk
 from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallRequest
 from engram.model.search import Loaded, ScoreBreakdown
+from engram.offload import offload
 from engram.retrieval.relate import conflicts_among, neighbours, put_behind, superseding
 from engram.service.searching import Opened, Searching
+from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
 
 if TYPE_CHECKING:
@@ -112,17 +115,25 @@ async def _find(
         now=opened.now,
         choose=choose,
     )
-    found = [_found(item, loaded, request.query) for item in best.ranked]
+    characters = len(request.query) + sum(len(each.content) for each in loaded.memories.values())
+    found = await offload(
+        lambda: _found_all(best.ranked, loaded, request.query), characters=characters
+    )
     return {each.memory.id: each for each in found}, best, loaded.pending, degraded
 
 
-def _found(item: Scored, loaded: Loaded, query: str) -> _Found:
+def _found_all(ranked: Sequence[Scored], loaded: Loaded, query: str) -> list[_Found]:
+    terms = frozenset(query_terms(query))
+    return [_found(item, loaded, terms) for item in ranked]
+
+
+def _found(item: Scored, loaded: Loaded, terms: AbstractSet[str]) -> _Found:
     """Return a memory with the part of it that was found."""
     memory = loaded.memories[item.conversation]
     chunk = loaded.messages.get(item.key)
     if chunk is None:
         chunks = chunks_of(memory)
-        matched, count = matched_chunk(chunks, query), len(chunks)
+        matched, count = matched_chunk(chunks, terms), len(chunks)
     else:
         matched, count = _document_chunk(memory, chunk), loaded.chunk_counts[item.conversation]
     return _Found(memory=memory, item=item, matched=matched, chunk_count=count)

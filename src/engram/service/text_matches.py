@@ -14,9 +14,11 @@ from engram.model.document_query import DocumentQuery, Match
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryFilters
 from engram.model.search import SearchFilters
+from engram.offload import offload
 from engram.retrieval.spans import Windows
 from engram.service.asked_texts import AskedText
 from engram.service.searching import Opened
+from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
 from engram.text.patterns import Pattern, regex, substring
 from engram.text.scanning import Scanner
@@ -164,7 +166,9 @@ async def _near_match(
 ) -> Match | None:
     """Return the part of a text that was found; None if it is gone by now."""
     if text.document is None:
-        return _in_content(text, query.question, item.score)
+        characters = len(text.memory.content) + len(query.question)
+        work = partial(_in_content, text, query.question, item.score)
+        return await offload(work, characters=characters)
     messages = await opened.store.load_range(
         item.conversation, start=item.sequence, end=item.sequence
     )
@@ -176,7 +180,7 @@ async def _near_match(
 def _in_content(text: AskedText, question: str, score: float) -> Match:
     """Return the chunk of a memory that has most of the question's words."""
     content = text.memory.content
-    chunk = matched_chunk(chunks_of(text.memory), question)
+    chunk = matched_chunk(chunks_of(text.memory), frozenset(query_terms(question)))
     start_byte = len(content[: chunk.start].encode())
     end_byte = start_byte + len(content[chunk.start : chunk.end].encode())
     return Match(

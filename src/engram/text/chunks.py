@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from engram import limits
 from engram.model.conversation import MessageDraft
 from engram.model.ids import chunk_id
 from engram.model.memory import Memory
 from engram.model.memory_reading import MemoryChunk
-from engram.text.analyse import message_words, query_terms
+from engram.text.analyse import message_words
 from engram.text.passages import Passage, split_passages
 
 
@@ -35,11 +36,10 @@ def chunks_of(memory: Memory) -> list[MemoryChunk]:
     ]
 
 
-def matched_chunk(chunks: Sequence[MemoryChunk], query: str) -> MemoryChunk:
-    """Return the chunk that holds most of a query's words, rare ones counting more; else the first."""
+def matched_chunk(chunks: Sequence[MemoryChunk], terms: AbstractSet[str]) -> MemoryChunk:
+    """Return the chunk that holds most of a query's terms, rare ones counting more; else the first."""
     if len(chunks) == 1:
         return chunks[0]
-    terms = set(query_terms(query))
     held = [terms & _words_of(chunk) for chunk in chunks]
     holding = Counter(term for found in held for term in found)
     worths = [sum(1 / holding[term] for term in sorted(found)) for found in held]

@@ -100,9 +100,9 @@ def _item(text: FencedText, characters: int) -> str:
 
 def _fitting(text: FencedText, room: int) -> int | None:
     """Return how many characters of a text fit into a room; None when it is to be omitted."""
-    if len(_item(text, len(text.content))) <= room:
+    # Each character takes at least one, and escaping a text only to see that would take long.
+    if len(text.content) <= room and len(_item(text, len(text.content))) <= room:
         return len(text.content)
-    # Each character takes at least one, so no more than the room need be tried.
     tried = range(min(len(text.content), max(room, 0)))
     most = bisect_right(tried, room, key=lambda characters: len(_item(text, characters))) - 1
     fitting = len(cut(text.content, max(most, 0)).text)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from engram import limits
 from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
+from engram.offload import offload
 from engram.storage.content import ContentCodec
 from engram.storage.tables.rows import to_json
 from engram.storage.tables.stored_size import message_bytes
@@ -44,9 +44,7 @@ async def prepare_messages(
     `title` is that of the conversation they are for, if a document is among them.
     """
     characters = sum(len(draft.content) for draft in drafts)
-    if characters > limits.INLINE_CHARACTERS_MAX:
-        return await asyncio.to_thread(_prepare_all, drafts, codec, title)
-    return _prepare_all(drafts, codec, title)
+    return await offload(partial(_prepare_all, drafts, codec, title), characters=characters)
 
 
 def _prepare_all(

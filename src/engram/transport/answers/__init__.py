@@ -67,6 +67,8 @@ if TYPE_CHECKING:
         upload_view,
     )
     from engram.transport.answers.encoding import (
+        characters_of,
+        encode_answer,
         to_json,
     )
     from engram.transport.answers.maintenance import (
@@ -262,6 +264,7 @@ __all__ = [
     "audit_view",
     "backfill_done",
     "budgeted_views",
+    "characters_of",
     "context_fetched",
     "conversation_deleted",
     "conversation_read",
@@ -274,6 +277,7 @@ __all__ = [
     "document_view",
     "documents_listed",
     "embedder_migrated",
+    "encode_answer",
     "entries_listed",
     "entry_removed",
     "entry_view",
@@ -384,6 +388,8 @@ _MODULES = {
         "upload_view",
     ],
     "encoding": [
+        "characters_of",
+        "encode_answer",
         "to_json",
     ],
     "maintenance": [

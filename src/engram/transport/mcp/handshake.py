@@ -6,7 +6,6 @@ most tools do; without sessions there is nothing that needs one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from engram.transport.answers import encode_answer
 from engram.transport.bodies.reading import bodies_of
 from engram.transport.mcp.messages import UnreadableMessageError, encode_message, parse_message
 
@@ -86,7 +86,7 @@ class HandshakeEndpoint:
             return Response(status_code=202)
         return Response(await self._answer(message, request), media_type=JSON)
 
-    async def _answer(self, message: types.JSONRPCRequest, request: Request) -> str:
+    async def _answer(self, message: types.JSONRPCRequest, request: Request) -> bytes:
         version = request.headers.get("mcp-protocol-version", types.DEFAULT_NEGOTIATED_VERSION)
         try:
             result = await serve_one(
@@ -99,10 +99,9 @@ class HandshakeEndpoint:
             )
         except Exception as exc:  # noqa: BLE001 the SDK logs what it does not know, and masks it
             error = modern_error_data(exc).model_dump(mode="json", exclude_none=True)
-            return _rpc_json(message.id, error=error)
-        return _rpc_json(message.id, result=result)
+            return await _rpc_json(message.id, error=error)
+        return await _rpc_json(message.id, result=result)
 
 
-def _rpc_json(request_id: types.RequestId, **outcome: dict[str, Any]) -> str:
-    answer = {"jsonrpc": "2.0", "id": request_id, **outcome}
-    return json.dumps(answer, separators=(",", ":"))
+async def _rpc_json(request_id: types.RequestId, **outcome: dict[str, Any]) -> bytes:
+    return await encode_answer({"jsonrpc": "2.0", "id": request_id, **outcome})

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from engram.model.access import Principal
 from engram.service import Service
 from engram.transport import requests
-from engram.transport.answers import to_json
+from engram.transport.answers import encode_answer
 from engram.transport.bodies.reading import bodies_of
 from engram.transport.operations import TOOLSET_OF
 from engram.transport.rest.headers import add_header
@@ -114,7 +114,7 @@ class JsonRoute(APIRoute):
 
     async def _send(self, answer: object, send: Send) -> None:
         status = self._answer_status
-        body = b"" if status == NO_CONTENT else to_json(answer)
+        body = b"" if status == NO_CONTENT else await encode_answer(answer)
         headers = [] if status == NO_CONTENT else _json_headers(len(body))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
@@ -13,19 +12,16 @@ from pydantic import ValidationError
 from engram import limits
 from engram.model.access import Principal
 from engram.model.toolsets import Toolset
+from engram.offload import offload
 from engram.service import Service
 from engram.text.escaping import IN_JSON
 from engram.transport import requests
-from engram.transport.answers import to_json
+from engram.transport.answers import characters_of, to_json
 from engram.transport.mcp.schemas import Schema, input_schema, output_schema
 from engram.transport.nearest import nearest
 
 RequestT = TypeVar("RequestT", bound=requests.Request)
 Answer = Mapping[str, Any]
-
-
-INLINE_BYTES_MAX = 1 << 17
-"""Of an answer whose text is written on the event loop: some 20 ms for the worst of texts."""
 
 
 def as_json(answer: Answer) -> str:
@@ -95,9 +91,7 @@ class Tool(Generic[RequestT]):
 
     async def text_of(self, answer: Answer) -> str:
         """Return the text of an answer; a long one is written on a thread, others are served meanwhile."""
-        if len(to_json(answer)) <= INLINE_BYTES_MAX:
-            return self.show(answer)
-        return await asyncio.to_thread(self.show, answer)
+        return await offload(partial(self.show, answer), characters=characters_of(answer))
 
     def _explain(self, location: requests.Location) -> str:
         """Return what to say of an argument that does not exist."""
