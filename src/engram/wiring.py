@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from engram.care.data_directory import DataDirectory
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
 from engram.embedding.build import build_tiers
 from engram.embedding.choice import RemoteService
@@ -22,7 +21,6 @@ from engram.service.activity import Activity
 from engram.service.audit_trail import AuditTrail
 from engram.service.background import Background
 from engram.service.document_indexing import DocumentIndexing
-from engram.service.files import Files
 from engram.service.indexing import Indexer
 from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
@@ -174,7 +172,6 @@ def build_service(
     document_indexing = DocumentIndexing(
         store, indexer, owner=ids.new("job_"), pace=Pace(activity), sleep=sleep
     )
-    files = Files(DataDirectory(settings.data_dir), store)
     limiter = RateLimiter(settings.rate_limit, clock)
     trail = AuditTrail(store.control, clock=clock, activity=activity)
     access = Access(
@@ -186,7 +183,13 @@ def build_service(
         admin_token=settings.admin_token,
         admin_tokens_file=settings.admin_tokens_file,
     )
-    return Service(
+
+    async def tidy_files() -> None:
+        # Most installations have no data directory, and then need nothing of what looks after it.
+        if settings.data_dir is not None:
+            await service.files.tidy()
+
+    service = Service(
         store,
         tiers,
         language=language,
@@ -201,14 +204,15 @@ def build_service(
             documents=document_indexing,
             owner=ids.new("job_"),
             forget_keys=access.forget_keys,
-            tidy_files=files.tidy,
+            tidy_files=tidy_files,
         ),
         document_indexing=document_indexing,
         indexer=indexer,
-        files=files,
+        data_directory=settings.data_dir,
         document_bytes_max=settings.max_document_bytes,
         raw_document_bytes_max=settings.raw_document_max_bytes,
     )
+    return service
 
 
 def _build_store(

@@ -106,11 +106,13 @@ class House:
 async def house(tmp_path: Path) -> AsyncIterator[House]:
     files = tmp_path / "files"
     files.mkdir()
-    (files / "CLAUDE.md").write_text(f"# {SECRET}\n\n{SECRET}\n")
     settings = Settings(
         home=tmp_path / "server", embedder=NoEmbedder(), rate_limit=0, data_dir=files
     )
     async with running_server(settings) as server:
+        own = files / (await server.service.access.authenticate(server.key)).organization_id
+        own.mkdir()
+        (own / "CLAUDE.md").write_text(f"# {SECRET}\n\n{SECRET}\n")
         async with http_client(server.url, server.key) as client:
             ids = await plant(client)
         yield House(server, ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,13 +61,13 @@ class Service:
         background: Background,
         document_indexing: DocumentIndexing,
         indexer: Indexer,
-        files: Files,
+        data_directory: Path | None,
         document_bytes_max: int,
         raw_document_bytes_max: int,
     ) -> None:
         self.access = access
         self.activity = activity
-        self.files = files
+        self._data_directory = data_directory
         self._meter = meter
         self.background = background
         self.document_indexing = document_indexing
@@ -93,6 +94,13 @@ class Service:
         """Write down when keys were last used, and what organisations did."""
         await self.access.record_use()
         await self._meter.record()
+
+    @cached_property
+    def files(self) -> Files:
+        from engram.care.data_directory import DataDirectory
+        from engram.service.files import Files
+
+        return Files(DataDirectory(self._data_directory), self._store)
 
     @cached_property
     def account(self) -> Account:
