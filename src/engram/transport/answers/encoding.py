@@ -42,6 +42,10 @@ def _at_once(value: object) -> bytes:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         # Metadata may hold whole numbers of any size, and ids lone surrogates: orjson writes neither.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
