@@ -119,7 +119,7 @@ def test_lines_that_are_too_long_wide_or_deep_are_answered_and_the_process_goes_
     )
 
     errors = [answer["error"]["code"] for answer in answers if "error" in answer]
-    assert errors == [-32600, -32700, -32700]
+    assert errors == [-32600, -32600, -32600]
     appended: dict[str, Any] = next(answer for answer in answers if answer.get("id") == 9)
     assert json.loads(appended["result"]["content"][0]["text"])["appended"] == 1
     assert (status, log) == (0, b"")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from mcp import Client
 
+from engram import limits
 from engram.errors import InvalidRequestError
 from engram.text.escaping import is_unseen
 from engram.transport.mcp.results import failed_call, protocol_error
 from engram.transport.mcp.tools import TOOLS, Tool
-from engram.transport.mcp.tools.tool import INLINE_BYTES_MAX
 from tests.mcp.connecting import call, in_process_client, text_of
 from tests.text.hostile import STORED
 
@@ -95,7 +95,7 @@ async def test_no_message_of_a_window_looks_like_two(tmp_path: Path) -> None:
 
 
 async def test_a_long_answer_hides_nothing_either(tmp_path: Path) -> None:
-    content = FORGED * (2 * INLINE_BYTES_MAX // len(FORGED))
+    content = FORGED * (2 * limits.INLINE_CHARACTERS_MAX // len(FORGED))
     async with in_process_client(tmp_path) as client:
         kept = await call(
             client, "append_messages", messages=[{"role": "user", "content": content}]

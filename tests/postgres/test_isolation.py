@@ -17,7 +17,16 @@ from tests.postgres.stores import new_organization
 from tests.storage.drafts import ACTOR, begin
 from tests.storage.memory_drafts import note
 
-CONTROL = {"organization", "api_key", "control_audit", "removal", "move", "control_state"}
+CONTROL = {
+    "organization",
+    "api_key",
+    "key_address",
+    "usage_day",
+    "control_audit",
+    "removal",
+    "move",
+    "control_state",
+}
 """Tables that are no organisation's, and tell of all; `migration` tells of none."""
 
 

@@ -51,13 +51,17 @@ _BLOCK_TAG = re.compile("[<\uff1c\ufe64](?=[\\s/]{0,8}memory_context)", re.IGNOR
 _SHORT = {0x9: "\\t", 0xA: "\\n", 0xD: "\\r"}
 
 
+def _any_of(characters: str) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(characters)}]")
+
+
 class Escaping:
     """Escapes texts in one notation; `marks` are further characters and what to write for them."""
 
     def __init__(self, notation: Notation, *, marks: Mapping[str, str] | None = None) -> None:
         self._notation = notation
         own = {ord(mark): written for mark, written in (marks or {}).items()}
-        self._marks = re.compile(f"[{re.escape(''.join(marks))}]") if marks else None
+        self._marks = _any_of("".join(marks)) if marks else None
         self._label = _Table(notation, own)
         self._text = _Table(notation, {**own, 0x9: "\t", 0xA: "\n"})
 

@@ -29,7 +29,7 @@ _RULES = (
     (re.compile(r"\bNOT INDEXED\b"), ""),
     (re.compile(r"(?<=\s)\+(?=[a-z])"), ""),
     (
-        re.compile(r"\blength\(CAST\(((?:(?!\bAS\b).)+?) AS BLOB\)\)", re.DOTALL),
+        re.compile(r"\blength\(CAST\(((?:(?!\bAS\b).){1,200}?) AS BLOB\)\)", re.DOTALL),
         r"octet_length(\1)",
     ),
     # Contents are text or bytes there, and bytes here.

@@ -7,13 +7,16 @@ otherwise hold up the end of the process, and one inside a buffered reader would
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import Any, cast
 
 from engram import limits
+from engram.transport.bodies.scan import INLINE_BYTES_MAX
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 
@@ -137,3 +140,29 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def id_of_refused(line: bytes) -> str | int | None:
+    """Return the id of a request that is too deep or too wide, so that its client hears of it.
+
+    Only a short line is looked into: what can be built of it is little, however it is nested.
+    """
+    if len(line) > INLINE_BYTES_MAX:
+        return None
+    try:
+        decoded: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    given = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+    return usable_id(given.get("id")) if "method" in given else None
+
+
+def usable_id(request_id: object) -> str | int | None:
+    """Return an id that an answer can carry; to Python, `true` would be a number."""
+    match request_id:
+        case bool():
+            return None
+        case int() | str():
+            return request_id
+        case _:
+            return None

@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError
 
 from engram.errors import LimitExceededError
 from engram.transport.bodies.texts import NotJsonError, prepare, restore
+from engram.transport.mcp.lines import id_of_refused, usable_id
 
 
 class UnreadableMessageError(Exception):
@@ -31,8 +32,12 @@ def read_message(line: bytes) -> types.JSONRPCMessage:
     """
     try:
         text = prepare(line)
-    except (NotJsonError, LimitExceededError) as exc:
+    except NotJsonError as exc:
         raise UnreadableMessageError(types.PARSE_ERROR, f"Parse error: {exc}") from exc
+    except LimitExceededError as exc:
+        raise UnreadableMessageError(
+            types.INVALID_REQUEST, f"Invalid request: {exc}", id_of_refused(line)
+        ) from exc
     message = parse_message(bytes(text.data))
     if text.texts and isinstance(message, types.JSONRPCRequest | types.JSONRPCNotification):
         return message.model_copy(update={"params": restore(message.params, text.texts)})
@@ -100,16 +105,5 @@ def _parse_leniently(data: bytes) -> types.JSONRPCMessage:
 
 def _not_a_message(given: Mapping[str, Any]) -> UnreadableMessageError:
     return UnreadableMessageError(
-        types.INVALID_REQUEST, "not a JSON-RPC message", _usable_id(given.get("id"))
+        types.INVALID_REQUEST, "not a JSON-RPC message", usable_id(given.get("id"))
     )
-
-
-def _usable_id(request_id: object) -> types.RequestId | None:
-    """Return an id that an answer can carry; to Python, `true` would be a number."""
-    match request_id:
-        case bool():
-            return None
-        case int() | str():
-            return request_id
-        case _:
-            return None

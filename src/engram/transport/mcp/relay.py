@@ -27,7 +27,9 @@ from engram.transport.mcp.lines import (
     LineTooLongError,
     LineWriter,
     claim_stdout,
+    id_of_refused,
     read_lines,
+    usable_id,
 )
 
 logger = logging.getLogger(__name__)
@@ -90,7 +92,10 @@ class Relay:
             return
         try:
             message = _parse(line) if is_light(line) else await asyncio.to_thread(_parse, line)
-        except (ValueError, RecursionError, LimitExceededError) as exc:
+        except LimitExceededError as exc:
+            self._fail(id_of_refused(line), INVALID_REQUEST, f"Invalid request: {exc}")
+            return
+        except (ValueError, RecursionError) as exc:
             self._fail(None, PARSE_ERROR, f"Parse error: {exc}")
             return
         if not isinstance(message, dict):
@@ -166,9 +171,7 @@ def _parse(line: bytes) -> object:
 
 def _request_id(message: Message) -> str | int | None:
     """Return the id under which a message is to be answered; None where it has none that counts."""
-    request_id = message.get("id") if "method" in message else None
-    is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
-    return request_id if is_id else None
+    return usable_id(message.get("id")) if "method" in message else None
 
 
 def routing_headers(message: Message, *, agreed_version: str | None) -> dict[str, str]:
