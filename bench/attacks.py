@@ -22,6 +22,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 LOOPBACK = "127.0.0.1"
+SOURCE = ("127.0.0.2", 0)
+"""Attackers have addresses of their own, and connections are bounded by address."""
+
 ANSWER_TIMEOUT_S = 20.0
 IDLE_SOCKETS = 200
 HELD_S = 2.0
@@ -42,7 +45,9 @@ class Target:
 
     def post(self, path: str, body: bytes, *, media_type: str = "application/json") -> int:
         """Return the status of one request."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=ANSWER_TIMEOUT_S)
+        connection = http.client.HTTPConnection(
+            LOOPBACK, self.port, timeout=ANSWER_TIMEOUT_S, source_address=SOURCE
+        )
         with contextlib.closing(connection):
             connection.request("POST", path, body, self._headers(media_type))
             answer = connection.getresponse()
@@ -55,12 +60,16 @@ class Target:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         return self.post("/mcp", json.dumps(message).encode())
 
+    def connect(self) -> socket.socket:
+        """Return a new connection."""
+        address = (LOOPBACK, self.port)
+        return socket.create_connection(address, ANSWER_TIMEOUT_S, source_address=SOURCE)
+
     def hold(self, begun: bytes, *, sockets: int) -> None:
         """Open sockets, begin a request on each, and finish none."""
         with contextlib.ExitStack() as stack:
             for _ in range(sockets):
-                address = (LOOPBACK, self.port)
-                held = stack.enter_context(socket.create_connection(address, ANSWER_TIMEOUT_S))
+                held = stack.enter_context(self.connect())
                 held.sendall(begun)
             time.sleep(min(HELD_S, max(0.0, self.deadline - time.monotonic())))
 
@@ -134,7 +143,7 @@ def documents(target: Target) -> None:
 
 def huge_headers(target: Target) -> None:
     """One request whose headers do not end."""
-    with socket.create_connection((LOOPBACK, target.port), ANSWER_TIMEOUT_S) as held:
+    with target.connect() as held:
         held.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         for number in range(2_000):
             held.sendall(b"x-%d: " % number + b"y" * 16_000 + b"\r\n")

@@ -267,6 +267,10 @@ as long as a standby takes to be promoted."""
 WRITES_PER_COMMIT_MAX = 256
 """Pieces of work that share one commit; more would keep the first waiting."""
 
+THREAD_SWITCH_S = 0.0005
+"""How long one thread of a server may keep the interpreter while others wait, a tenth of Python's
+own: a search changes threads a dozen times, and waits each time for whoever indexes a long text."""
+
 READER_THREADS_MAX = 8
 """Reads that run at once in one process."""
 
@@ -300,6 +304,9 @@ PAGE_CHARACTERS_MAX = 32_000_000
 INLINE_CHARACTERS_MAX = 8_000
 """Text worked on in the event loop: about 1 ms, and 15 where every word of it is new; more goes to a
 thread."""
+
+LONG_TEXT_CHARACTERS = 400_000
+"""Longer texts are worked on one at a time in each process; shorter ones are a tenth of a second."""
 
 MESSAGE_CHARACTERS_KEPT = 2_000_000
 """Messages remembered for each open organisation that searches found last."""

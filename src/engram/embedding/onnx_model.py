@@ -15,6 +15,7 @@ import numpy as np
 
 from engram.embedding.check import unit_rows
 from engram.embedding.onnx_session import open_session
+from engram.embedding.tokens import token_ids
 from engram.errors import LimitExceededError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class OnnxModel:
         Raises:
             LimitExceededError: it has more tokens than the model reads.
         """
-        tokens = self._tokenizer.encode(text).ids
+        tokens = token_ids(self._tokenizer, text)
         if len(tokens) > self._window:
             raise LimitExceededError(
                 "passage", limit=self._window, actual=len(tokens), unit="tokens"
@@ -61,7 +62,7 @@ class OnnxModel:
 
     def embed_start(self, text: str) -> Vector:
         """Return the vector of as much of a text as the model reads."""
-        tokens = self._tokenizer.encode(text).ids
+        tokens = token_ids(self._tokenizer, text)
         if len(tokens) > self._window:
             # The last token is the special one that ends every text.
             tokens = [*tokens[: self._window - 1], tokens[-1]]

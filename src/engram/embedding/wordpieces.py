@@ -12,6 +12,8 @@ from itertools import chain
 
 from tokenizers import Tokenizer
 
+from engram.embedding.tokens import token_ids
+
 WORDS_MAX = 40_000
 """Words remembered, some 8 MB; nine in ten words of a text are among fewer."""
 
@@ -50,7 +52,7 @@ class WordPieces:
 
     def _encoded(self, part: str) -> Sequence[int]:
         """Return the tokens of what stands between blanks, or of what no token goes beyond."""
-        ids = self._tokenizer.encode(part, add_special_tokens=False).ids
+        ids = token_ids(self._tokenizer, part, with_special=False)
         return [token for token in ids if token != self._unknown]
 
 

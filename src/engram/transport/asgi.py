@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engram import limits
 from engram.clock import Clock, IdSource
 from engram.service import Service
 from engram.settings import Settings, load_settings
@@ -65,6 +67,7 @@ class Application:
     @asynccontextmanager
     async def lifespan(self, _: object = None) -> AsyncGenerator[None]:
         """Open the store, serve, and close it after the last request."""
+        sys.setswitchinterval(limits.THREAD_SWITCH_S)
         async with open_service(self._settings, clock=self._clock, ids=self._ids) as service:
             service.access.load_operators()
             mcp = build_mcp_http(service, toolsets=self._settings.toolsets)
