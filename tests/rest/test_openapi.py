@@ -114,6 +114,14 @@ def is_invisible(character: str) -> bool:
     return character > "\uffff" and unicodedata.category(character) == "Cf"
 
 
+PARTICULAR = {
+    "memory_store_document",  # its body may be no text
+    "memory_query_document",  # its regex may be none
+    "delete_account",  # it wants the name of the organisation
+}
+"""Operations that refuse what the document cannot describe."""
+
+
 def is_refused_for_good_reason(case: Any) -> bool:
     given = names(case.query) | names(case.body)
     operation = case.operation.definition.raw["operationId"]
@@ -121,13 +129,12 @@ def is_refused_for_good_reason(case: Any) -> bool:
     told = [case.query, case.body]
     return (
         any(map(given.issuperset, CONFLICTS))
-        or operation == "memory_store_document"  # its body may be no text
         or any(map(is_invisible, json.dumps(told, ensure_ascii=False, default=str)))
         or (needed is not None and not needed & given)
         or ("failure_class" in given and "event_id" not in given)
         or "as_of" in given  # it may lie in the future
         or "expires_at" in given  # it may lie in the past
-        or operation == "delete_account"  # it wants the name of the organisation
+        or operation in PARTICULAR
     )
 
 
