@@ -51,6 +51,20 @@ def test_a_count_that_does_not_add_up_still_fits(text: str, tokens_max: int) -> 
     assert all(count_with_marks(part) <= tokens_max or len(part) <= 1 for part in texts)
 
 
+def test_a_text_without_boundaries_is_counted_a_few_times_for_each_passage() -> None:
+    counted = 0
+
+    def count(part: str) -> int:
+        nonlocal counted
+        counted += 1
+        return len(part)
+
+    passages = split_passages("x" * 100_000, tokens_max=500, count_tokens=count)
+
+    assert {passage.end - passage.start for passage in passages} == {500}
+    assert counted < 3 * len(passages)
+
+
 @pytest.mark.parametrize(
     ("text", "passages"),
     [
