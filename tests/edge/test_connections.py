@@ -13,9 +13,9 @@ BOUNDS = EdgeBounds(connections_max=3, connections_per_address_max=2, sweep_s=1)
 class Client:
     """A connection that remembers what was done to it."""
 
-    def __init__(self, address: str = "", *, is_known: bool = False) -> None:
+    def __init__(self, address: str = "", *, organization_id: str | None = None) -> None:
         self.address = address or f"host-{id(self)}"
-        self.is_known = is_known
+        self.organization_id = organization_id
         self.is_evicted = False
         self.checks: list[float] = []
         self.postponed_s = 0.0
@@ -49,13 +49,31 @@ def test_the_client_that_waits_longest_gives_way_to_a_new_one() -> None:
 
 
 def test_strangers_give_way_before_known_clients() -> None:
-    known, stranger, other = Client(is_known=True), Client(), Client(is_known=True)
+    known, stranger, other = (Client(organization_id=name) for name in ("a", None, "b"))
     table = full_table(known, stranger, other)
 
     assert table.admit(Client())
 
     assert stranger.is_evicted
     assert not known.is_evicted
+
+
+def test_the_organisation_with_the_most_connections_gives_way() -> None:
+    good, *hostile = [Client(organization_id=name) for name in ("good", "hostile", "hostile")]
+    table = full_table(good, *hostile)
+
+    assert table.admit(Client())
+
+    assert [each.is_evicted for each in (good, *hostile)] == [False, True, False]
+
+
+def test_the_only_connection_of_an_organisation_stays() -> None:
+    clients = [Client(organization_id=name) for name in ("a", "b", "c")]
+    table = full_table(*clients)
+
+    assert not table.admit(Client())
+
+    assert not any(each.is_evicted for each in clients)
 
 
 def test_nobody_gives_way_while_all_are_at_work() -> None:

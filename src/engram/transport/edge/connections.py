@@ -18,8 +18,8 @@ class Connection(Protocol):
 
     address: str
     """Whom it is counted for."""
-    is_known: bool
-    """Whether a request on it was authenticated."""
+    organization_id: str | None
+    """Whose key the last request on it had; None before there was one."""
 
     def evict(self) -> None:
         """Close it at once; it waits for its client."""
@@ -38,7 +38,8 @@ class ConnectionTable:
     """Admits connections up to the bounds; when they are reached, those that wait give way.
 
     A connection waits while no request of its client is at work. Clients that never showed a
-    credential give way first, then whoever has waited longest.
+    credential give way first, those that have waited longest before others; then a connection of the
+    organisation with the most. An organisation's only one never gives way.
     """
 
     def __init__(self, bounds: EdgeBounds) -> None:
@@ -71,7 +72,7 @@ class ConnectionTable:
     def wait(self, connection: Connection) -> None:
         """Note that a connection has no request at work from now on."""
         if connection in self._open:
-            queue = self._known if connection.is_known else self._strangers
+            queue = self._strangers if connection.organization_id is None else self._known
             queue[connection] = None
 
     def stop_waiting(self, connection: Connection) -> None:
@@ -110,13 +111,25 @@ class ConnectionTable:
         return True
 
     def _evict(self, address: str | None) -> bool:
-        for queue in (self._strangers, self._known):
-            for connection in queue:
-                if address in (None, connection.address):
-                    self.remove(connection)
-                    connection.evict()
-                    return True
-        return False
+        evicted = self._longest_waiting_stranger(address) or self._most_dispensable(address)
+        if evicted is None:
+            return False
+        self.remove(evicted)
+        evicted.evict()
+        return True
+
+    def _longest_waiting_stranger(self, address: str | None) -> Connection | None:
+        return next((each for each in self._strangers if address in (None, each.address)), None)
+
+    def _most_dispensable(self, address: str | None) -> Connection | None:
+        """Return the longest waiting connection of the organisation that has the most waiting."""
+        waiting = [each for each in self._known if address in (None, each.address)]
+        ((organization_id, count),) = Counter(each.organization_id for each in waiting).most_common(
+            1
+        ) or [(None, 0)]
+        if count <= 1:
+            return None
+        return next(each for each in waiting if each.organization_id == organization_id)
 
 
 def address_group(host: str) -> str:
