@@ -21,7 +21,7 @@ from engram.service import Service
 from engram.service.activity import Activity
 from engram.service.batch import STORED_TOGETHER, STORED_TOGETHER_ASKED
 from engram.service.indexing import Indexer
-from engram.service.pace import LOOK_S, REST_MAX_S, RESTS, Pace
+from engram.service.pace import LOOK_S, PASSAGES_TOGETHER, REST_MAX_S, RESTS, Pace, PacedEmbedder
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
@@ -139,6 +139,19 @@ async def test_indexing_does_not_rest_while_nobody_asks(store: SqliteStore) -> N
 
     assert embedder.counts == [STORED_TOGETHER, 20 - STORED_TOGETHER]
     assert naps.slept == []
+
+
+async def test_a_long_message_leaves_room_between_its_passages() -> None:
+    activity, embedder, naps = Activity(), CountingEmbedder(), Naps()
+    paced = PacedEmbedder(embedder, Pace(activity, sleep=naps))
+    passages = [f"passage {number}" for number in range(2 * PASSAGES_TOGETHER + 1)]
+
+    with activity.answering():
+        vectors = await paced.embed_passages(passages)
+
+    assert embedder.counts == [PASSAGES_TOGETHER, PASSAGES_TOGETHER, 1]
+    assert len(naps.slept) >= 3
+    assert vectors.tolist() == (await embedder.embed_passages(passages)).tolist()
 
 
 async def test_what_a_caller_waits_for_does_not_make_room_for_callers(store: SqliteStore) -> None:

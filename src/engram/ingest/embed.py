@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TYPE_CHECKING, Protocol
 
 from engram import limits
 from engram.embedding.port import Embedder, EmbedderIdentity
@@ -12,6 +13,9 @@ from engram.model.vectors import PassageVector
 from engram.offload import offload
 from engram.text.passages import Passage, TokenCount, count_tokens_roughly, iterate_passages
 from engram.text.sentences import iterate_sentences
+
+if TYPE_CHECKING:
+    from engram.embedding.port import Vectors
 
 _COLON_TOKENS = 2
 """At most, for what is between a name and a text."""
@@ -101,8 +105,16 @@ def deep_splitting(embedder: Embedder, identity: EmbedderIdentity) -> Splitting:
     )
 
 
+class PassageEmbedder(Protocol):
+    """The part of an embedder that makes vectors of passages."""
+
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
+        """Return a vector for each passage."""
+        ...
+
+
 async def embed_texts(
-    texts: Sequence[EmbeddedText], embedder: Embedder, *, splitting: Splitting
+    texts: Sequence[EmbeddedText], embedder: PassageEmbedder, *, splitting: Splitting
 ) -> list[list[PassageVector]]:
     """Return the vectors of each text's passages.
 

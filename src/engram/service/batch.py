@@ -14,7 +14,7 @@ from engram.errors import EmbedderMismatchError, EmbedderUnavailableError, Engra
 from engram.ingest.embed import EmbeddedText, Splitting, embed_texts
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, Unembedded
-from engram.service.pace import Pace
+from engram.service.pace import Pace, PacedEmbedder
 from engram.storage.ports import OrganizationStore
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Batch:
         pace: Pace | None = None,
     ) -> None:
         self._store = store
-        self._embedder = embedder
+        self._paced = embedder if pace is None else PacedEmbedder(embedder, pace)
         self._splitting = splitting
         self._identity = identity
         self._owner = owner
@@ -70,7 +70,7 @@ class Batch:
                 while by_length:
                     count = self._count()
                     some, by_length = by_length[:count], by_length[count:]
-                    done += await self._index_paced(some)
+                    done += await self._index_some(some)
         except (asyncio.CancelledError, *UNUSABLE):
             await self._give_back(self._held.values(), delay=timedelta())
             raise
@@ -80,15 +80,6 @@ class Batch:
         """Return how many messages are done at once."""
         is_asked = self._pace is not None and self._pace.is_asked()
         return STORED_TOGETHER_ASKED if is_asked else STORED_TOGETHER
-
-    async def _index_paced(self, messages: Sequence[Unembedded]) -> int:
-        """Index messages, and leave room for callers afterwards."""
-        time = asyncio.get_running_loop().time
-        began = time()
-        done = await self._index_some(messages)
-        if self._pace is not None:
-            await self._pace.rest(worked_s=time() - began)
-        return done
 
     async def _index_some(self, messages: Sequence[Unembedded]) -> int:
         try:
@@ -110,7 +101,7 @@ class Batch:
             EmbeddedText(each.name, each.content, is_by_sentence=each.is_of_document)
             for each in messages
         ]
-        vectors = await embed_texts(texts, self._embedder, splitting=self._splitting)
+        vectors = await embed_texts(texts, self._paced, splitting=self._splitting)
         return [
             Embedded(key=message.key, passages=passages)
             for message, passages in zip(messages, vectors, strict=True)
