@@ -130,6 +130,20 @@ LONG_REQUEST_S = 2
 NEIGHBOUR_S = 10
 """How long after its last request an organisation counts as one that needs the process too."""
 
+RECEIVED_BYTES_PER_S_SHARED = 16_000_000
+"""Of bodies that one organisation sends while others need the process: reading them from a fast
+network would take all of the event loop."""
+
+REFUSALS_PER_S_SHARED = 50
+"""Answered to one address while organisations need the process; further ones are answered late."""
+
+REFUSAL_DELAY_S_MAX = 1.0
+REFUSED_ADDRESSES_MAX = 1_000
+"""Addresses whose refusals are counted, those that were refused last."""
+
+WASTE_BYTES_PER_S = 16_000_000
+"""Read and thrown away of what a client sends after its request was refused."""
+
 TURNS_TICK_S = 0.1
 """How often requests that wait are looked after while nothing else moves them."""
 
@@ -267,9 +281,9 @@ as long as a standby takes to be promoted."""
 WRITES_PER_COMMIT_MAX = 256
 """Pieces of work that share one commit; more would keep the first waiting."""
 
-THREAD_SWITCH_S = 0.0005
-"""How long one thread of a server may keep the interpreter while others wait, a tenth of Python's
-own: a search changes threads a dozen times, and waits each time for whoever indexes a long text."""
+THREAD_SWITCH_S = 0.0001
+"""How long one thread of a server may keep the interpreter while others wait. Python's own 5 ms make a
+search beside one busy thread take 320 ms, because it gives up the interpreter some sixty times."""
 
 READER_THREADS_MAX = 8
 """Reads that run at once in one process."""

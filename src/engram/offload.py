@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -25,4 +26,5 @@ async def offload(work: Callable[[], T], *, characters: int) -> T:
         return work()
     if characters <= LONG_TEXT_CHARACTERS:
         return await asyncio.to_thread(work)
-    return await asyncio.get_running_loop().run_in_executor(_long_texts, work)
+    run = contextvars.copy_context().run
+    return await asyncio.get_running_loop().run_in_executor(_long_texts, run, work)

@@ -157,6 +157,20 @@ async def test_more_headers_than_allowed_are_refused(
     assert echo.scopes == []
 
 
+async def test_what_follows_a_refusal_is_not_read_as_fast_as_it_is_sent(echo: Echo) -> None:
+    sent, at_most = 0, 64_000_000
+    async with (
+        serving(echo, bounds=replace(BOUNDS, waste_bytes_per_s=100_000)) as url,
+        raw_client(url) as client,
+    ):
+        await client.send(get("/").removesuffix(b"\r\n"))
+        while not client.writer.is_closing() and sent < at_most:
+            await client.send(b"x: " + b"y" * 1_000_000 + b"\r\n")
+            sent += 1_000_000
+
+    assert sent < at_most / 2
+
+
 async def test_a_connection_on_which_nothing_is_sent_is_closed(url: str) -> None:
     async with raw_client(url) as client:
         assert await client.answer() == b""

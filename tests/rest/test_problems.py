@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engram import errors
 from engram.errors import EngramError
+from engram.service.turns import Turns
 from engram.transport.middleware.answers import AnswerHeaders
 from engram.transport.middleware.failures import Failures
 from engram.transport.rest.problems import problem_of
@@ -78,7 +79,7 @@ def test_no_two_errors_share_a_code() -> None:
 
 
 def connected(app: ASGIApp) -> httpx.AsyncClient:
-    guarded = AnswerHeaders(Failures(app))
+    guarded = AnswerHeaders(Failures(app, Turns()))
     transport = httpx.ASGITransport(guarded, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
@@ -111,7 +112,7 @@ async def broken_midway(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def test_an_answer_that_has_begun_is_cut_off_and_not_finished_as_if_it_were_whole() -> None:
-    guarded = AnswerHeaders(Failures(broken_midway))
+    guarded = AnswerHeaders(Failures(broken_midway, Turns()))
     transport = httpx.ASGITransport(guarded)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         with pytest.raises(errors.StoreCorruptError):

@@ -184,6 +184,20 @@ async def test_whoever_lent_a_turn_has_the_next_one() -> None:
     await third
 
 
+async def test_an_organisation_that_sends_much_waits_only_beside_another() -> None:
+    lines = turns(bytes_per_s=1)
+    (turn,) = await enter(lines, FIRST, 1)
+    with anyio.fail_after(5):
+        await turn.pace(received=HOUR_S)
+
+    await enter(lines, SECOND, 1)
+    sending = asyncio.create_task(turn.pace(received=HOUR_S))
+
+    await anyio.wait_all_tasks_blocked()
+    assert not sending.done()
+    sending.cancel()
+
+
 async def test_leaving_twice_lets_one_in() -> None:
     lines = turns(alone_max=1, shared_max=1)
     (held,) = await enter(lines, FIRST, 1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from engram.embedding.check import unit_rows
 from engram.embedding.port import EmbedderIdentity
+from engram.yielding import yield_to_others
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vector, Vectors
@@ -57,6 +58,7 @@ def hashed_vectors(texts: Sequence[str], dimensions: int) -> Vectors:
     rows = np.zeros((len(texts), dimensions), dtype=np.float32)
     for row, text in zip(rows, texts, strict=True):
         for feature, weight in _features(text):
+            yield_to_others()
             number = _number(feature)
             row[number % dimensions] += weight if number >> 63 else -weight
         if not row.any():

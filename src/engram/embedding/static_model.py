@@ -17,6 +17,7 @@ from engram.embedding.check import unit_rows
 from engram.embedding.hashed import hashed_vectors
 from engram.embedding.tokens import count_tokens, load_tokenizer
 from engram.embedding.wordpieces import WordPieces
+from engram.yielding import yield_to_others
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
@@ -37,6 +38,7 @@ class StaticModel:
         """Return a unit vector for each text."""
         sums = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         for row, text in zip(sums, texts, strict=True):
+            yield_to_others()
             # The sum and the mean point the same way, and only the direction is kept.
             np.add.reduce(self._rows[self._pieces.known_tokens(text)], axis=0, out=row)
         self._fill_unknown(sums, texts)

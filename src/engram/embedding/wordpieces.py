@@ -13,6 +13,7 @@ from itertools import chain
 from tokenizers import Tokenizer
 
 from engram.embedding.tokens import token_ids
+from engram.yielding import yield_to_others
 
 WORDS_MAX = 40_000
 """Words remembered, some 8 MB; nine in ten words of a text are among fewer."""
@@ -64,6 +65,7 @@ class _Remembered(dict[str, Sequence[int]]):
         self._tokens_of = tokens_of
 
     def __missing__(self, word: str) -> Sequence[int]:
+        yield_to_others()
         tokens = tuple(self._tokens_of(word))
         if len(word) <= WORD_CHARACTERS_MAX:
             if len(self) >= WORDS_MAX:

@@ -30,6 +30,7 @@ class TurnBounds:
     long_s: float = limits.LONG_REQUEST_S
     neighbour_s: float = limits.NEIGHBOUR_S
     tick_s: float = limits.TURNS_TICK_S
+    bytes_per_s: float = limits.RECEIVED_BYTES_PER_S_SHARED
 
 
 @dataclass(slots=True)
@@ -46,6 +47,8 @@ class _Line:
     at_work: OrderedDict[Turn, float] = field(default_factory=OrderedDict["Turn", float])
     waiting: deque[_Waiter] = field(default_factory=deque[_Waiter])
     seen: float = 0.0
+    received_until: float = 0.0
+    """When what was received so far would have come at the rate that is allowed."""
 
     @property
     def is_busy(self) -> bool:
@@ -107,6 +110,22 @@ class Turns:
             waiter = self._new_waiter(turn, until=inf)
             line.waiting.appendleft(waiter)
             await self._wait(waiter, line)
+
+    async def pace(self, turn: Turn, *, received: int) -> None:
+        """Wait until an organisation may send more, after it sent `received` bytes."""
+        if not self.has_others(turn.organization_id):
+            return
+        line = self._line(turn.organization_id)
+        line.received_until = (
+            max(line.received_until, line.seen) + received / self._bounds.bytes_per_s
+        )
+        wait_s = line.received_until - line.seen
+        if wait_s > limits.TURNS_TICK_S:
+            await asyncio.sleep(wait_s)
+
+    def has_others(self, organization_id: OrganizationId | None) -> bool:
+        """Return True if an organisation but this one needed the process a moment ago."""
+        return len(self._lines) > (organization_id in self._lines)
 
     def leave(self, turn: Turn) -> None:
         """Take back a turn; more than once does no harm."""
@@ -213,6 +232,10 @@ class Turn:
     def pause(self) -> None:
         """Lend it to others."""
         self._turns.pause(self)
+
+    async def pace(self, *, received: int) -> None:
+        """Wait until the organisation may send more."""
+        await self._turns.pace(self, received=received)
 
     async def resume(self) -> None:
         """Take it back."""

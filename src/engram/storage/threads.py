@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
@@ -47,7 +48,8 @@ class WorkerThreads:
     async def run(self, function: Callable[[], T]) -> T:
         """Return what `function` returns or raises in a thread; it runs even if cancelled."""
         ticket: Ticket[T] = Ticket()
-        self._start(_Job(partial(_answer, function, ticket), partial(deliver, [ticket])))
+        work = partial(copy_context().run, function)
+        self._start(_Job(partial(_answer, work, ticket), partial(deliver, [ticket])))
         return await ticket.future
 
     def start(self, function: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 from engram.model.conversation import Message, MessageDraft, called
 from engram.text.english import STOP_WORDS, stem, without_ending
 from engram.text.folding import SPACED, UNSPACED, fold
+from engram.yielding import yield_to_others
 
 ANALYSER_VERSION = 3
 """Raised when the same text gives other words, or they are kept otherwise: the index is then rebuilt."""
@@ -23,8 +24,8 @@ TOKEN_CHARACTERS_MAX = 64
 """A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
 
 _PREFIX_CHARACTERS = 32
-_SLICE_CHARACTERS = 65_536
-"""Looked through at once, some 10 ms: no other thread can run meanwhile."""
+_SLICE_CHARACTERS = 16_384
+"""Looked through at once, some 3 ms: no other thread can run meanwhile."""
 
 _WORDS_JOINED = 100_000
 """Words of one token that are joined at once, some 5 ms."""
@@ -102,6 +103,7 @@ def iterate_tokens(
     folded = fold(text or "")
     start = 0
     while len(folded) - start > slice_characters:
+        yield_to_others()
         end = start + slice_characters
         blank = max(folded.rfind(" ", start, end), folded.rfind("\n", start, end))
         if blank > start:
@@ -118,6 +120,7 @@ def _tokens_without_blanks(folded: str, start: int, end: int) -> tuple[list[str]
     certain = end if end >= len(folded) else end - _REACH_CHARACTERS
     tokens: list[str] = []
     for match in _TOKEN.finditer(folded, start, end):
+        yield_to_others()
         if match.end() <= certain:
             tokens.append(match[0])
         elif tokens:
@@ -152,6 +155,7 @@ class _Known(dict[str, str]):
     """The words of tokens, joined by spaces and never empty; those that came before are remembered."""
 
     def __missing__(self, raw: str) -> str:
+        yield_to_others()
         if len(raw) > TOKEN_CHARACTERS_MAX:  # it hardly comes again
             return _join_long(_analyse(raw))
         words = " ".join(_analyse(raw))

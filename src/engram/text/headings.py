@@ -23,6 +23,7 @@ from engram.text.blocks import (
     opened_block,
     paragraph_after_underline,
 )
+from engram.yielding import yield_to_others
 
 SLICE_CHARACTERS = 65_536
 """A long text is read in slices of this size, so that none is copied whole."""
@@ -128,6 +129,7 @@ class HeadingScanner:
             return []
         found: list[Mark] = [] if self._is_begun else self._begin()
         while self._position < limit:
+            yield_to_others()
             block = self._state.block
             pattern = MARK if block is None else block.end
             match = pattern.search(self._text, self._position - 1)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
 from engram.text.passages import SENTENCE_END, Passage, count_tokens_roughly, iterate_passages
+from engram.yielding import yield_to_others
 
 
 def iterate_sentences(text: str) -> Iterator[Passage]:
@@ -23,6 +24,7 @@ def _join_short(text: str) -> Iterator[Passage]:
     held: Passage | None = None
     start = begin = visible = 0
     for match in SENTENCE_END.finditer(text):
+        yield_to_others()
         visible += len(text[begin : match.end()].strip())
         begin = match.end()
         if visible < SENTENCE_CHARACTERS_MIN:

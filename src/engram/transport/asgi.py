@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from collections.abc import AsyncGenerator
@@ -73,6 +74,9 @@ class Application:
             mcp = build_mcp_http(service, toolsets=self._settings.toolsets)
             async with mcp.run(), background_work(service):
                 self._serving = (service, build_app(service, mcp, self._settings))
+                # What is loaded by now stays: no collection needs to look through it again.
+                gc.collect()
+                gc.freeze()
                 logger.info("serving the store in %s", self._settings.store_place)
                 yield
                 self._serving = None
@@ -99,7 +103,7 @@ def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
     app = FairTurns(app)
     app = Credentials(app)
     app = HostCheck(app, allowed=_allowed_hosts(settings))
-    app = Failures(app)
+    app = Failures(app, service.turns)
     app = UnreadBodies(app)
     app = Measured(app, metrics)
     return AnswerHeaders(app)

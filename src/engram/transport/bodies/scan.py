@@ -11,11 +11,12 @@ from typing import TypeAlias
 
 from engram import limits
 from engram.errors import LimitExceededError
+from engram.yielding import yield_to_others
 
 Span: TypeAlias = tuple[int, int]
 """Where a string begins and ends in JSON text, without its quotes."""
 
-SLICE_BYTES = 1 << 18
+SLICE_BYTES = 1 << 15
 """Looked through by one call into C, a few milliseconds; between two, other threads get their turn."""
 
 INLINE_BYTES_MAX = 256 * 1024
@@ -80,6 +81,7 @@ class _Scan:
         position: int | None = 0
         while position is not None and (position := self._skip(position)) < len(self._data):
             position = self._take(position)
+            yield_to_others()
         return self._long
 
     def _skip(self, position: int) -> int:
@@ -134,6 +136,7 @@ class _Scan:
     def _end_past_escapes(self, position: int) -> int | None:
         end = len(self._data)
         while position < end:
+            yield_to_others()
             reached = skip_escapes(self._data, position, min(position + SLICE_BYTES, end))
             if reached < end and self._data[reached] == _QUOTE:
                 return reached

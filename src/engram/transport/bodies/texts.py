@@ -23,6 +23,7 @@ from engram.transport.bodies.scan import (
     find_long_strings,
     skip_escapes,
 )
+from engram.yielding import yield_to_others
 
 MARK = f"engram-text-{random_text(21)}-"
 """Begins the marks that stand for long strings; random, so that it occurs in no text."""
@@ -89,6 +90,7 @@ def decode(data: bytes | bytearray, span: Span) -> str:
     """
     pieces, (start, end) = list[str](), span
     while start < end:
+        yield_to_others()
         cut = _find_cut(data, start, end)
         piece = _decode_slice(data[start:cut])
         if cut < end and "\ud800" <= piece[-1] <= "\udbff":

@@ -21,6 +21,7 @@ class EdgeBounds:
     transfer_bytes_per_s_min: int = limits.TRANSFER_BYTES_PER_S_MIN
     keep_alive_s: float = limits.KEEP_ALIVE_S
     linger_s: float = limits.LINGER_S
+    waste_bytes_per_s: float = limits.WASTE_BYTES_PER_S
     sweep_s: float = limits.SWEEP_S
 
     @property

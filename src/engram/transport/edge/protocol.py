@@ -70,7 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.address = ""
-        self.is_known = False
+        self.organization_id: str | None = None
         shared = cast("EdgeConfig", config)
         self._table = shared.connections
         self._bounds = self._table.bounds
@@ -135,6 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._reading is _Reading.WASTE:
+            self._waste(len(data))
             return
         self._unset_keepalive_if_required()
         if self._reading is _Reading.NOTHING:
@@ -153,6 +154,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._unsupported_upgrade_warning()
         except (httptools.HttpParserError, _RefusedError):
             self._refuse(self._refusal)
+        else:
+            if self._reading is _Reading.BODY and self.cycle.response_complete:
+                self._waste(len(data))
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= self._bounds.pipelined_max:
@@ -204,7 +208,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if self._working is not None:
-            self.is_known = self.is_known or "principal" in self._working.scope.get("state", {})
+            principal = self._working.scope.get("state", {}).get("principal")
+            if principal is not None:
+                self.organization_id = principal.organization_id
             self._working = None
         if self._reading is _Reading.BODY and not self.pipeline:
             self._close_by = self.loop.time() + self._bounds.linger_s
@@ -292,6 +298,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close_by = self.loop.time() + self._bounds.linger_s
         self.flow.resume_reading()
         self._table.wait(self)
+
+    def _waste(self, size: int) -> None:
+        """Read on only after a while: nobody needs what a refused client sends."""
+        self.flow.pause_reading()
+        self.loop.call_later(size / self._bounds.waste_bytes_per_s, self.flow.resume_reading)
 
     def _abandon_requests(self) -> None:
         """Tell every request of this connection that its client is gone."""

@@ -78,7 +78,9 @@ class _Exchange:
         with anyio.move_on_after(limits.UNREAD_S):
             while left > 0 and not self._is_read:
                 message = await self.receive()
-                left -= len(message.get("body", b""))
+                size = len(message.get("body", b""))
+                left -= size
+                await anyio.sleep(size / limits.WASTE_BYTES_PER_S)
 
 
 def has_body(scope: Scope) -> bool:

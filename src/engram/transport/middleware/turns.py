@@ -6,6 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.service import Service
 from engram.service.turns import Turn
+from engram.yielding import serving
 
 STREAMS = frozenset({"/sse"})
 """Paths whose requests last as long as their clients; their calls take a turn each."""
@@ -26,7 +27,8 @@ class FairTurns:
         turn = await service.turns.enter(principal.organization_id)
         try:
             request = _Request(turn, receive, send)
-            await self._app(scope, request.receive, request.send)
+            with serving(principal.organization_id):
+                await self._app(scope, request.receive, request.send)
         finally:
             turn.leave()
 
@@ -46,6 +48,7 @@ class _Request:
             return await self._receive()
         self._turn.pause()
         message = await self._receive()
+        await self._turn.pace(received=len(message.get("body", b"")))
         await self._turn.resume()
         self._has_body = not message.get("more_body", False)
         return message
