@@ -47,6 +47,7 @@ from engram.storage.tables import (
     unembedded,
 )
 from engram.storage.tables.database import Connection
+from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state
 from engram.storage.tables.tenant import Tenant
@@ -178,7 +179,7 @@ class TableOrganizationStore:
                     limit=limit,
                 )
             )
-            return choice, reading.load_found(
+            return choice, load_found(
                 connection, self._tenant, choice.messages, choice.conversations, state=state
             )
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
-from engram.model.conversation import Conversation, Message, MessagePage, MessageQuery
-from engram.model.ids import ConversationId, ConversationKey, MessageKey
-from engram.model.search import Loaded
+from engram.model.conversation import Message, MessagePage, MessageQuery
+from engram.model.ids import ConversationId, ConversationKey
 from engram.storage.tables.database import Connection
-from engram.storage.tables.found_memories import read_found_memories
-from engram.storage.tables.keys import conversation_of, kind_of, message_key
-from engram.storage.tables.message_cache import KnownMessage
+from engram.storage.tables.keys import message_key
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import (
-    find_rows,
     message_rows,
     read_conversation_ids,
     read_conversations,
     read_message,
-    read_rows,
 )
-from engram.storage.tables.search_state import SearchState
 from engram.storage.tables.tenant import Tenant
 
 _CONVERSATIONS = load_queries("conversations.sql")
@@ -59,76 +52,6 @@ def find_number(
     if row is None:
         raise NotFoundError("conversation", conversation_id)
     return ConversationKey(row[0])
-
-
-def load_found(
-    connection: Connection,
-    tenant: Tenant,
-    messages: Sequence[MessageKey],
-    conversations: Sequence[ConversationKey],
-    *,
-    state: SearchState,
-) -> Loaded:
-    """Return those of the messages and conversations that still exist; records are memories."""
-    records = [number for number in conversations if kind_of(number) != "conversation"]
-    said = [key for key in messages if kind_of(conversation_of(key)) != "memory"]
-    numbers = [number for number in conversations if kind_of(number) == "conversation"]
-    known = read_conversations(connection, tenant, numbers)
-    return Loaded(
-        messages=_read_found(connection, tenant, said, known, revision=state.revision),
-        conversations=known,
-        memories=read_found_memories(connection, tenant, records) if records else {},
-        chunk_counts=_chunk_counts(connection, tenant, records),
-        pending=state.pending,
-    )
-
-
-def _read_found(
-    connection: Connection,
-    tenant: Tenant,
-    keys: Sequence[MessageKey],
-    known: Mapping[ConversationKey, Conversation],
-    *,
-    revision: int,
-) -> dict[MessageKey, Message]:
-    """Return the messages that exist among `keys`, as far as they are remembered without decoding."""
-    found = _remembered(connection, tenant, keys, revision=revision)
-    missing = [key for key in keys if key not in found]
-    if missing:
-        rows = find_rows(connection, tenant, missing)
-        read = read_rows(connection, tenant, rows, known=known)
-        for row in rows:
-            entry = KnownMessage(read[MessageKey(row.key)], row.sha256, revision)
-            tenant.messages.put(row.key, entry)
-        found |= read
-    return found
-
-
-def _remembered(
-    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey], *, revision: int
-) -> dict[MessageKey, Message]:
-    """Return the messages that are remembered, and are still there with the same proof."""
-    entries = {key: entry for key in keys if (entry := tenant.messages.get(key)) is not None}
-    found = {key: entry.message for key, entry in entries.items() if entry.revision == revision}
-    unproved = [key for key in entries if key not in found]
-    if unproved:
-        proofs = tenant.execute(connection, _MESSAGES["load_proofs"], keys=json.dumps(unproved))
-        for key, proof in proofs:
-            message = entries[key].message
-            if entries[key].sha256 == proof:
-                tenant.messages.put(key, KnownMessage(message, proof, revision))
-                found[key] = message
-    return found
-
-
-def _chunk_counts(
-    connection: Connection, tenant: Tenant, records: Sequence[ConversationKey]
-) -> dict[ConversationKey, int]:
-    documents = [number for number in records if kind_of(number) == "document"]
-    if not documents:
-        return {}
-    known = read_conversations(connection, tenant, documents)
-    return {number: record.message_count for number, record in known.items()}
 
 
 def load_range(
