@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.resources import files
+from pathlib import Path
 
 from engram.storage.postgres.dialect import translate
 from engram.storage.tables.queries import load_queries
-
-_PLACES = ("engram.storage.tables", "engram.storage.moving", "engram.storage.postgres")
+from tests.statements import statement_files
 
 _NO_STATEMENTS_OF_TENANTS = {
     "control.sql",
@@ -99,12 +98,10 @@ def _expressions(text: str) -> list[str]:
 
 
 def _all_statements() -> Iterator[tuple[str, str]]:
-    for package in _PLACES:
-        for entry in files(package).iterdir():
-            if entry.name.endswith(".sql") and entry.name not in _NO_STATEMENTS_OF_TENANTS:
-                queries = load_queries(entry.name, package=package)
-                for name, statement in queries.items():
-                    yield f"{entry.name}: {name}", _translated(statement)
+    for path in statement_files():
+        if not path.startswith("sqlite/") and Path(path).name not in _NO_STATEMENTS_OF_TENANTS:
+            for name, statement in load_queries(path).items():
+                yield f"{path}: {name}", _translated(statement)
 
 
 def _translated(statement: str) -> str:
@@ -115,7 +112,7 @@ def _translated(statement: str) -> str:
 
 def _found(statement: str) -> str:
     """Return what finds the columns that a repair asks for."""
-    checks = load_queries("vector_check.sql")
+    checks = load_queries("tables/vector_check.sql")
     if "place" in statement:
         return checks["bad_vectors"].removesuffix(";")
     if "embedder" in statement:

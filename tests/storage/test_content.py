@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engram import limits
-from engram.storage.content import (
+from engram.storage.codec import (
     GZIP,
     RAW,
     ZSTD,

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,13 @@ from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.tables.listing import statements
 from engram.storage.tables.memory_listing import list_statement
 from engram.storage.tables.queries import load_queries
+from tests.statements import statement_files
 
 OTHERS = {"control.sql", "owner.sql", "catalog.sql"}
 """Statements on the control file, and the one that asks whose file it is."""
+
+
+BACKENDS = {"sqlite", "postgres", "moving"}
 
 
 @pytest.fixture
@@ -36,11 +40,10 @@ def tenant_tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def all_statements() -> Iterator[tuple[str, str]]:
-    folder = files("engram.storage.tables")
-    for entry in folder.iterdir():
-        if entry.name.endswith(".sql") and entry.name not in OTHERS:
-            for name, statement in load_queries(entry.name).items():
-                yield f"{entry.name}: {name}", re.sub(r"--.*", "", statement)
+    for path in statement_files():
+        if path.split("/")[0] not in BACKENDS and Path(path).name not in OTHERS:
+            for name, statement in load_queries(path).items():
+                yield f"{path}: {name}", re.sub(r"--.*", "", statement)
 
 
 def test_every_statement_on_tenants_rows_names_the_organisation(

@@ -13,7 +13,7 @@ from engram.storage.moving.rows import Key
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("control.sql", package="engram.storage.moving")
+_SQL = load_queries("moving/control.sql")
 
 MoveState = Literal["copying", "stale", "done"]
 """`stale`: what was copied is not what the source has, so it is copied again."""

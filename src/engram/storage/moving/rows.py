@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from engram.errors import ConflictError
-from engram.storage.content import ZSTD
+from engram.storage.codec import ZSTD
 from engram.storage.moving.ports import Keeping
 from engram.storage.moving.tables import CONTENT, ORGANIZATION, Table
 from engram.storage.tables.database import Connection
@@ -23,7 +23,7 @@ PAGE_BYTES = 8_000_000
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]
 
-_SQL = load_queries("rows.sql", package="engram.storage.moving")
+_SQL = load_queries("moving/rows.sql")
 
 
 @dataclass(frozen=True)

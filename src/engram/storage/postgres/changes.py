@@ -28,7 +28,7 @@ from engram.storage.postgres.pool import Driver
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("changes.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/changes.sql")
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.pool import Driver, connect
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("citus.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/citus.sql")
 
 
 def distribute(url: str, *, dry_run: bool = False) -> list[Step]:

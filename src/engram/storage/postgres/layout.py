@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engram.storage.postgres.pool import Driver
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("layout.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/layout.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from engram.storage.postgres.migrate import load_migrations, migrate, version_of
 from engram.storage.postgres.pool import Driver, connect
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("logins.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/logins.sql")
 _PASSWORD_CHARACTERS = 32
 _OWNER_COMMAND = "`engram postgres setup --database-url URL` with a URL of their owner"
 

@@ -11,7 +11,7 @@ from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("migrate.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/migrate.sql")
 _LOCK = 0x6D696772
 
 

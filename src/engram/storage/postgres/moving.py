@@ -24,8 +24,8 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 
-_SQL = load_queries("moving.sql", package="engram.storage.postgres")
-_ORGANIZATIONS = load_queries("organizations.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/moving.sql")
+_ORGANIZATIONS = load_queries("postgres/organizations.sql")
 _THREADS = 2
 
 

@@ -26,7 +26,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.vectors.quantise import restore, unpack_blobs
 
-_SQL = load_queries("near.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/near.sql")
 
 VECTORS_MIN = 50_000
 """Fewer are compared in memory in a millisecond or two, and none is missed."""

@@ -20,7 +20,7 @@ from engram.vectors.quantise import restore, unpack_blobs
 from engram.vectors.runs import distinct
 from engram.vectors.snapshot import Allowed, Asked, KeyRanges, VectorSnapshot
 
-_SQL = load_queries("near.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/near.sql")
 
 TABLES: dict[Tier, str] = {"instant": "instant_vector", "deep": "vector"}
 

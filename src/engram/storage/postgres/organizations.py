@@ -13,7 +13,7 @@ from engram.storage.postgres.transactions import OrganizationScope, RemovalScope
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("organizations.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/organizations.sql")
 
 
 class Organizations:

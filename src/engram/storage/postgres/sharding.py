@@ -22,7 +22,7 @@ from engram.storage.postgres.pool import Driver, connect
 from engram.storage.postgres.shards import APPLICATION_ROLE, Shard, number_shards, options_of
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("sharding.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/sharding.sql")
 _WHOLE = "engram_whole"
 
 

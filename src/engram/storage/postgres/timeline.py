@@ -11,7 +11,7 @@ import psycopg
 from engram.storage.postgres.pool import Driver
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("timeline.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/timeline.sql")
 
 logger = logging.getLogger(__name__)
 

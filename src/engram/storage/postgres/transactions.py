@@ -18,7 +18,7 @@ from engram.storage.postgres.revisions import SeenRevision
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("transactions.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/transactions.sql")
 
 _RECENT_WRITES = 32
 """How many marks a row holds, as `transactions.sql` says."""

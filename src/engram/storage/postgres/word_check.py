@@ -14,7 +14,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import MessageWords
 
-_SQL = load_queries("words.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/words.sql")
 _ENTRIES_READ = 20_000
 _MASK = (1 << 64) - 1
 

@@ -12,7 +12,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import MessageWords, Postings, WordLengths, WordStatistics
 
-_SQL = load_queries("words.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/words.sql")
 
 
 class PostingWordIndex:

@@ -12,7 +12,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import Postings
 from engram.text.analyse import is_prefix
 
-_SQL = load_queries("words.sql", package="engram.storage.postgres")
+_SQL = load_queries("postgres/words.sql")
 
 _Numbers = NDArray[np.int64]
 

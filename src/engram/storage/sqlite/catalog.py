@@ -11,7 +11,7 @@ from engram.storage.sqlite.owner import FileOwner
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("catalog.sql", package="engram.storage.sqlite")
+_SQL = load_queries("sqlite/catalog.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from engram.storage.threads import WorkerThreads
 
 T = TypeVar("T")
 
-_SQL = load_queries("moving.sql", package="engram.storage.sqlite")
+_SQL = load_queries("sqlite/moving.sql")
 _THREADS = 2
 _BUSY_S = 5.0
 

@@ -13,7 +13,7 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import OrganizationId
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("owner.sql", package="engram.storage.sqlite")
+_SQL = load_queries("sqlite/owner.sql")
 
 
 @dataclass(frozen=True, slots=True)

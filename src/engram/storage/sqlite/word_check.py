@@ -15,7 +15,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import MessageWords
 
-_SQL = load_queries("words.sql", package="engram.storage.sqlite")
+_SQL = load_queries("sqlite/words.sql")
 _MASK = (1 << 64) - 1
 _COLUMNS = ("words", "stops")
 

@@ -19,7 +19,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import MessageWords, Postings, WordLengths, WordStatistics
 
-_SQL = load_queries("words.sql", package="engram.storage.sqlite")
+_SQL = load_queries("sqlite/words.sql")
 
 
 class Fts5WordIndex:

@@ -14,7 +14,7 @@ from engram.storage.tables.word_index import Postings
 from engram.text.analyse import is_prefix
 from engram.vectors.runs import run_lengths
 
-_SQL = load_queries("words.sql", package="engram.storage.sqlite")
+_SQL = load_queries("sqlite/words.sql")
 
 _Rows = NDArray[np.int64]
 

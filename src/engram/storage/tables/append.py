@@ -35,8 +35,8 @@ from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import index_appended
 from engram.storage.tables.word_rows import Stretch, append_rows
 
-_CONVERSATIONS = load_queries("conversations.sql")
-_MESSAGES = load_queries("messages.sql")
+_CONVERSATIONS = load_queries("tables/conversations.sql")
+_MESSAGES = load_queries("tables/messages.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("audit.sql")
+_SQL = load_queries("tables/audit.sql")
 _END_OF_TIME = 2**63 - 1
 
 

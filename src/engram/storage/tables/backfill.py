@@ -7,7 +7,7 @@ from functools import partial
 
 from engram.errors import StoreCorruptError
 from engram.model.status import BackfillReport
-from engram.storage.content import RAW, ContentError, StoredContent
+from engram.storage.codec import RAW, ContentError, StoredContent
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import conversation_of, position_of
 from engram.storage.tables.queries import load_queries
@@ -17,7 +17,7 @@ from engram.storage.tables.tenant import Tenant
 BATCH_CHARACTERS = 16_000_000
 """Text held in memory at once; a batch of long messages holds fewer of them."""
 
-_SQL = load_queries("upkeep.sql")
+_SQL = load_queries("tables/upkeep.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from engram.storage.tables.word_filters import Conditions, conditions_of
 from engram.storage.tables.word_search import Asking, WordMatches, search_words
 from engram.vectors.snapshot import Allowed, Asked
 
-_SQL = load_queries("vectors.sql")
+_SQL = load_queries("tables/vectors.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 Keys = NDArray[np.int64]

@@ -47,7 +47,7 @@ _SECRET_RANDOM_CHARACTERS = 32
 _PREFIX_CHARACTERS = 20
 _LATEST = 2**63 - 1
 
-_SQL = load_queries("control.sql")
+_SQL = load_queries("tables/control.sql")
 
 
 class Removal(Protocol):

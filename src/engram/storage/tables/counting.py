@@ -12,8 +12,8 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_CONVERSATIONS = load_queries("conversations.sql")
-_UPKEEP = load_queries("upkeep.sql")
+_CONVERSATIONS = load_queries("tables/conversations.sql")
+_UPKEEP = load_queries("tables/upkeep.sql")
 
 COUNTERS_MISSING = "the counters are missing: run `engram doctor --repair`"
 COUNTER_NAMES = tuple(field.name for field in fields(Counters))

@@ -16,7 +16,7 @@ from engram.storage.tables.rows import to_json
 from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("conversations.sql")
+_SQL = load_queries("tables/conversations.sql")
 
 
 def create_conversation(

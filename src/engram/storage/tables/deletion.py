@@ -19,7 +19,7 @@ from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import Stretch
 from engram.text.windows import window_count
 
-_CONVERSATIONS = load_queries("conversations.sql")
+_CONVERSATIONS = load_queries("tables/conversations.sql")
 
 
 async def delete_conversation(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engram.limits import DOCUMENT_PIECE_BYTES
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_content import document_content
 from engram.storage.tables.document_pieces import Pieces
@@ -20,8 +20,8 @@ from engram.storage.tables.memory_rows import read_row
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("document_check.sql")
-_DOCUMENTS = load_queries("documents.sql")
+_SQL = load_queries("tables/document_check.sql")
+_DOCUMENTS = load_queries("tables/documents.sql")
 
 
 @dataclass(frozen=True, slots=True)

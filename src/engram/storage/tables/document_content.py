@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_pieces import Pieces, read_bytes
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import decode_text
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 
 
 def document_content(

@@ -16,7 +16,7 @@ from engram.model.access import Quota
 from engram.model.document import DocumentLimits, DocumentTier, StoredDocument
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import MemoryOptions
-from engram.storage.content import ContentError, StoredContent
+from engram.storage.codec import ContentError, StoredContent
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
@@ -38,7 +38,7 @@ from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import measure_document, measure_memory
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

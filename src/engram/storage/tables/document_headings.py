@@ -14,7 +14,7 @@ from engram.storage.tables.keys import message_key
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 
 
 def headings_at(

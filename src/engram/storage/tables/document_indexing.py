@@ -15,7 +15,7 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.document import Document
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import Indexing
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.document_ports import UnindexedText
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_chunks import NewChunks, add_chunks, prepare_chunk
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 NOBODY = ""
 """Who holds a document that rests."""
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from engram.limits import DOCUMENT_PIECE_BYTES
-from engram.storage.content import ContentCodec, ContentError, StoredContent
+from engram.storage.codec import ContentCodec, ContentError, StoredContent
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import piece_key
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 
 PIECE = "piece"
 """The encoding of a text that is not stored but refers to a document's bytes."""

@@ -16,7 +16,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import measure_document
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 
 
 def add_record(

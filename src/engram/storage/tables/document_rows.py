@@ -15,7 +15,7 @@ from engram.storage.tables.document_pieces import Pieces
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 
 
 class DocumentRow(NamedTuple):

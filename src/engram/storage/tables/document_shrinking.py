@@ -35,8 +35,8 @@ _LEASE = timedelta(minutes=5)
 
 _OWNER = "removal"
 
-_SQL = load_queries("documents.sql")
-_MESSAGES = load_queries("messages.sql")
+_SQL = load_queries("tables/documents.sql")
+_MESSAGES = load_queries("tables/messages.sql")
 
 
 @dataclass(frozen=True, slots=True)

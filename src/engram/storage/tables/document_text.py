@@ -14,7 +14,7 @@ from engram.model.access import Quota
 from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId
 from engram.model.vectors import WORDS_ALONE
-from engram.storage.content import StoredContent
+from engram.storage.codec import StoredContent
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_chunks import NewChunks, add_chunks
@@ -32,7 +32,7 @@ from engram.storage.tables.preparation import prepare_messages
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 _BATCH_PIECES = 16
 """Of a converted text that are in memory at once, and stored in one transaction."""
 

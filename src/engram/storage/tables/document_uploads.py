@@ -21,7 +21,7 @@ from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.access import Quota
 from engram.model.document import DocumentDraft, DocumentLimits, Upload
 from engram.model.ids import DocumentId
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
@@ -40,7 +40,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import measure_document, row_bytes
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("documents.sql")
+_SQL = load_queries("tables/documents.sql")
 _LIFE = timedelta(minutes=bounds.UPLOAD_MINUTES)
 _LIFE_MICROSECONDS = _LIFE // timedelta(microseconds=1)
 

@@ -13,7 +13,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("vectors.sql")
+_SQL = load_queries("tables/vectors.sql")
 
 EmbedderRole = Literal["instant", "deep", "next"]
 

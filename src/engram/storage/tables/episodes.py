@@ -17,7 +17,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import measure_episode, row_bytes
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("episodes.sql")
+_SQL = load_queries("tables/episodes.sql")
 
 
 def start_episode(

@@ -16,7 +16,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import measure_feedback
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("feedback.sql")
+_SQL = load_queries("tables/feedback.sql")
 
 _DOUBT = 4
 """What is said of a memory once or twice weighs little: as if as many had been undecided."""

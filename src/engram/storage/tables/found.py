@@ -17,7 +17,7 @@ from engram.storage.tables.rows import find_rows, read_conversations, read_rows
 from engram.storage.tables.search_state import SearchState
 from engram.storage.tables.tenant import Tenant
 
-_MESSAGES = load_queries("messages.sql")
+_MESSAGES = load_queries("tables/messages.sql")
 
 
 def load_found(

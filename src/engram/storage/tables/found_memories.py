@@ -14,7 +14,7 @@ from engram.storage.tables.memory_rows import read_memories
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memory_search.sql")
+_SQL = load_queries("tables/memory_search.sql")
 
 
 class Worth(NamedTuple):

@@ -17,7 +17,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("messages.sql")
+_SQL = load_queries("tables/messages.sql")
 
 _LIFE = timedelta(hours=limits.IDEMPOTENCY_HOURS) // timedelta(microseconds=1)
 _PURGED_AT_ONCE = 20

@@ -12,7 +12,7 @@ from engram.model.ids import KeyId, OrganizationId
 from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 
-_SQL = load_queries("control.sql")
+_SQL = load_queries("tables/control.sql")
 
 
 def note_of(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Keys = NDArray[np.int64]
     ReadLengths = Callable[[Sequence[int]], Iterable[WordLengths]]
 
-_SQL = load_queries("words.sql")
+_SQL = load_queries("tables/words.sql")
 _RECENT_SHARE = 64
 _RECENT_MIN = 64
 """One entry in so many may be kept aside before all are sorted again, and always as many as these."""

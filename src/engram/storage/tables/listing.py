@@ -13,7 +13,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import read_conversations
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("conversations.sql")
+_SQL = load_queries("tables/conversations.sql")
 
 _CONDITIONS = MappingProxyType(
     {

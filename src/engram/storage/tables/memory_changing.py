@@ -31,7 +31,7 @@ from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import Stretch
 from engram.text.windows import window_count
 
-_SQL = load_queries("memories.sql")
+_SQL = load_queries("tables/memories.sql")
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.tables.database import Connection
 from engram.storage.tables.keys import kind_of
 from engram.storage.tables.queries import load_queries
@@ -15,7 +15,7 @@ from engram.storage.tables.record_rows import replace_tags
 from engram.storage.tables.rows import decode_text
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memory_check.sql")
+_SQL = load_queries("tables/memory_check.sql")
 
 
 @dataclass(frozen=True, slots=True)

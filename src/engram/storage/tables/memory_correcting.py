@@ -44,7 +44,7 @@ from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import copy_vectors
 
-_SQL = load_queries("memories.sql")
+_SQL = load_queries("tables/memories.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memories.sql")
+_SQL = load_queries("tables/memories.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from engram.storage.tables.memory_rows import (
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memory_history.sql")
+_SQL = load_queries("tables/memory_history.sql")
 _OF_ONE = "AND memory.project = :one_project"
 _OF_ANY = "AND memory.project IN (SELECT value FROM json_each(:projects))"
 

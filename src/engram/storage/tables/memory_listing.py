@@ -18,7 +18,7 @@ from engram.storage.tables.memory_rows import find_memory, read_memories
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memories.sql")
+_SQL = load_queries("tables/memories.sql")
 _READ_AT_ONCE = 20
 _CONDITIONS = MappingProxyType(
     {

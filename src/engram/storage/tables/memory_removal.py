@@ -26,7 +26,7 @@ from engram.storage.tables.stored_size import measure_episodes, measure_removed
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.word_index import MessageWords
 
-_SQL = load_queries("memories.sql")
+_SQL = load_queries("tables/memories.sql")
 _BATCH_MEMORIES = 100
 """Removed in one transaction: a whole project may be too long to hold the write lock for."""
 

@@ -11,14 +11,14 @@ from engram.clock import from_microseconds, to_microseconds
 from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import MemoryId
 from engram.model.memory import Change, Memory, MemoryVersion
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_content import document_content
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import decode_text
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memories.sql")
+_SQL = load_queries("tables/memories.sql")
 _MOMENTS = ("valid_from", "valid_to", "expires_at")
 
 

@@ -11,7 +11,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memory_status.sql")
+_SQL = load_queries("tables/memory_status.sql")
 _OF_PROJECT = "AND memory.project = :project"
 
 

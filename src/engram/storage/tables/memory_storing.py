@@ -27,7 +27,7 @@ from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import memory_bytes
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("memories.sql")
+_SQL = load_queries("tables/memories.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

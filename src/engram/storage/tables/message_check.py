@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.tables.database import Connection
 from engram.storage.tables.document_pieces import PIECE
 from engram.storage.tables.keys import message_key, position_of
@@ -14,7 +14,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import decode_text
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("verification.sql")
+_SQL = load_queries("tables/verification.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from engram.storage.tables.keys import KIND_BITS, KINDS, RecordKind, record_numb
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("numbering.sql")
+_SQL = load_queries("tables/numbering.sql")
 _PLACES_SKIPPED = 1 << 20
 """More than can have been given and left no trace since a damaged state fell behind."""
 

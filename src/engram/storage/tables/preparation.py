@@ -10,7 +10,7 @@ from typing import Any
 from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.offload import offload
-from engram.storage.content import ContentCodec
+from engram.storage.codec import ContentCodec
 from engram.storage.tables.rows import to_json
 from engram.storage.tables.stored_size import message_bytes
 from engram.text.analyse import message_words, part_words

@@ -20,8 +20,8 @@ from engram.storage.tables.rows import (
 )
 from engram.storage.tables.tenant import Tenant
 
-_CONVERSATIONS = load_queries("conversations.sql")
-_MESSAGES = load_queries("messages.sql")
+_CONVERSATIONS = load_queries("tables/conversations.sql")
+_MESSAGES = load_queries("tables/messages.sql")
 
 
 def get_conversation(connection: Connection, tenant: Tenant, query: MessageQuery) -> MessagePage:

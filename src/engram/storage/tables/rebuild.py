@@ -43,7 +43,7 @@ PATIENCE = timedelta(minutes=30)
 
 _NUMBER_MAX = 2**63 - 1
 
-_SQL = load_queries("rebuild.sql")
+_SQL = load_queries("tables/rebuild.sql")
 
 
 @dataclass(slots=True)

@@ -19,8 +19,8 @@ from engram.storage.tables.memory_listing import filter_values, memory_condition
 from engram.storage.tables.queries import load_queries
 from engram.vectors.snapshot import Allowed, KeyRanges
 
-_SQL = load_queries("memory_search.sql")
-_MEMORIES = load_queries("memories.sql")
+_SQL = load_queries("tables/memory_search.sql")
+_MEMORIES = load_queries("tables/memories.sql")
 _INDEXED = {"projects", "episode_id", "ids"}
 _KEY_BITS = KIND_BITS + SEQUENCE_BITS
 _LAST_KEY = (len(KINDS) << _KEY_BITS) - 1

@@ -28,8 +28,8 @@ from engram.storage.tables.word_rows import (
     words_of,
 )
 
-_CONVERSATIONS = load_queries("conversations.sql")
-_MESSAGES = load_queries("messages.sql")
+_CONVERSATIONS = load_queries("tables/conversations.sql")
+_MESSAGES = load_queries("tables/messages.sql")
 
 T = TypeVar("T")
 

@@ -39,7 +39,7 @@ from engram.storage.tables.rows import read_names, read_readable
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import add_vectors, count_change, enqueue_missing
 
-_SQL = load_queries("reembedding.sql")
+_SQL = load_queries("tables/reembedding.sql")
 _NOBODY = -1
 """The number of no embedder."""
 

@@ -21,7 +21,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("relations.sql")
+_SQL = load_queries("tables/relations.sql")
 _CIRCLE_NAMED_MAX = 10
 
 

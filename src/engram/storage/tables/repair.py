@@ -25,7 +25,7 @@ from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_repair import mend_vectors
 from engram.storage.tables.verification import count_all, verify
 
-_SQL = load_queries("repair.sql")
+_SQL = load_queries("tables/repair.sql")
 
 
 async def repair(tenant: Tenant) -> int:

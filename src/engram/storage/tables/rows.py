@@ -17,7 +17,7 @@ from engram.model.conversation import (
     is_called_by_title,
 )
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
-from engram.storage.content import ContentError
+from engram.storage.codec import ContentError
 from engram.storage.tables.database import Connection
 from engram.storage.tables.dictionaries import learn_dictionary
 from engram.storage.tables.document_pieces import PIECE, resolve
@@ -25,8 +25,8 @@ from engram.storage.tables.keys import SEQUENCE_BITS, conversation_of, position_
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_CONVERSATIONS = load_queries("conversations.sql")
-_MESSAGES = load_queries("messages.sql")
+_CONVERSATIONS = load_queries("tables/conversations.sql")
+_MESSAGES = load_queries("tables/messages.sql")
 
 
 class MessageRow(NamedTuple):

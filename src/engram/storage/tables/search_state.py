@@ -10,7 +10,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import WordStatistics
 
-_SQL = load_queries("words.sql")
+_SQL = load_queries("tables/words.sql")
 
 
 class SearchState(NamedTuple):

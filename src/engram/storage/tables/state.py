@@ -11,7 +11,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.text.analyse import ANALYSER_VERSION
 
-_SQL = load_queries("messages.sql")
+_SQL = load_queries("tables/messages.sql")
 
 
 class State(NamedTuple):

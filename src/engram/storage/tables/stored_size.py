@@ -16,7 +16,7 @@ from engram.storage.tables.keys import message_key
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("stored_size.sql")
+_SQL = load_queries("tables/stored_size.sql")
 _NO_VERSION = 2**62
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.ids import OrganizationId
-from engram.storage.content import ContentCodec
+from engram.storage.codec import ContentCodec
 from engram.storage.tables.database import Connection, Cursor, Database
 from engram.storage.tables.known_rows import KnownRows
 from engram.storage.tables.known_words import KnownWords

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from engram.storage.content import ContentCodec, ContentError, train_dictionary
+from engram.storage.codec import ContentCodec, ContentError, train_dictionary
 from engram.storage.tables import jobs
 from engram.storage.tables.database import Connection
 from engram.storage.tables.dictionaries import pack_dictionary
@@ -41,7 +41,7 @@ SAMPLE_MESSAGE_BYTES_MAX = 16_384
 _HELD_BACK_EVERY = 10
 _WORTHWHILE = 0.97
 
-_SQL = load_queries("dictionaries.sql")
+_SQL = load_queries("tables/dictionaries.sql")
 
 
 def enqueue_when_due(

@@ -16,7 +16,7 @@ from engram.model.ids import MemoryId
 from engram.model.memory import Episode, Memory, Relation
 from engram.model.transfer import MemoryRecord, RecordsStored
 from engram.model.vectors import Indexing
-from engram.storage.content import StoredContent
+from engram.storage.codec import StoredContent
 from engram.storage.tables import audit, training
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.database import Connection
@@ -33,7 +33,7 @@ from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import measure_memory, row_bytes
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("transfer.sql")
+_SQL = load_queries("tables/transfer.sql")
 
 
 class _Prepared(NamedTuple):

@@ -23,7 +23,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.relations import RelationRow, relations_of
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("transfer.sql")
+_SQL = load_queries("tables/transfer.sql")
 
 
 def read_records(

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 DAMAGED_DELAY = timedelta(days=1)
 """A message that cannot be read is not tried again before somebody may have restored it."""
 
-_SQL = load_queries("unembedded.sql")
+_SQL = load_queries("tables/unembedded.sql")
 
 
 async def identities(tenant: Tenant) -> StoredIdentities:

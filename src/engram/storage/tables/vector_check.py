@@ -9,7 +9,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
-_SQL = load_queries("vector_check.sql")
+_SQL = load_queries("tables/vector_check.sql")
 _FAULTS = (
     "bad_vectors",
     "broken_passages",

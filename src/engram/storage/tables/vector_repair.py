@@ -7,8 +7,8 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_check import newest_seq
 
-_CHECK = load_queries("vector_check.sql")
-_SQL = load_queries("vector_repair.sql")
+_CHECK = load_queries("tables/vector_check.sql")
+_SQL = load_queries("tables/vector_repair.sql")
 
 _STEPS = (
     ("delete_bad_vectors", "bad_vectors"),

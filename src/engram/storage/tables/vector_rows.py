@@ -13,8 +13,8 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_source import STATE_MISSING
 
-_SQL = load_queries("vectors.sql")
-_UNEMBEDDED = load_queries("unembedded.sql")
+_SQL = load_queries("tables/vectors.sql")
+_UNEMBEDDED = load_queries("tables/unembedded.sql")
 _ADD: dict[Tier, str] = {"instant": "add_instant_vector", "deep": "add_vector"}
 
 

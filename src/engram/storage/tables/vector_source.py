@@ -13,7 +13,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.vectors.source import VectorChanges
 
-_SQL = load_queries("vectors.sql")
+_SQL = load_queries("tables/vectors.sql")
 _SINCE: dict[Tier, str] = {"instant": "instant_vectors_since", "deep": "vectors_since"}
 
 STATE_MISSING = "the state of the vectors is missing: run `engram doctor --repair`"

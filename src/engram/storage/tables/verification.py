@@ -36,8 +36,8 @@ from engram.storage.tables.word_check import check_words
 FINDINGS_MAX = 100
 """Of one check: a store with more faults than this is not mended by reading on."""
 
-_SQL = load_queries("verification.sql")
-_CONVERSATIONS = load_queries("conversations.sql")
+_SQL = load_queries("tables/verification.sql")
+_CONVERSATIONS = load_queries("tables/conversations.sql")
 
 Check = Callable[[Connection, Tenant], Iterator[Finding]]
 

@@ -9,7 +9,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.word_rows import Stretch, batches_of_rows, words_in_windows
 
-_SQL = load_queries("verification.sql")
+_SQL = load_queries("tables/verification.sql")
 
 
 def check_words(connection: Connection, tenant: Tenant) -> Iterator[str]:

@@ -14,7 +14,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_filters import EVERY_RECORD, RecordFilter
 
-_SQL = load_queries("words.sql")
+_SQL = load_queries("tables/words.sql")
 _OF_CONVERSATIONS = {"agent_id": "has_agent", "project": "has_project", "tags": "has_tags"}
 _OF_MESSAGES = {"role": "has_role", "since": "is_said_since", "before": "is_said_before"}
 

@@ -22,7 +22,7 @@ from engram.storage.tables.word_index import MessageWords
 from engram.text.analyse import message_words, part_words
 from engram.text.windows import window_count, window_gains, windows_holding
 
-_SQL = load_queries("words.sql")
+_SQL = load_queries("tables/words.sql")
 _BATCH_MESSAGES = 500
 
 
