@@ -22,8 +22,8 @@ from engram.model.access import Principal
 from engram.model.search import SearchAnswer, SearchRequest
 from engram.service import Service
 from engram.settings import Settings
+from engram.storage.rows.keys import message_key
 from engram.storage.sqlite.word_keys import key_of_word_row
-from engram.storage.tables.keys import message_key
 from engram.text.analyse import query_terms
 from engram.text.windows import windows_of
 from engram.wiring import open_service

@@ -15,7 +15,7 @@ from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationKey
 from engram.service.indexing import Indexer
 from engram.storage.ports import OrganizationStore, Store
-from engram.storage.tables.keys import message_key
+from engram.storage.rows.keys import message_key
 from tests.meaning.hashing import SHORT, ToldEmbedder
 from tests.meaning.programs.killed_indexing import LaterClock
 from tests.storage.drafts import opened

@@ -11,7 +11,7 @@ import psycopg
 
 from engram.storage.ports import OrganizationStore
 from engram.storage.postgres.connection import PostgresConnection, set_up
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from tests.postgres.databases import as_owner
 
 _DROP_CHECKS = """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engram.storage.postgres.dialect import translate
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 from tests.statements import statement_files
 
 _NO_STATEMENTS_OF_TENANTS = {

@@ -12,7 +12,7 @@ from engram.model.access import KeyDraft
 from engram.storage.postgres.connection import PostgresConnection, set_up
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.postgres.transactions import ControlReach
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 from tests.postgres.stores import new_organization
 from tests.storage.drafts import ACTOR, begin
 from tests.storage.memory_drafts import note

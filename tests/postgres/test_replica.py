@@ -20,8 +20,8 @@ from engram.storage.postgres.database import ReplicatedDatabase
 from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.replica import LAG_S, REST_S, Replica
 from engram.storage.postgres.transactions import OrganizationScope
+from engram.storage.rows.database import Connection
 from engram.storage.tables.control import hash_secret
-from engram.storage.tables.database import Connection
 from engram.storage.threads import WorkerThreads
 from engram.wiring import open_service
 from tests.postgres.servers import Server, running_servers, url_of

@@ -9,7 +9,7 @@ from engram.clock import RandomIds, SystemClock
 from engram.errors import StoreBusyError
 from engram.storage.postgres.connection import set_up
 from engram.storage.postgres.store import PostgresStore
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from tests.postgres.databases import as_owner
 from tests.postgres.stores import new_organization, opened
 from tests.storage.drafts import ACTOR, append, begin

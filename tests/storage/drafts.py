@@ -24,7 +24,7 @@ from engram.model.ids import ConversationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.status import Finding
 from engram.storage.ports import OrganizationStore, Store
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from tests.postgres.databases import present_database
 from tests.postgres.raw_rows import opened_rows, refuse_rows
 from tests.storage.finding import find_candidates

@@ -11,7 +11,7 @@ from engram.errors import NotFoundError
 from engram.model.conversation import ConversationQuery, MessageQuery
 from engram.model.ids import ConversationId
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from tests.storage.drafts import ACTOR, append, begin, find, findings, opened, read_texts, tables_of
 
 KEPT_TABLES = ("audit", "audit_name", "sqlite_sequence")

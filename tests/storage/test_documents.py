@@ -17,7 +17,7 @@ from engram.model.document import ByteRange
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryChange, MemoryFilters, MemoryOptions, MemoryQuery
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from engram.text.synopsis import synopsis
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
-from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.sqlite.word_keys import key_of_word_row, word_row
-from engram.storage.tables.keys import (
+from engram.storage.rows.keys import (
     KINDS,
     RecordKind,
     conversation_of,
@@ -20,6 +18,8 @@ from engram.storage.tables.keys import (
     position_of,
     record_number,
 )
+from engram.storage.sqlite.word_index import Fts5WordIndex
+from engram.storage.sqlite.word_keys import key_of_word_row, word_row
 from engram.storage.tables.word_index import MessageWords, WordLengths
 from tests.storage.word_store import open_file
 

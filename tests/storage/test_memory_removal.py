@@ -18,8 +18,8 @@ from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft, RelationDraft
 from engram.storage.memory_ports import MemoryStore
 from engram.storage.ports import OrganizationStore
+from engram.storage.rows.database import Connection
 from engram.storage.tables import memory_removal
-from engram.storage.tables.database import Connection
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,

@@ -8,8 +8,8 @@ import pytest
 
 from engram.model.conversation import Message
 from engram.model.ids import MessageId
-from engram.storage.tables import message_cache
-from engram.storage.tables.message_cache import KnownMessage, MessageCache
+from engram.storage.rows import message_cache
+from engram.storage.rows.message_cache import KnownMessage, MessageCache
 
 
 def a_message(content: str) -> KnownMessage:

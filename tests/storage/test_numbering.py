@@ -10,8 +10,8 @@ import pytest
 
 from engram.model.conversation import ConversationQuery
 from engram.storage.ports import OrganizationStore
+from engram.storage.rows.keys import record_number
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.tables.keys import record_number
 from engram.storage.tables.organization import TableOrganizationStore
 from tests.storage.drafts import ACTOR, begin, findings, opened
 from tests.storage.memory_drafts import get, note

@@ -27,8 +27,8 @@ from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationId, MessageKey
 from engram.model.vectors import Embedded, QueryVector, Tier, Unembedded
 from engram.storage.ports import OrganizationStore
+from engram.storage.rows.keys import message_key
 from engram.storage.sqlite.store import SqliteStore
-from engram.storage.tables.keys import message_key
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, begin, findings
 from tests.storage.embedded import DEEP, OTHER, QUICK, append_meant, passages_of, vector_of

@@ -14,11 +14,11 @@ from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.ports import OrganizationStore
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key, position_of
+from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.word_keys import BLOCK_BITS
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import message_key, position_of
 from engram.storage.tables.organization import TableOrganizationStore
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.search_state import read_search_state
 from engram.text.analyse import message_words, part_words
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings

@@ -17,10 +17,10 @@ from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
+from engram.storage.rows.keys import message_key, window_key
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tables.candidates import allowed_keys
-from engram.storage.tables.keys import message_key, window_key
 from engram.storage.tables.known_rows import KnownRows
 from engram.storage.tables.known_words import KnownWords
 from engram.storage.tables.search_state import read_search_state

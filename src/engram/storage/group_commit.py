@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from engram.model.access import AuditRecord
 from engram.storage.handoff import Ticket, deliver
+from engram.storage.rows.database import Connection
 from engram.storage.tables.audited import Announce, gathering
-from engram.storage.tables.database import Connection
 
 
 @dataclass(frozen=True, slots=True)

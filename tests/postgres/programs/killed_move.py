@@ -19,8 +19,8 @@ from engram.storage.moving import rows
 from engram.storage.moving.mover import Mover
 from engram.storage.postgres.database import PostgresDatabase
 from engram.storage.postgres.moving import PostgresTarget
+from engram.storage.rows.database import Connection
 from engram.storage.sqlite.moving import SqliteSource
-from engram.storage.tables.database import Connection
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 from engram.errors import StorageError
 from engram.model.ids import OrganizationId
 from engram.storage.moving.rows import Key
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("moving/control.sql")
 

@@ -12,7 +12,7 @@ from engram.storage.moving.ports import Target
 from engram.storage.moving.rows import Key, Row, TableRows
 from engram.storage.moving.sides import Side, agree_on_tables
 from engram.storage.moving.tables import TABLES
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from engram.storage.tables.tenant import Tenant
 
 Advance = Callable[[int], None]

@@ -26,7 +26,7 @@ from engram.storage.moving.copying import Advance, Copy
 from engram.storage.moving.planning import Arrived, Plan
 from engram.storage.moving.ports import Source, Target
 from engram.storage.moving.sides import Side
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from engram.storage.tables.rebuild import prepare_upkeep
 
 

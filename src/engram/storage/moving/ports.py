@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from engram.model.ids import OrganizationId
-from engram.storage.tables.database import Connection, Database
+from engram.storage.rows.database import Connection, Database
 from engram.storage.tables.tenant import Tenant
 
 T = TypeVar("T")

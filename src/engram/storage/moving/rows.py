@@ -11,8 +11,8 @@ from engram.errors import ConflictError
 from engram.storage.codec import ZSTD
 from engram.storage.moving.ports import Keeping
 from engram.storage.moving.tables import CONTENT, ORGANIZATION, Table
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 
 PAGE_ROWS = 2_000
 """Read, written and made durable together, if they are small."""

@@ -10,7 +10,7 @@ from engram.storage.moving.digests import Digest
 from engram.storage.moving.ports import Reader
 from engram.storage.moving.rows import Key, Row, TableRows, given_number, read_columns
 from engram.storage.moving.tables import TABLES, Table
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 
 
 @dataclass(frozen=True, slots=True)

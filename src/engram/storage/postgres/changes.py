@@ -25,8 +25,8 @@ from engram.model.changes import Change, KeysChanged, WorkAdded
 from engram.model.ids import OrganizationId
 from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/changes.sql")
 

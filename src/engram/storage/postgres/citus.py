@@ -12,7 +12,7 @@ from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.layout import Layout, read_layout
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.pool import Driver, connect
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/citus.sql")
 

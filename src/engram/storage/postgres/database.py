@@ -14,8 +14,8 @@ from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.replica import Replica, UnusableError
 from engram.storage.postgres.transactions import OrganizationScope, Scope
 from engram.storage.postgres.writes import WriteQueue
+from engram.storage.rows.database import Connection
 from engram.storage.tables.audited import Announce
-from engram.storage.tables.database import Connection
 from engram.storage.threads import WorkerThreads
 
 T = TypeVar("T")

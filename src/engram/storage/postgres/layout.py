@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engram.storage.postgres.pool import Driver
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/layout.sql")
 

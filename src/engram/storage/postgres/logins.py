@@ -18,7 +18,7 @@ from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.migrate import load_migrations, migrate, version_of
 from engram.storage.postgres.pool import Driver, connect
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/logins.sql")
 _PASSWORD_CHARACTERS = 32

@@ -9,7 +9,7 @@ from engram.errors import ConflictError
 from engram.storage.migrations import Migration, read_migrations, refuse_newer
 from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.pool import Driver
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/migrate.sql")
 _LOCK = 0x6D696772

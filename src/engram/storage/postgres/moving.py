@@ -19,8 +19,8 @@ from engram.storage.postgres.migrate import load_migrations
 from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope, choose
 from engram.storage.postgres.word_index import PostingWordIndex
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 

@@ -20,9 +20,9 @@ from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.near_vectors import TABLES, fill_in, halfvec
 from engram.storage.postgres.pool import Driver
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import StoredEmbedder, read_embedders
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.vectors.quantise import restore, unpack_blobs
 

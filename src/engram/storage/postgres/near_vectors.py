@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from engram.model.vectors import Tier
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import StoredEmbedder
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.vectors.arrays import Cosines, Keys, Query
 from engram.vectors.matrix import VectorMatrix

@@ -10,8 +10,8 @@ from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
 from engram.storage.postgres.database import PostgresDatabase
 from engram.storage.postgres.transactions import OrganizationScope, RemovalScope, Scope, choose
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/organizations.sql")
 

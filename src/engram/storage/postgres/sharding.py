@@ -20,7 +20,7 @@ from engram.storage.postgres.layout import read_layout
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.pool import Driver, connect
 from engram.storage.postgres.shards import APPLICATION_ROLE, Shard, number_shards, options_of
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/sharding.sql")
 _WHOLE = "engram_whole"

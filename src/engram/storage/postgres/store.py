@@ -31,9 +31,9 @@ from engram.storage.postgres.transactions import (
     Scope,
 )
 from engram.storage.postgres.word_index import PostingWordIndex
+from engram.storage.rows.database import Connection
 from engram.storage.tables.audited import Announce
 from engram.storage.tables.control import TableControlStore
-from engram.storage.tables.database import Connection
 from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tables.tenant import Tenant
 from engram.storage.threads import WorkerThreads

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psycopg
 
 from engram.storage.postgres.pool import Driver
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/timeline.sql")
 

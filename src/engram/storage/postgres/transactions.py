@@ -15,8 +15,8 @@ from engram.model.ids import OrganizationId
 from engram.storage.postgres.connection import PostgresConnection
 from engram.storage.postgres.pool import Driver
 from engram.storage.postgres.revisions import SeenRevision
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/transactions.sql")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.word_index import Postings
 from engram.text.analyse import is_prefix
 

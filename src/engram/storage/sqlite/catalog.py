@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
 
 _SQL = load_queries("sqlite/catalog.sql")
 

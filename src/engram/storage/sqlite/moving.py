@@ -19,14 +19,14 @@ from engram.errors import (
 from engram.model.ids import OrganizationId
 from engram.storage.migrations import refuse_newer
 from engram.storage.moving.ports import Keeping
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.directory import make_directory
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.migrate import FileKind, load_migrations
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import OrganizationId
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("sqlite/owner.sql")
 

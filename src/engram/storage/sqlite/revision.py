@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from threading import Lock
 
+from engram.storage.rows.database import Connection
 from engram.storage.sqlite.connection import WatchingConnection
-from engram.storage.tables.database import Connection
 
 
 class Revision:

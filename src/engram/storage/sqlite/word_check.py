@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.varints import read_varints
 from engram.storage.sqlite.word_keys import word_row
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import MessageWords
 
 _SQL = load_queries("sqlite/words.sql")

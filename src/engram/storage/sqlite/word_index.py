@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.varints import read_varints
 from engram.storage.sqlite.word_check import Fts5Check
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import MessageWords, Postings, WordLengths, WordStatistics
 
 _SQL = load_queries("sqlite/words.sql")

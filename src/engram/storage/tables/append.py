@@ -20,15 +20,15 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationId
 from engram.model.vectors import Indexing
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit, idempotency, training
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.creation import create_conversation
-from engram.storage.tables.database import Connection
 from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.idempotency import hash_request, receipt_of
-from engram.storage.tables.keys import message_key
 from engram.storage.tables.preparation import PreparedMessages, prepare_messages
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.state import State
 from engram.storage.tables.tenant import Tenant

@@ -10,9 +10,9 @@ from typing import Any
 from engram.clock import from_microseconds, to_microseconds
 from engram.model.access import AuditEntry
 from engram.model.ids import derived_id
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.audited import is_wanted, note_row
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/audit.sql")

@@ -8,9 +8,9 @@ from functools import partial
 from engram.errors import StoreCorruptError
 from engram.model.status import BackfillReport
 from engram.storage.codec import RAW, ContentError, StoredContent
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import conversation_of, position_of
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import conversation_of, position_of
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.rows import MessageRow, decode_row
 from engram.storage.tables.tenant import Tenant
 

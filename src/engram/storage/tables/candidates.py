@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from engram.model.memory import IMPORTANCE_DEFAULT
 from engram.model.search import Candidates, Kind, SearchFilters
 from engram.model.vectors import QueryVector, Tier
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import KIND_BITS, SEQUENCE_BITS
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import read_embedders
 from engram.storage.tables.found_memories import Worth, read_worths
-from engram.storage.tables.keys import KIND_BITS, SEQUENCE_BITS
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_filters import ranges_of, read_record_filter
 from engram.storage.tables.search_state import SearchState
 from engram.storage.tables.tenant import Tenant

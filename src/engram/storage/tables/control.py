@@ -25,6 +25,8 @@ from engram.model.access import (
 )
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.status import UsageDay
+from engram.storage.rows.database import Connection, Database
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.audited import note_row
 from engram.storage.tables.control_rows import (
     audit_entry_of,
@@ -38,9 +40,7 @@ from engram.storage.tables.control_rows import (
     usage_day_of,
     usage_parameters,
 )
-from engram.storage.tables.database import Connection, Database
 from engram.storage.tables.key_addresses import note_of
-from engram.storage.tables.queries import load_queries
 
 _SECRET_START = "engram_sk_live_"  # noqa: S105 - how every secret begins, and no secret
 _SECRET_RANDOM_CHARACTERS = 32

@@ -8,8 +8,8 @@ from dataclasses import fields
 from engram.errors import StoreCorruptError
 from engram.model.access import Quota, Use
 from engram.model.status import Counters, Coverage
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from engram.model.access import Quota
 from engram.model.conversation import ConversationDraft
 from engram.model.ids import ConversationId
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
 from engram.storage.tables.numbering import take_numbers
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import to_json
 from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant

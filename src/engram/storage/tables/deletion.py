@@ -8,10 +8,10 @@ from functools import partial
 from engram.errors import NotFoundError
 from engram.model.conversation import DeletionReceipt
 from engram.model.ids import ConversationId
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
 from engram.storage.tables.stored_size import measure_conversation
 from engram.storage.tables.tenant import Tenant

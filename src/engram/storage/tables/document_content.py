@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engram.storage.codec import ContentError
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_pieces import Pieces, read_bytes
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import decode_text
 from engram.storage.tables.tenant import Tenant
 

@@ -17,7 +17,8 @@ from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import Indexing
 from engram.storage.codec import ContentError
 from engram.storage.document_ports import UnindexedText
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_chunks import NewChunks, add_chunks, prepare_chunk
 from engram.storage.tables.document_pieces import read_bytes
 from engram.storage.tables.document_reading import unreadable
@@ -32,7 +33,6 @@ from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import index_again
 from engram.storage.tables.memory_rows import read_row
 from engram.storage.tables.preparation import PreparedMessage
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.unembedded import DAMAGED_DELAY

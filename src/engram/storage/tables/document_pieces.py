@@ -8,9 +8,9 @@ from typing import Any
 
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.storage.codec import ContentCodec, ContentError, StoredContent
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import piece_key
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import piece_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

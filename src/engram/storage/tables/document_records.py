@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from engram.errors import StoreCorruptError
 from engram.model.ids import DocumentId, MemoryId
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.creation import add_tags
-from engram.storage.tables.database import Connection
 from engram.storage.tables.document_pieces import delete_pieces
 from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.numbering import take_numbers
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import measure_document
 from engram.storage.tables.tenant import Tenant
 

@@ -14,12 +14,12 @@ from functools import partial
 
 from engram.clock import to_microseconds
 from engram.model.ids import ConversationId, DocumentId
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
 from engram.storage.tables.document_records import record_size
 from engram.storage.tables.document_rows import DocumentRow, find_rows
-from engram.storage.tables.keys import message_key
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import remove_messages

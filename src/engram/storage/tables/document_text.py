@@ -15,8 +15,9 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId
 from engram.model.vectors import WORDS_ALONE
 from engram.storage.codec import StoredContent
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
 from engram.storage.tables.document_chunks import NewChunks, add_chunks
 from engram.storage.tables.document_indexing import end_indexing
 from engram.storage.tables.document_pieces import (
@@ -29,7 +30,6 @@ from engram.storage.tables.document_pieces import (
 from engram.storage.tables.document_rows import DocumentRow, find_rows
 from engram.storage.tables.document_scan import TextScan
 from engram.storage.tables.preparation import prepare_messages
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from engram.model.vectors import StoredIdentities
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/vectors.sql")

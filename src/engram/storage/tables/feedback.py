@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from engram import limits
 from engram.model.access import Quota
 from engram.model.memory import Feedback
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
 from engram.storage.tables.memory_rows import find_memory
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import measure_feedback
 from engram.storage.tables.tenant import Tenant
 

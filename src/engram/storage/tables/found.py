@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Loaded
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import conversation_of, kind_of
+from engram.storage.rows.message_cache import KnownMessage
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.found_memories import read_found_memories
-from engram.storage.tables.keys import conversation_of, kind_of
-from engram.storage.tables.message_cache import KnownMessage
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import find_rows, read_conversations, read_rows
 from engram.storage.tables.search_state import SearchState
 from engram.storage.tables.tenant import Tenant

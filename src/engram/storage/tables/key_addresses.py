@@ -9,8 +9,8 @@ from engram import limits
 from engram.clock import to_microseconds
 from engram.model.access import AuditNote
 from engram.model.ids import KeyId, OrganizationId
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("tables/control.sql")
 

@@ -11,9 +11,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from engram.limits import ROW_FACTS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import KIND_BITS, KINDS, SEQUENCE_BITS
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import KIND_BITS, KINDS, SEQUENCE_BITS
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.word_index import WordLengths
 
 if TYPE_CHECKING:

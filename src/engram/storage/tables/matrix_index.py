@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engram.model.vectors import Tier
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_index import ComparedVectors

@@ -12,9 +12,10 @@ from engram.errors import ConflictError, NotFoundError
 from engram.model.access import Quota
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.memory import Change, Memory
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
 from engram.storage.tables.document_records import add_record, record_size, wait_again
 from engram.storage.tables.memory_rows import (
     MemoryRow,
@@ -23,7 +24,6 @@ from engram.storage.tables.memory_rows import (
     memory_of,
     read_row,
 )
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.record_rows import read_words, remove_record
 from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.tenant import Tenant

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from engram.storage.codec import ContentError
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import kind_of
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import kind_of
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.record_rows import replace_tags
 from engram.storage.tables.rows import decode_text
 from engram.storage.tables.tenant import Tenant

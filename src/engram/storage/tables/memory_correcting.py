@@ -12,12 +12,13 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory, MemoryChange, check_validity
 from engram.model.vectors import Indexing
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit, training
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
 from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.document_shrinking import shrink_document
-from engram.storage.tables.keys import message_key
 from engram.storage.tables.memory_changing import (
     MovedOnError,
     Seen,
@@ -31,7 +32,6 @@ from engram.storage.tables.memory_changing import (
 from engram.storage.tables.memory_rows import microseconds, read_memories
 from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.preparation import PreparedMessage, prepare_messages
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import (
     NewRecord,

@@ -9,14 +9,14 @@ from datetime import datetime
 from engram.clock import to_microseconds
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryVersion
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.memory_rows import (
     find_memory,
     read_memories,
     read_version,
     read_versions,
 )
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/memory_history.sql")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from engram.clock import from_microseconds
 from engram.model.memory import MemoryStatus, MemoryType, ProjectSize
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/memory_status.sql")

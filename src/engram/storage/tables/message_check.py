@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engram.storage.codec import ContentError
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key, position_of
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_pieces import PIECE
-from engram.storage.tables.keys import message_key, position_of
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import decode_text
 from engram.storage.tables.tenant import Tenant
 

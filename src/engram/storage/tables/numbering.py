@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engram.errors import StoreCorruptError
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import KIND_BITS, KINDS, RecordKind, record_number
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import KIND_BITS, KINDS, RecordKind, record_number
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/numbering.sql")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from engram.model.vectors import Tier
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import count_change
 

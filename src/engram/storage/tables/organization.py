@@ -36,6 +36,7 @@ from engram.model.vectors import (
     UnmovedCount,
 )
 from engram.storage.ports import ChoiceT
+from engram.storage.rows.database import Connection
 from engram.storage.tables import (
     audit,
     counting,
@@ -46,7 +47,6 @@ from engram.storage.tables import (
     training,
     unembedded,
 )
-from engram.storage.tables.database import Connection
 from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state

@@ -9,9 +9,9 @@ from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import Message, MessagePage, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import message_key
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.rows import (
     message_rows,
     read_conversation_ids,

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.model.search import KINDS, Kind, SearchFilters
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import KIND_BITS, SEQUENCE_BITS
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import KIND_BITS, SEQUENCE_BITS
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.memory_listing import filter_values, memory_conditions
-from engram.storage.tables.queries import load_queries
 from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SQL = load_queries("tables/memory_search.sql")

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from engram.errors import StoreCorruptError
 from engram.model.vectors import Indexing
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.creation import add_tags
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import message_key
 from engram.storage.tables.preparation import PreparedMessage
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.tables.state import State, read_state
 from engram.storage.tables.tenant import Tenant

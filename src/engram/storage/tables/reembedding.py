@@ -20,21 +20,21 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
-from engram.storage.tables.database import Connection
-from engram.storage.tables.embedders import (
-    Embedders,
-    StoredEmbedder,
-    read_embedders,
-    register,
-)
-from engram.storage.tables.keys import (
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import (
     KIND_BITS,
     KINDS,
     conversation_of,
     kind_of,
     message_key,
 )
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.queries import load_queries
+from engram.storage.tables.embedders import (
+    Embedders,
+    StoredEmbedder,
+    read_embedders,
+    register,
+)
 from engram.storage.tables.rows import read_names, read_readable
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import add_vectors, count_change, enqueue_missing

@@ -13,11 +13,11 @@ from engram.errors import InvalidRequestError
 from engram.model.access import Quota
 from engram.model.ids import MemoryId, RelationId, derived_id
 from engram.model.memory import Relation, RelationDraft, RelationType
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.database import Connection
 from engram.storage.tables.memory_rows import find_memory
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tables.tenant import Tenant
 

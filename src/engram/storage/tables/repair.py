@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.counting import COUNTER_NAMES
-from engram.storage.tables.database import Connection
 from engram.storage.tables.document_check import (
     DocumentFault,
     check_documents,
@@ -19,7 +20,6 @@ from engram.storage.tables.memory_check import (
     mend_memory,
 )
 from engram.storage.tables.message_check import WrongBytes, WrongLength, check_messages
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import add_state, drop_abandoned, rebuild_words
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_repair import mend_vectors

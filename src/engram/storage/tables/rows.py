@@ -18,11 +18,11 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
 from engram.storage.codec import ContentError
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import SEQUENCE_BITS, conversation_of, position_of
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.dictionaries import learn_dictionary
 from engram.storage.tables.document_pieces import PIECE, resolve
-from engram.storage.tables.keys import SEQUENCE_BITS, conversation_of, position_of
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from engram.errors import StorageError, StoreCorruptError, StoreNewerError
 from engram.model.access import Quota, Use
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.text.analyse import ANALYSER_VERSION
 

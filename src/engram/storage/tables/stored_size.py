@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engram.limits import STORED_ROW_BYTES
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import message_key
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/stored_size.sql")

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from engram.storage.codec import ContentCodec, ContentError, train_dictionary
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables import jobs
-from engram.storage.tables.database import Connection
 from engram.storage.tables.dictionaries import pack_dictionary
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rows import MessageRow, decode_row
 from engram.storage.tables.state import State
 from engram.storage.tables.tenant import Tenant

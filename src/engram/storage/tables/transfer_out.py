@@ -9,7 +9,8 @@ from engram.errors import StoreCorruptError
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import Episode, Relation
 from engram.model.transfer import MemoryProof, MemoryRecord
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.episodes import episode_of
 from engram.storage.tables.memory_listing import scan_numbers
 from engram.storage.tables.memory_rows import (
@@ -19,7 +20,6 @@ from engram.storage.tables.memory_rows import (
     read_rows,
     read_versions,
 )
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.relations import RelationRow, relations_of
 from engram.storage.tables.tenant import Tenant
 

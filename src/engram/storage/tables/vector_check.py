@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 
 _SQL = load_queries("tables/vector_check.sql")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from engram.model.vectors import Tier
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
 from engram.storage.tables.tenant import Tenant
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_check import newest_seq
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import conversation_of, kind_of, message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import Embedders, StoredEmbedder, read_embedders, register
-from engram.storage.tables.keys import conversation_of, kind_of, message_key
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_source import STATE_MISSING
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from engram.errors import StoreCorruptError
 from engram.model.vectors import Tier
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
 from engram.vectors.source import VectorChanges
 

@@ -10,14 +10,15 @@ from types import MappingProxyType
 from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.status import CheckName, Finding
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import position_of
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.counting import COUNTER_NAMES
-from engram.storage.tables.database import Connection
 from engram.storage.tables.document_check import (
     LostOfDocument,
     check_documents,
     describe_document_fault,
 )
-from engram.storage.tables.keys import position_of
 from engram.storage.tables.memory_check import (
     Lost,
     WrongTextBytes,
@@ -26,7 +27,6 @@ from engram.storage.tables.memory_check import (
 )
 from engram.storage.tables.message_check import DamagedMessage, check_messages, describe
 from engram.storage.tables.numbering import find_numbers_behind
-from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import is_abandoned, read_versions
 from engram.storage.tables.stored_size import measure_all
 from engram.storage.tables.tenant import Tenant

@@ -10,8 +10,8 @@ from typing import Any
 from engram.clock import to_microseconds
 from engram.errors import NotFoundError
 from engram.model.search import SearchFilters
-from engram.storage.tables.database import Connection
-from engram.storage.tables.queries import load_queries
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.record_filters import EVERY_RECORD, RecordFilter
 
 _SQL = load_queries("tables/words.sql")

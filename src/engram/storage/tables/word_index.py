@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from engram.storage.tables.database import Connection
+from engram.storage.rows.database import Connection
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.storage.tables.keys import SEQUENCE_BITS
+from engram.storage.rows.keys import SEQUENCE_BITS
 from engram.storage.tables.known_rows import RowsAtRevision
 from engram.storage.tables.known_words import WordsAtRevision
 from engram.storage.tables.word_index import Postings, WordStatistics

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.storage.tables.database import Connection
-from engram.storage.tables.keys import SEQUENCE_BITS
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import SEQUENCE_BITS
 from engram.storage.tables.known_rows import KnownRows, RowsAtRevision
 from engram.storage.tables.known_words import KnownWords
 from engram.storage.tables.search_state import SearchState
