@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
+from engram.storage.postings.index import MessageWords, WordLengths
 from engram.storage.rows.keys import (
     KINDS,
     RecordKind,
@@ -20,7 +21,6 @@ from engram.storage.rows.keys import (
 )
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.sqlite.word_keys import key_of_word_row, word_row
-from engram.storage.tables.word_index import MessageWords, WordLengths
 from tests.storage.word_store import open_file
 
 conversations = st.integers(1, 2**34 - 1)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engram.storage.postings import posting_cache as known_words
+from engram.storage.postings.index import Postings
+from engram.storage.postings.posting_cache import KnownWords, WordsAtRevision
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables import known_words
-from engram.storage.tables.known_words import KnownWords, WordsAtRevision
-from engram.storage.tables.word_index import Postings
 from tests.storage.word_store import ORGANIZATION, VOCABULARY, WordStore, fill, open_file
 
 queries = st.lists(st.sampled_from([*VOCABULARY, "unheard"]), unique=True, max_size=5)

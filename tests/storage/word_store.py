@@ -17,15 +17,15 @@ from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
+from engram.storage.postings.index import MessageWords
+from engram.storage.postings.posting_cache import KnownWords
+from engram.storage.postings.row_cache import KnownRows
 from engram.storage.rows.keys import message_key, window_key
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tables.candidates import allowed_keys
-from engram.storage.tables.known_rows import KnownRows
-from engram.storage.tables.known_words import KnownWords
 from engram.storage.tables.search_state import read_search_state
 from engram.storage.tables.word_filters import conditions_of
-from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_search import Asking, WordMatches, search_words
 from engram.text import bm25
 from engram.text.analyse import message_words, part_words, query_terms

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from engram.errors import StoreCorruptError
 from engram.storage.postgres.word_check import PostingCheck, words_in
+from engram.storage.postings.index import MessageWords, Postings, WordLengths, WordStatistics
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.word_index import MessageWords, Postings, WordLengths, WordStatistics
 
 _SQL = load_queries("postgres/words.sql")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engram.storage.postings.index import Postings
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.word_index import Postings
 from engram.text.analyse import is_prefix
 
 _SQL = load_queries("postgres/words.sql")

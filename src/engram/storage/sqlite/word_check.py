@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.varints import read_varints
 from engram.storage.sqlite.word_keys import word_row
-from engram.storage.tables.word_index import MessageWords
 
 _SQL = load_queries("sqlite/words.sql")
 _MASK = (1 << 64) - 1

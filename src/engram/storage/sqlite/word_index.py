@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from engram.storage.postings.index import MessageWords, Postings, WordLengths, WordStatistics
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.varints import read_varints
 from engram.storage.sqlite.word_check import Fts5Check
-from engram.storage.tables.word_index import MessageWords, Postings, WordLengths, WordStatistics
 
 _SQL = load_queries("sqlite/words.sql")
 

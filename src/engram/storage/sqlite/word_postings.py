@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engram.storage.postings.index import Postings
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.word_keys import keys_of_word_rows
-from engram.storage.tables.word_index import Postings
 from engram.text.analyse import is_prefix
 from engram.vectors.runs import run_lengths
 

@@ -8,6 +8,7 @@ from functools import partial
 from engram.errors import NotFoundError
 from engram.model.conversation import DeletionReceipt
 from engram.model.ids import ConversationId
+from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
@@ -15,7 +16,6 @@ from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
 from engram.storage.tables.stored_size import measure_conversation
 from engram.storage.tables.tenant import Tenant
-from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import Stretch
 from engram.text.windows import window_count
 

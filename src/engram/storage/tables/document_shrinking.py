@@ -14,6 +14,7 @@ from functools import partial
 
 from engram.clock import to_microseconds
 from engram.model.ids import ConversationId, DocumentId
+from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
@@ -23,7 +24,6 @@ from engram.storage.tables.document_rows import DocumentRow, find_rows
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import remove_messages
-from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import Stretch, remove_rows, words_gained, words_of
 from engram.text.windows import window_count
 

@@ -12,6 +12,7 @@ from engram.errors import ConflictError, NotFoundError
 from engram.model.access import Quota
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.memory import Change, Memory
+from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
@@ -27,7 +28,6 @@ from engram.storage.tables.memory_rows import (
 from engram.storage.tables.record_rows import read_words, remove_record
 from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.tenant import Tenant
-from engram.storage.tables.word_index import MessageWords
 from engram.storage.tables.word_rows import Stretch
 from engram.text.windows import window_count
 

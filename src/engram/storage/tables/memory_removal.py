@@ -11,6 +11,7 @@ from engram.clock import from_microseconds
 from engram.errors import ConflictError, NotFoundError
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Tombstone
+from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
@@ -24,7 +25,6 @@ from engram.storage.tables.rebuild import BATCH_CHARACTERS, clear_state
 from engram.storage.tables.record_rows import despite_damage, read_words
 from engram.storage.tables.stored_size import measure_episodes, measure_removed
 from engram.storage.tables.tenant import Tenant
-from engram.storage.tables.word_index import MessageWords
 
 _SQL = load_queries("tables/memories.sql")
 _BATCH_MEMORIES = 100

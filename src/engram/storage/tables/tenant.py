@@ -9,12 +9,12 @@ from typing import Any
 from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.ids import OrganizationId
 from engram.storage.codec import ContentCodec
+from engram.storage.postings.index import WordIndex
+from engram.storage.postings.posting_cache import KnownWords
+from engram.storage.postings.row_cache import KnownRows
 from engram.storage.rows.database import Connection, Cursor, Database
 from engram.storage.rows.message_cache import MessageCache
 from engram.storage.rows.piece_cache import PieceCache
-from engram.storage.tables.known_rows import KnownRows
-from engram.storage.tables.known_words import KnownWords
-from engram.storage.tables.word_index import WordIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

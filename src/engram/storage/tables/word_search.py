@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import SEQUENCE_BITS
-from engram.storage.tables.known_rows import KnownRows, RowsAtRevision
-from engram.storage.tables.known_words import KnownWords
-from engram.storage.tables.search_state import SearchState
-from engram.storage.tables.word_index import WordIndex
-from engram.storage.tables.word_scan import (
+from engram.storage.postings.index import WordIndex
+from engram.storage.postings.posting_cache import KnownWords
+from engram.storage.postings.row_cache import KnownRows, RowsAtRevision
+from engram.storage.postings.scan import (
     Shares,
     WordScan,
     are_among,
     windows_holding,
 )
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import SEQUENCE_BITS
+from engram.storage.tables.search_state import SearchState
 from engram.vectors.runs import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 

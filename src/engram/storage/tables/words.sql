@@ -14,11 +14,6 @@ SELECT chunks, window_words, word_revision, pending
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;
 
--- message_facts --
--- Returns key, characters, moment and whether nobody said it, of the messages of a JSON list.
-SELECT key, characters, coalesce(occurred_at, created_at), role = 'document' FROM message
-WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
-
 -- find_conversation --
 -- Returns its number.
 SELECT number FROM conversation

@@ -11,10 +11,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from engram.limits import ROW_FACTS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.storage.postings.index import WordLengths
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import KIND_BITS, KINDS, SEQUENCE_BITS
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.word_index import WordLengths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Keys = NDArray[np.int64]
     ReadLengths = Callable[[Sequence[int]], Iterable[WordLengths]]
 
-_SQL = load_queries("tables/words.sql")
+_SQL = load_queries("postings/postings.sql")
 _RECENT_SHARE = 64
 _RECENT_MIN = 64
 """One entry in so many may be kept aside before all are sorted again, and always as many as these."""

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.storage.postings.index import Postings, WordStatistics
+from engram.storage.postings.posting_cache import WordsAtRevision
+from engram.storage.postings.row_cache import RowsAtRevision
 from engram.storage.rows.keys import SEQUENCE_BITS
-from engram.storage.tables.known_rows import RowsAtRevision
-from engram.storage.tables.known_words import WordsAtRevision
-from engram.storage.tables.word_index import Postings, WordStatistics
 from engram.text import bm25
 from engram.text.english import STOP_WORDS
 from engram.vectors.ranking import highest

@@ -10,8 +10,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from engram.limits import POSTINGS_KEPT
+from engram.storage.postings.index import Postings, WordIndex, WordStatistics
 from engram.storage.rows.database import Connection
-from engram.storage.tables.word_index import Postings, WordIndex, WordStatistics
 
 if TYPE_CHECKING:
     import numpy as np

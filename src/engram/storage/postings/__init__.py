@@ -1,0 +1,1 @@
+"""Posting lists: what a word index offers, the caches of it, and the BM25 score."""
