@@ -13,7 +13,7 @@ from engram.storage.moving.rows import Key, Row, TableRows
 from engram.storage.moving.sides import Side, agree_on_tables
 from engram.storage.moving.tables import TABLES
 from engram.storage.rows.database import Connection
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 Advance = Callable[[int], None]
 """Takes how many rows were copied, or compared, since it was called last."""

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from engram.model.ids import OrganizationId
 from engram.storage.rows.database import Connection, Database
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from engram.storage.postgres.transactions import ControlScope, OrganizationScope
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 
 _SQL = load_queries("postgres/moving.sql")

@@ -35,7 +35,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.tables.audited import Announce
 from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.organization import TableOrganizationStore
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 from engram.vectors.budgeted import BudgetedMatrices
 

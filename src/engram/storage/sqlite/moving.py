@@ -27,7 +27,7 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.migrate import FileKind, load_migrations
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 
 T = TypeVar("T")

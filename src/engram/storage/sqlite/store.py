@@ -27,7 +27,7 @@ from engram.storage.tables.audited import Announce
 from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.matrix_index import MatrixIndex
 from engram.storage.tables.organization import TableOrganizationStore
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 from engram.vectors.budgeted import BudgetedMatrices
 

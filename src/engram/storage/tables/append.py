@@ -31,9 +31,9 @@ from engram.storage.tables.idempotency import hash_request, receipt_of
 from engram.storage.tables.preparation import PreparedMessages, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.state import State
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import index_appended
 from engram.storage.tables.word_rows import Stretch, append_rows
+from engram.storage.tenant import Tenant
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _MESSAGES = load_queries("tables/messages.sql")

@@ -13,7 +13,7 @@ from engram.model.ids import derived_id
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.audited import is_wanted, note_row
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/audit.sql")
 _END_OF_TIME = 2**63 - 1

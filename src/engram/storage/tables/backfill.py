@@ -12,7 +12,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.rows import MessageRow, decode_row
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 BATCH_CHARACTERS = 16_000_000
 """Text held in memory at once; a batch of long messages holds fewer of them."""

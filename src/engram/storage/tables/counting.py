@@ -10,7 +10,7 @@ from engram.model.access import Quota, Use
 from engram.model.status import Counters, Coverage
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _UPKEEP = load_queries("tables/upkeep.sql")

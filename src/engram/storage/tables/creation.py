@@ -14,7 +14,7 @@ from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.rows import to_json
 from engram.storage.tables.stored_size import row_bytes
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/conversations.sql")
 

@@ -15,8 +15,8 @@ from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
 from engram.storage.tables.stored_size import measure_conversation
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.word_rows import Stretch
+from engram.storage.tenant import Tenant
 from engram.text.windows import window_count
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")

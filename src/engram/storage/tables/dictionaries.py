@@ -9,7 +9,7 @@ import zstandard
 
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/dictionaries.sql")
 _LEVEL = 19

@@ -18,7 +18,7 @@ from engram.storage.tables.document_pieces import Pieces
 from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.memory_changing import index_again
 from engram.storage.tables.memory_rows import read_row
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/document_check.sql")
 _DOCUMENTS = load_queries("tables/documents.sql")

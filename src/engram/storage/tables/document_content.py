@@ -7,7 +7,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_pieces import Pieces, read_bytes
 from engram.storage.tables.rows import decode_text
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")
 

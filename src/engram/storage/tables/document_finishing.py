@@ -36,7 +36,7 @@ from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import measure_document, measure_memory
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")
 

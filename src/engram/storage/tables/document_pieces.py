@@ -11,7 +11,7 @@ from engram.storage.codec import ContentCodec, ContentError, StoredContent
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import piece_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")
 

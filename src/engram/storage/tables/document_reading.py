@@ -14,7 +14,7 @@ from engram.storage.codec import ContentError
 from engram.storage.rows.database import Connection
 from engram.storage.tables.document_pieces import Pieces, pieces_between, read_piece
 from engram.storage.tables.document_rows import DocumentRow, find_finished
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 
 async def read_body(

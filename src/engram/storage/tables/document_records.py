@@ -14,7 +14,7 @@ from engram.storage.tables.document_pieces import delete_pieces
 from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.stored_size import measure_document
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")
 

@@ -13,7 +13,7 @@ from engram.model.ids import DocumentId, MemoryId
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_pieces import Pieces
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")
 

@@ -30,7 +30,7 @@ from engram.storage.tables.document_pieces import (
 from engram.storage.tables.document_rows import DocumentRow, find_rows
 from engram.storage.tables.document_scan import TextScan
 from engram.storage.tables.preparation import prepare_messages
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")
 _BATCH_PIECES = 16

@@ -38,7 +38,7 @@ from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.memory_options import options_to_json
 from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tables.stored_size import measure_document, row_bytes
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")
 _LIFE = timedelta(minutes=bounds.UPLOAD_MINUTES)

@@ -26,7 +26,7 @@ from engram.storage.tables import (
     document_text,
     document_uploads,
 )
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 from engram.text.documents import DocumentChunk
 
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from engram.model.vectors import StoredIdentities
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/vectors.sql")
 

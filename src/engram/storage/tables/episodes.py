@@ -15,7 +15,7 @@ from engram.storage.rows.queries import load_queries
 from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.stored_size import measure_episode, row_bytes
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/episodes.sql")
 

@@ -14,7 +14,7 @@ from engram.storage.tables import audit
 from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.memory_rows import find_memory
 from engram.storage.tables.stored_size import measure_feedback
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/feedback.sql")
 

@@ -15,7 +15,7 @@ from engram.storage.rows.queries import load_queries
 from engram.storage.tables.found_memories import read_found_memories
 from engram.storage.tables.rows import find_rows, read_conversations, read_rows
 from engram.storage.tables.search_state import SearchState
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _MESSAGES = load_queries("tables/messages.sql")
 

@@ -12,7 +12,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.feedback import usefulness
 from engram.storage.tables.memory_rows import read_memories
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memory_search.sql")
 

@@ -15,7 +15,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.preparation import PreparedMessages
 from engram.storage.tables.stored_size import row_bytes
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/messages.sql")
 

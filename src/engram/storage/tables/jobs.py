@@ -11,7 +11,7 @@ from engram.clock import from_microseconds, to_microseconds
 from engram.model.status import Job
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/jobs.sql")
 

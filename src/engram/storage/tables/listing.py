@@ -11,7 +11,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.counting import read_counters
 from engram.storage.tables.rows import read_conversations
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/conversations.sql")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_index import ComparedVectors
 from engram.storage.tables.vector_source import StoredVectors
+from engram.storage.tenant import Tenant
 from engram.vectors.budgeted import BudgetedMatrices
 
 

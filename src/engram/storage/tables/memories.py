@@ -42,7 +42,7 @@ from engram.storage.tables import (
     transfer_out,
 )
 from engram.storage.tables.feedback import record_feedback
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 
 class TableMemoryStore:

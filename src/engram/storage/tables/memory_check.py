@@ -13,7 +13,7 @@ from engram.storage.rows.keys import kind_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.record_rows import replace_tags
 from engram.storage.tables.rows import decode_text
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memory_check.sql")
 

@@ -41,8 +41,8 @@ from engram.storage.tables.record_rows import (
 )
 from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import measure_memory
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import copy_vectors
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")
 

@@ -38,7 +38,7 @@ from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import measure_memory
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")
 

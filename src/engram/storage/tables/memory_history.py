@@ -17,7 +17,7 @@ from engram.storage.tables.memory_rows import (
     read_version,
     read_versions,
 )
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memory_history.sql")
 _OF_ONE = "AND memory.project = :one_project"

@@ -16,7 +16,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.counting import read_counters
 from engram.storage.tables.memory_rows import find_memory, read_memories
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")
 _READ_AT_ONCE = 20

@@ -24,7 +24,7 @@ from engram.storage.tables.memory_rows import MemoryRow, read_row, read_rows
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, clear_state
 from engram.storage.tables.record_rows import despite_damage, read_words
 from engram.storage.tables.stored_size import measure_episodes, measure_removed
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")
 _BATCH_MEMORIES = 100

@@ -9,7 +9,7 @@ from engram.clock import from_microseconds
 from engram.model.memory import MemoryStatus, MemoryType, ProjectSize
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memory_status.sql")
 _OF_PROJECT = "AND memory.project = :project"

@@ -12,7 +12,7 @@ from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_pieces import PIECE
 from engram.storage.tables.rows import decode_text
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/verification.sql")
 

@@ -6,7 +6,7 @@ from engram.errors import StoreCorruptError
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import KIND_BITS, KINDS, RecordKind, record_number
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/numbering.sql")
 _PLACES_SKIPPED = 1 << 20

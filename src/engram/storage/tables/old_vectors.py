@@ -9,8 +9,8 @@ from functools import partial
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import count_change
+from engram.storage.tenant import Tenant
 
 ROWS_AT_ONCE = 2_000
 """Removed in one transaction, about 1 MB."""

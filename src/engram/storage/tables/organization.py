@@ -50,8 +50,8 @@ from engram.storage.tables import (
 from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_index import VectorIndex
+from engram.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     from engram.storage.tables.documents import TableDocumentStore

@@ -18,7 +18,7 @@ from engram.storage.tables.rows import (
     read_conversations,
     read_message,
 )
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _MESSAGES = load_queries("tables/messages.sql")

@@ -20,7 +20,6 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.numbering import mend_numbers
 from engram.storage.tables.state import State, read_state
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.training import FIRST_DUE_BYTES
 from engram.storage.tables.word_rows import (
     Stretch,
@@ -30,6 +29,7 @@ from engram.storage.tables.word_rows import (
     words_in_windows,
     words_of,
 )
+from engram.storage.tenant import Tenant
 from engram.text.analyse import ANALYSER_VERSION
 
 BATCH_MESSAGES = 1_000

@@ -16,7 +16,6 @@ from engram.storage.tables.creation import add_tags
 from engram.storage.tables.preparation import PreparedMessage
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.tables.state import State, read_state
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import index_appended, remove_conversation
 from engram.storage.tables.word_rows import (
     Stretch,
@@ -27,6 +26,7 @@ from engram.storage.tables.word_rows import (
     words_in_windows,
     words_of,
 )
+from engram.storage.tenant import Tenant
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _MESSAGES = load_queries("tables/messages.sql")

@@ -36,8 +36,8 @@ from engram.storage.tables.embedders import (
     register,
 )
 from engram.storage.tables.rows import read_names, read_readable
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import add_vectors, count_change, enqueue_missing
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/reembedding.sql")
 _NOBODY = -1

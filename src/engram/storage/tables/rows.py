@@ -23,7 +23,7 @@ from engram.storage.rows.keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.dictionaries import learn_dictionary
 from engram.storage.tables.document_pieces import PIECE, resolve
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _MESSAGES = load_queries("tables/messages.sql")

@@ -8,7 +8,7 @@ from engram.errors import StorageError, StoreCorruptError, StoreNewerError
 from engram.model.access import Quota, Use
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 from engram.text.analyse import ANALYSER_VERSION
 
 _SQL = load_queries("tables/messages.sql")

@@ -14,7 +14,7 @@ from engram.limits import STORED_ROW_BYTES
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/stored_size.sql")
 _NO_VERSION = 2**62

@@ -17,7 +17,7 @@ from engram.storage.tables import jobs
 from engram.storage.tables.dictionaries import pack_dictionary
 from engram.storage.tables.rows import MessageRow, decode_row
 from engram.storage.tables.state import State
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 JOB_KIND = "train_dictionary"
 JOB_SUBJECT = "messages"

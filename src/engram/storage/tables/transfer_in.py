@@ -31,7 +31,7 @@ from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tables.relations import find_ends, refuse_circle
 from engram.storage.tables.state import State
 from engram.storage.tables.stored_size import measure_memory, row_bytes
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/transfer.sql")
 

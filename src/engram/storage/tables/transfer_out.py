@@ -21,7 +21,7 @@ from engram.storage.tables.memory_rows import (
     read_versions,
 )
 from engram.storage.tables.relations import RelationRow, relations_of
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/transfer.sql")
 

@@ -16,8 +16,8 @@ from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import read_embedders, register
 from engram.storage.tables.rows import read_names, read_readable
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_rows import enqueue_missing, replace_instant
+from engram.storage.tenant import Tenant
 
 logger = logging.getLogger(__name__)
 

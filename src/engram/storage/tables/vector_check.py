@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/vector_check.sql")
 _FAULTS = (

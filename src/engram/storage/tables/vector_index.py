@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     from engram.vectors.arrays import Cosines, Keys, Query

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_check import newest_seq
+from engram.storage.tenant import Tenant
 
 _CHECK = load_queries("tables/vector_check.sql")
 _SQL = load_queries("tables/vector_repair.sql")

@@ -10,8 +10,8 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of, message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import Embedders, StoredEmbedder, read_embedders, register
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_source import STATE_MISSING
+from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/vectors.sql")
 _UNEMBEDDED = load_queries("tables/unembedded.sql")

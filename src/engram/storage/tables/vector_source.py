@@ -10,7 +10,7 @@ from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
-from engram.storage.tables.tenant import Tenant
+from engram.storage.tenant import Tenant
 from engram.vectors.source import VectorChanges
 
 _SQL = load_queries("tables/vectors.sql")

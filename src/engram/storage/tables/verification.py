@@ -29,9 +29,9 @@ from engram.storage.tables.message_check import DamagedMessage, check_messages, 
 from engram.storage.tables.numbering import find_numbers_behind
 from engram.storage.tables.rebuild import is_abandoned, read_versions
 from engram.storage.tables.stored_size import measure_all
-from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_check import check_vectors
 from engram.storage.tables.word_check import check_words
+from engram.storage.tenant import Tenant
 
 FINDINGS_MAX = 100
 """Of one check: a store with more faults than this is not mended by reading on."""
