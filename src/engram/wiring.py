@@ -26,10 +26,10 @@ from engram.service.pace import Pace
 from engram.service.rate import RateLimiter
 from engram.service.usage import UsageMeter
 from engram.settings import Settings
+from engram.storage.bookkeeping.audited import Announce
 from engram.storage.ports import Store
 from engram.storage.private import make_private
 from engram.storage.sqlite.store import SqliteStore
-from engram.storage.tables.audited import Announce
 
 if TYPE_CHECKING:
     from engram.language.port import LanguageModel

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engram.model.access import AuditRecord
+from engram.storage.bookkeeping.audited import Announce, gathering
 from engram.storage.handoff import Ticket, deliver
 from engram.storage.rows.database import Connection
-from engram.storage.tables.audited import Announce, gathering
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from engram.storage.bookkeeping.audited import Announce
 from engram.storage.group_commit import Write
 from engram.storage.handoff import Ticket
 from engram.storage.postgres.failures import translated_failures
@@ -15,7 +16,6 @@ from engram.storage.postgres.replica import Replica, UnusableError
 from engram.storage.postgres.transactions import OrganizationScope, Scope
 from engram.storage.postgres.writes import WriteQueue
 from engram.storage.rows.database import Connection
-from engram.storage.tables.audited import Announce
 from engram.storage.threads import WorkerThreads
 
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from engram import limits
 from engram.errors import EngramError, NotFoundError, StorageError, StoreCorruptError
+from engram.storage.bookkeeping.audited import Announce
 from engram.storage.group_commit import Write
 from engram.storage.handoff import Ticket
 from engram.storage.sqlite.connection import (
@@ -24,7 +25,6 @@ from engram.storage.sqlite.failures import primary_code, release_cursors, transl
 from engram.storage.sqlite.migrate import FileKind, load_migrations, migrate
 from engram.storage.sqlite.owner import FileOwner
 from engram.storage.sqlite.writer import GroupCommitWriter
-from engram.storage.tables.audited import Announce
 from engram.storage.threads import WorkerThreads
 
 T = TypeVar("T")

@@ -14,13 +14,13 @@ from engram.errors import (
     StoreReadOnlyError,
 )
 from engram.model.ids import OrganizationId
+from engram.storage.bookkeeping.audited import Announce
 from engram.storage.rows.database import Connection
 from engram.storage.sqlite.catalog import CatalogEntry, FileCatalog
 from engram.storage.sqlite.directory import unlink_database
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
-from engram.storage.tables.audited import Announce
 from engram.storage.threads import WorkerThreads
 
 logger = logging.getLogger(__name__)

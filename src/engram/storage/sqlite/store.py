@@ -14,6 +14,7 @@ from engram.clock import Clock, IdSource
 from engram.errors import StorageError
 from engram.model.changes import Change
 from engram.model.ids import OrganizationId
+from engram.storage.bookkeeping.audited import Announce
 from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.private import make_private
 from engram.storage.sqlite.catalog import FileCatalog
@@ -23,7 +24,6 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables.audited import Announce
 from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.matrix_index import MatrixIndex
 from engram.storage.tables.organization import TableOrganizationStore

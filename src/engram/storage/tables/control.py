@@ -25,9 +25,9 @@ from engram.model.access import (
 )
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.status import UsageDay
+from engram.storage.bookkeeping.audited import note_row
 from engram.storage.rows.database import Connection, Database
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.audited import note_row
 from engram.storage.tables.control_rows import (
     audit_entry_of,
     audit_entry_of_parameters,

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from engram.model.access import Quota
 from engram.model.conversation import ConversationDraft
 from engram.model.ids import ConversationId
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.numbering import take_numbers
+from engram.storage.bookkeeping.stored_size import row_bytes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.rows import to_json
-from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/conversations.sql")

@@ -8,13 +8,13 @@ from functools import partial
 from engram.errors import NotFoundError
 from engram.model.conversation import DeletionReceipt
 from engram.model.ids import ConversationId
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.stored_size import measure_conversation
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
-from engram.storage.tables.stored_size import measure_conversation
 from engram.storage.tables.word_rows import Stretch
 from engram.storage.tenant import Tenant
 from engram.text.windows import window_count

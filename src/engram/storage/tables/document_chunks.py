@@ -10,10 +10,10 @@ from engram.clock import from_microseconds
 from engram.model.conversation import Message
 from engram.model.ids import ConversationId, message_id
 from engram.model.vectors import Indexing
+from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.document_pieces import PIECE
 from engram.storage.tables.document_records import record_size
 from engram.storage.tables.document_rows import DocumentRow

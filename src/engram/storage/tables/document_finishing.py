@@ -16,11 +16,13 @@ from engram.model.access import Quota
 from engram.model.document import DocumentLimits, DocumentTier, StoredDocument
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import MemoryOptions
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.state import State
+from engram.storage.bookkeeping.stored_size import measure_document, measure_memory
 from engram.storage.codec import ContentError, StoredContent
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.document_pieces import Pieces, read_piece
 from engram.storage.tables.document_records import add_record
 from engram.storage.tables.document_rows import DocumentRow, document_of, find_row
@@ -34,8 +36,6 @@ from engram.storage.tables.memory_options import options_from_json
 from engram.storage.tables.memory_rows import microseconds
 from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.state import State
-from engram.storage.tables.stored_size import measure_document, measure_memory
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

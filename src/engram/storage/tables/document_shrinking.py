@@ -14,11 +14,11 @@ from functools import partial
 
 from engram.clock import to_microseconds
 from engram.model.ids import ConversationId, DocumentId
+from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.document_records import record_size
 from engram.storage.tables.document_rows import DocumentRow, find_rows
 from engram.storage.tables.rebuild import clear_state

@@ -14,10 +14,10 @@ from engram.model.access import Quota
 from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId
 from engram.model.vectors import WORDS_ALONE
+from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.codec import StoredContent
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.document_chunks import NewChunks, add_chunks
 from engram.storage.tables.document_indexing import end_indexing
 from engram.storage.tables.document_pieces import (

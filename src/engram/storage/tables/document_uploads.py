@@ -21,11 +21,12 @@ from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.access import Quota
 from engram.model.document import DocumentDraft, DocumentLimits, Upload
 from engram.model.ids import DocumentId
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.stored_size import measure_document, row_bytes
 from engram.storage.codec import ContentError
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.document_pieces import (
     NewPiece,
     Pieces,
@@ -37,7 +38,6 @@ from engram.storage.tables.document_pieces import (
 from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.memory_options import options_to_json
 from engram.storage.tables.memory_storing import check_episodes
-from engram.storage.tables.stored_size import measure_document, row_bytes
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

@@ -10,11 +10,11 @@ from engram.errors import NotFoundError
 from engram.model.access import Quota
 from engram.model.ids import EpisodeId
 from engram.model.memory import Episode
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.stored_size import measure_episode, row_bytes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
-from engram.storage.tables.stored_size import measure_episode, row_bytes
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/episodes.sql")

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from engram import limits
 from engram.model.access import Quota
 from engram.model.memory import Feedback
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.stored_size import measure_feedback
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.memory_rows import find_memory
-from engram.storage.tables.stored_size import measure_feedback
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/feedback.sql")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from types import MappingProxyType
 
 from engram.model.conversation import ConversationPage, ConversationQuery
+from engram.storage.bookkeeping.counters import read_counters
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import read_counters
 from engram.storage.tables.rows import read_conversations
 from engram.storage.tenant import Tenant
 

@@ -12,11 +12,12 @@ from engram.errors import ConflictError, NotFoundError
 from engram.model.access import Quota
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.memory import Change, Memory
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.document_records import add_record, record_size, wait_again
 from engram.storage.tables.memory_rows import (
     MemoryRow,
@@ -26,7 +27,6 @@ from engram.storage.tables.memory_rows import (
     read_row,
 )
 from engram.storage.tables.record_rows import read_words, remove_record
-from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.word_rows import Stretch
 from engram.storage.tenant import Tenant
 from engram.text.windows import window_count

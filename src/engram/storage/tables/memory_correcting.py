@@ -12,11 +12,15 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory, MemoryChange, check_validity
 from engram.model.vectors import Indexing
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.numbering import take_numbers
+from engram.storage.bookkeeping.state import State
+from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit, training
-from engram.storage.tables.counting import grow_counters
+from engram.storage.tables import training
 from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import (
@@ -30,7 +34,6 @@ from engram.storage.tables.memory_changing import (
     stretch_of,
 )
 from engram.storage.tables.memory_rows import microseconds, read_memories
-from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.preparation import PreparedMessage, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import (
@@ -39,8 +42,6 @@ from engram.storage.tables.record_rows import (
     remove_record,
     replace_tags,
 )
-from engram.storage.tables.state import State
-from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tables.vector_rows import copy_vectors
 from engram.storage.tenant import Tenant
 

@@ -15,10 +15,13 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import Change, Memory
 from engram.model.vectors import Indexing
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.numbering import take_numbers
+from engram.storage.bookkeeping.state import State
+from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.document_records import add_record, record_size, rest, wait_again
 from engram.storage.tables.document_rows import find_owned
@@ -32,12 +35,9 @@ from engram.storage.tables.memory_changing import (
     remove_searched,
 )
 from engram.storage.tables.memory_rows import read_memories
-from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.preparation import PreparedMessage, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
-from engram.storage.tables.state import State
-from engram.storage.tables.stored_size import measure_memory
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")

@@ -12,9 +12,9 @@ from engram import limits
 from engram.clock import to_microseconds
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryFilters, MemoryPage, MemoryQuery
+from engram.storage.bookkeeping.counters import read_counters
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import read_counters
 from engram.storage.tables.memory_rows import find_memory, read_memories
 from engram.storage.tenant import Tenant
 

@@ -11,11 +11,12 @@ from engram.clock import from_microseconds
 from engram.errors import ConflictError, NotFoundError
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Tombstone
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.stored_size import measure_episodes, measure_removed
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.document_records import remove_document
 from engram.storage.tables.document_rows import find_owned
 from engram.storage.tables.document_shrinking import shrink_document
@@ -23,7 +24,6 @@ from engram.storage.tables.memory_changing import remove_searched, stretch_of
 from engram.storage.tables.memory_rows import MemoryRow, read_row, read_rows
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, clear_state
 from engram.storage.tables.record_rows import despite_damage, read_words
-from engram.storage.tables.stored_size import measure_episodes, measure_removed
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")

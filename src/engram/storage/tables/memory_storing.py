@@ -13,18 +13,19 @@ from engram.model.access import Quota
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import MemoryDraft, StoredMemory
 from engram.model.vectors import Indexing
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.numbering import take_numbers
+from engram.storage.bookkeeping.state import State
+from engram.storage.bookkeeping.stored_size import memory_bytes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit, training
-from engram.storage.tables.counting import grow_counters
+from engram.storage.tables import training
 from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.memory_rows import microseconds
-from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.preparation import PreparedMessage, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
-from engram.storage.tables.state import State
-from engram.storage.tables.stored_size import memory_bytes
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")

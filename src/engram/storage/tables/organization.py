@@ -35,18 +35,11 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
+from engram.storage.bookkeeping import audit, jobs
+from engram.storage.bookkeeping import counters as counting
 from engram.storage.ports import ChoiceT
 from engram.storage.rows.database import Connection
-from engram.storage.tables import (
-    audit,
-    counting,
-    jobs,
-    reading,
-    rebuild,
-    reembedding,
-    training,
-    unembedded,
-)
+from engram.storage.tables import reading, rebuild, reembedding, training, unembedded
 from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state

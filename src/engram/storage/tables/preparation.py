@@ -10,9 +10,9 @@ from typing import Any
 from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.offload import offload
+from engram.storage.bookkeeping.stored_size import message_bytes
 from engram.storage.codec import ContentCodec
 from engram.storage.tables.rows import to_json
-from engram.storage.tables.stored_size import message_bytes
 from engram.text.analyse import message_words, part_words
 
 

@@ -13,12 +13,12 @@ from engram.errors import InvalidRequestError
 from engram.model.access import Quota
 from engram.model.ids import MemoryId, RelationId, derived_id
 from engram.model.memory import Relation, RelationDraft, RelationType
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.stored_size import row_bytes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit
-from engram.storage.tables.counting import grow_counters
 from engram.storage.tables.memory_rows import find_memory
-from engram.storage.tables.stored_size import row_bytes
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/relations.sql")

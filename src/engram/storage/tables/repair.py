@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from engram.storage.bookkeeping.counters import COUNTER_NAMES
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import COUNTER_NAMES
 from engram.storage.tables.document_check import (
     DocumentFault,
     check_documents,

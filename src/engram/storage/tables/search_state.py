@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engram.errors import StoreCorruptError
+from engram.storage.bookkeeping.counters import COUNTERS_MISSING
 from engram.storage.postings.index import WordStatistics
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import COUNTERS_MISSING
 
 _SQL = load_queries("tables/words.sql")
 

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+from engram.storage.bookkeeping import jobs
+from engram.storage.bookkeeping.state import State
 from engram.storage.codec import ContentCodec, ContentError, train_dictionary
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import jobs
 from engram.storage.tables.dictionaries import pack_dictionary
 from engram.storage.tables.rows import MessageRow, decode_row
-from engram.storage.tables.state import State
 from engram.storage.tenant import Tenant
 
 JOB_KIND = "train_dictionary"

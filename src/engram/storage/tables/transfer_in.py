@@ -16,21 +16,22 @@ from engram.model.ids import MemoryId
 from engram.model.memory import Episode, Memory, Relation
 from engram.model.transfer import MemoryRecord, RecordsStored
 from engram.model.vectors import Indexing
+from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.numbering import take_numbers
+from engram.storage.bookkeeping.state import State
+from engram.storage.bookkeeping.stored_size import measure_memory, row_bytes
 from engram.storage.codec import StoredContent
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import audit, training
-from engram.storage.tables.counting import grow_counters
+from engram.storage.tables import training
 from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.memory_rows import microseconds
 from engram.storage.tables.memory_storing import check_episodes, indexing_of
-from engram.storage.tables.numbering import take_numbers
 from engram.storage.tables.preparation import PreparedMessage, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tables.relations import find_ends, refuse_circle
-from engram.storage.tables.state import State
-from engram.storage.tables.stored_size import measure_memory, row_bytes
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/transfer.sql")

@@ -1,15 +1,3 @@
--- count_indexed --
--- Returns how many messages there are, how many have deep vectors, and how many instant ones.
-SELECT
-    (SELECT count(*) FROM message WHERE organization_id = :organization_id),
-    (SELECT count(DISTINCT key) FROM vector
-     WHERE organization_id = :organization_id AND embedder =
-         (SELECT number FROM embedder WHERE organization_id = :organization_id AND role = 'deep')),
-    (SELECT count(DISTINCT key) FROM instant_vector
-     WHERE organization_id = :organization_id AND embedder =
-         (SELECT number FROM embedder
-          WHERE organization_id = :organization_id AND role = 'instant'));
-
 -- legacy_messages --
 -- Returns the columns of `load_range` and the characters, of rows in an old encoding.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,

@@ -10,10 +10,12 @@ from types import MappingProxyType
 from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.status import CheckName, Finding
+from engram.storage.bookkeeping.counters import COUNTER_NAMES
+from engram.storage.bookkeeping.numbering import find_numbers_behind
+from engram.storage.bookkeeping.stored_size import measure_all
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.counting import COUNTER_NAMES
 from engram.storage.tables.document_check import (
     LostOfDocument,
     check_documents,
@@ -26,9 +28,7 @@ from engram.storage.tables.memory_check import (
     describe_memory_fault,
 )
 from engram.storage.tables.message_check import DamagedMessage, check_messages, describe
-from engram.storage.tables.numbering import find_numbers_behind
 from engram.storage.tables.rebuild import is_abandoned, read_versions
-from engram.storage.tables.stored_size import measure_all
 from engram.storage.tables.vector_check import check_vectors
 from engram.storage.tables.word_check import check_words
 from engram.storage.tenant import Tenant
@@ -37,7 +37,7 @@ FINDINGS_MAX = 100
 """Of one check: a store with more faults than this is not mended by reading on."""
 
 _SQL = load_queries("tables/verification.sql")
-_CONVERSATIONS = load_queries("tables/conversations.sql")
+_CONVERSATIONS = load_queries("bookkeeping/counters.sql")
 
 Check = Callable[[Connection, Tenant], Iterator[Finding]]
 

@@ -12,8 +12,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
-_UPKEEP = load_queries("tables/upkeep.sql")
+_CONVERSATIONS = load_queries("bookkeeping/counters.sql")
 
 COUNTERS_MISSING = "the counters are missing: run `engram doctor --repair`"
 COUNTER_NAMES = tuple(field.name for field in fields(Counters))
@@ -83,7 +82,7 @@ def counters_of(row: Sequence[int]) -> Counters:
 
 def count_coverage(connection: Connection, tenant: Tenant) -> Coverage:
     """Count the messages, and those that each index holds."""
-    row = tenant.execute(connection, _UPKEEP["count_indexed"]).fetchone()
+    row = tenant.execute(connection, _CONVERSATIONS["count_indexed"]).fetchone()
     messages, deep, instant = row
     return Coverage(
         organization_id=tenant.id,

@@ -11,7 +11,7 @@ from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 from engram.text.analyse import ANALYSER_VERSION
 
-_SQL = load_queries("tables/messages.sql")
+_SQL = load_queries("bookkeeping/state.sql")
 
 
 class State(NamedTuple):

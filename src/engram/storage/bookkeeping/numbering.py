@@ -8,7 +8,7 @@ from engram.storage.rows.keys import KIND_BITS, KINDS, RecordKind, record_number
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/numbering.sql")
+_SQL = load_queries("bookkeeping/numbering.sql")
 _PLACES_SKIPPED = 1 << 20
 """More than can have been given and left no trace since a damaged state fell behind."""
 

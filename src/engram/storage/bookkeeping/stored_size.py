@@ -16,7 +16,7 @@ from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/stored_size.sql")
+_SQL = load_queries("bookkeeping/stored_size.sql")
 _NO_VERSION = 2**62
 
 

@@ -13,7 +13,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/jobs.sql")
+_SQL = load_queries("bookkeeping/jobs.sql")
 
 
 def enqueue(connection: Connection, tenant: Tenant, *, kind: str, subject: str, now: int) -> None:

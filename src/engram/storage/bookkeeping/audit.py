@@ -10,12 +10,12 @@ from typing import Any
 from engram.clock import from_microseconds, to_microseconds
 from engram.model.access import AuditEntry
 from engram.model.ids import derived_id
+from engram.storage.bookkeeping.audited import is_wanted, note_row
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.audited import is_wanted, note_row
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/audit.sql")
+_SQL = load_queries("bookkeeping/audit.sql")
 _END_OF_TIME = 2**63 - 1
 
 

@@ -1,0 +1,1 @@
+"""Counters, sizes, numbers, jobs and the audit trail of one organisation."""
