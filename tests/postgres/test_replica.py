@@ -14,6 +14,7 @@ import pytest
 from engram.errors import ConfigurationError, NotFoundError
 from engram.model.access import KeyDraft
 from engram.settings import Settings
+from engram.storage.control.store import hash_secret
 from engram.storage.ports import OrganizationStore
 from engram.storage.postgres.address import complete, complete_reading
 from engram.storage.postgres.database import ReplicatedDatabase
@@ -21,7 +22,6 @@ from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.replica import LAG_S, REST_S, Replica
 from engram.storage.postgres.transactions import OrganizationScope
 from engram.storage.rows.database import Connection
-from engram.storage.tables.control import hash_secret
 from engram.storage.threads import WorkerThreads
 from engram.wiring import open_service
 from tests.postgres.servers import Server, running_servers, url_of

@@ -14,6 +14,7 @@ from engram.errors import StorageError
 from engram.model.changes import Change, WorkAdded
 from engram.model.ids import OrganizationId
 from engram.storage.bookkeeping.audited import Announce
+from engram.storage.control.store import TableControlStore
 from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.postgres.address import complete, complete_reading
 from engram.storage.postgres.changes import Changes, tell_keys
@@ -33,7 +34,6 @@ from engram.storage.postgres.transactions import (
 )
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.rows.database import Connection
-from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads

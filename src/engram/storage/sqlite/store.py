@@ -15,6 +15,7 @@ from engram.errors import StorageError
 from engram.model.changes import Change
 from engram.model.ids import OrganizationId
 from engram.storage.bookkeeping.audited import Announce
+from engram.storage.control.store import TableControlStore
 from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.private import make_private
 from engram.storage.sqlite.catalog import FileCatalog
@@ -24,7 +25,6 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables.control import TableControlStore
 from engram.storage.tables.matrix_index import MatrixIndex
 from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tenant import Tenant

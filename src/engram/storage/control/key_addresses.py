@@ -12,7 +12,7 @@ from engram.model.ids import KeyId, OrganizationId
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
-_SQL = load_queries("tables/control.sql")
+_SQL = load_queries("control/control.sql")
 
 
 def note_of(

@@ -26,9 +26,8 @@ from engram.model.access import (
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.status import UsageDay
 from engram.storage.bookkeeping.audited import note_row
-from engram.storage.rows.database import Connection, Database
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.control_rows import (
+from engram.storage.control.key_addresses import note_of
+from engram.storage.control.rows import (
     audit_entry_of,
     audit_entry_of_parameters,
     audit_parameters,
@@ -40,14 +39,15 @@ from engram.storage.tables.control_rows import (
     usage_day_of,
     usage_parameters,
 )
-from engram.storage.tables.key_addresses import note_of
+from engram.storage.rows.database import Connection, Database
+from engram.storage.rows.queries import load_queries
 
 _SECRET_START = "engram_sk_live_"  # noqa: S105 - how every secret begins, and no secret
 _SECRET_RANDOM_CHARACTERS = 32
 _PREFIX_CHARACTERS = 20
 _LATEST = 2**63 - 1
 
-_SQL = load_queries("tables/control.sql")
+_SQL = load_queries("control/control.sql")
 
 
 class Removal(Protocol):

@@ -1,0 +1,1 @@
+"""The control database: organisations, keys, usage and the operators' audit trail."""
