@@ -11,8 +11,9 @@ import pytest
 from engram.errors import StoreCorruptError
 from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
+from engram.storage.content import training
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables import rebuild, training
+from engram.storage.tables import rebuild
 from tests.storage.drafts import (
     append,
     begin,

@@ -12,7 +12,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_CONVERSATIONS = load_queries("bookkeeping/counters.sql")
+_SQL = load_queries("bookkeeping/counters.sql")
 
 COUNTERS_MISSING = "the counters are missing: run `engram doctor --repair`"
 COUNTER_NAMES = tuple(field.name for field in fields(Counters))
@@ -25,7 +25,7 @@ def read_counters(connection: Connection, tenant: Tenant) -> Counters:
     Raises:
         StoreCorruptError: they are gone.
     """
-    row = tenant.execute(connection, _CONVERSATIONS["get_counters"]).fetchone()
+    row = tenant.execute(connection, _SQL["get_counters"]).fetchone()
     if row is None:
         raise StoreCorruptError(COUNTERS_MISSING)
     return counters_of(row)
@@ -54,7 +54,7 @@ def grow_counters(
     """
     row = tenant.execute(
         connection,
-        _CONVERSATIONS["add_to_counters"],
+        _SQL["add_to_counters"],
         conversations=conversations,
         messages=messages,
         content_bytes=content_bytes,
@@ -72,7 +72,7 @@ def grow_counters(
 
 def put_file_bytes(connection: Connection, tenant: Tenant, total: int) -> None:
     """Count an organisation's files anew, as they were measured."""
-    tenant.execute(connection, _CONVERSATIONS["put_file_bytes"], file_bytes=total)
+    tenant.execute(connection, _SQL["put_file_bytes"], file_bytes=total)
 
 
 def counters_of(row: Sequence[int]) -> Counters:
@@ -82,7 +82,7 @@ def counters_of(row: Sequence[int]) -> Counters:
 
 def count_coverage(connection: Connection, tenant: Tenant) -> Coverage:
     """Count the messages, and those that each index holds."""
-    row = tenant.execute(connection, _CONVERSATIONS["count_indexed"]).fetchone()
+    row = tenant.execute(connection, _SQL["count_indexed"]).fetchone()
     messages, deep, instant = row
     return Coverage(
         organization_id=tenant.id,

@@ -23,14 +23,15 @@ from engram.model.vectors import Indexing
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.state import State
+from engram.storage.content import training
+from engram.storage.content.dictionaries import learn_awaited
+from engram.storage.content.preparation import PreparedMessages, prepare_messages
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import idempotency, training
+from engram.storage.tables import idempotency
 from engram.storage.tables.creation import create_conversation
-from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.idempotency import hash_request, receipt_of
-from engram.storage.tables.preparation import PreparedMessages, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.vector_rows import index_appended
 from engram.storage.tables.word_rows import Stretch, append_rows

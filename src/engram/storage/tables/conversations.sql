@@ -27,22 +27,9 @@ WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
 SELECT number, id, message_count, content_bytes FROM conversation
 WHERE organization_id = :organization_id AND is_default = 1;
 
--- get_title --
-SELECT title FROM conversation WHERE organization_id = :organization_id AND number = :number;
-
 -- find_title --
 SELECT title FROM conversation
 WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
-
--- load_conversations --
--- Returns number and all that a conversation shows, of those that exist among the JSON list.
-SELECT number, id, title, agent_id, project, metadata, message_count, created_at, updated_at,
-    (SELECT json_group_array(tag) FROM
-        (SELECT tag FROM conversation_tag
-         WHERE conversation_tag.organization_id = :organization_id AND conversation = number
-         ORDER BY position)) AS tags
-FROM conversation NOT INDEXED
-WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers));
 
 -- list_conversations --
 -- Returns the numbers of one page. The conditions and the order are put in from fixed pieces.

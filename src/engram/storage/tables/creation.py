@@ -11,9 +11,9 @@ from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
 from engram.storage.bookkeeping.stored_size import row_bytes
+from engram.storage.content.messages import to_json
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.rows import to_json
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/conversations.sql")

@@ -11,15 +11,15 @@ from engram.model.conversation import Message
 from engram.model.ids import ConversationId, message_id
 from engram.model.vectors import Indexing
 from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.content.messages import to_json
+from engram.storage.content.pieces import PIECE
+from engram.storage.content.preparation import PreparedMessage
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_pieces import PIECE
 from engram.storage.tables.document_records import record_size
 from engram.storage.tables.document_rows import DocumentRow
-from engram.storage.tables.preparation import PreparedMessage
 from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.rows import to_json
 from engram.storage.tables.vector_rows import index_appended
 from engram.storage.tables.word_rows import Stretch, append_rows
 from engram.storage.tenant import Tenant

@@ -21,9 +21,9 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.state import State
 from engram.storage.bookkeeping.stored_size import measure_document, measure_memory
 from engram.storage.codec import ContentError, StoredContent
+from engram.storage.content.pieces import Pieces, read_piece
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_pieces import Pieces, read_piece
 from engram.storage.tables.document_records import add_record
 from engram.storage.tables.document_rows import DocumentRow, document_of, find_row
 from engram.storage.tables.document_scan import BodyScan

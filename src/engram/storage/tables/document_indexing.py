@@ -16,11 +16,12 @@ from engram.model.document import Document
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import Indexing
 from engram.storage.codec import ContentError
+from engram.storage.content.pieces import read_bytes
+from engram.storage.content.preparation import PreparedMessage
 from engram.storage.document_ports import UnindexedText
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_chunks import NewChunks, add_chunks, prepare_chunk
-from engram.storage.tables.document_pieces import read_bytes
 from engram.storage.tables.document_reading import unreadable
 from engram.storage.tables.document_rows import (
     DocumentRow,
@@ -32,7 +33,6 @@ from engram.storage.tables.document_rows import (
 from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import index_again
 from engram.storage.tables.memory_rows import read_row
-from engram.storage.tables.preparation import PreparedMessage
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.unembedded import DAMAGED_DELAY
 from engram.storage.tenant import Tenant

@@ -10,9 +10,9 @@ from engram.clock import from_microseconds
 from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.document import Document, DocumentState, DocumentTier
 from engram.model.ids import DocumentId, MemoryId
+from engram.storage.content.pieces import Pieces
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_pieces import Pieces
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

@@ -16,20 +16,20 @@ from engram.model.ids import DocumentId
 from engram.model.vectors import WORDS_ALONE
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.codec import StoredContent
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_chunks import NewChunks, add_chunks
-from engram.storage.tables.document_indexing import end_indexing
-from engram.storage.tables.document_pieces import (
+from engram.storage.content.pieces import (
     NewPiece,
     Pieces,
     cut_pieces,
     delete_text,
     put_pieces,
 )
+from engram.storage.content.preparation import prepare_messages
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
+from engram.storage.tables.document_chunks import NewChunks, add_chunks
+from engram.storage.tables.document_indexing import end_indexing
 from engram.storage.tables.document_rows import DocumentRow, find_rows
 from engram.storage.tables.document_scan import TextScan
-from engram.storage.tables.preparation import prepare_messages
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

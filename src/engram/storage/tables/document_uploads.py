@@ -25,9 +25,7 @@ from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_document, row_bytes
 from engram.storage.codec import ContentError
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_pieces import (
+from engram.storage.content.pieces import (
     NewPiece,
     Pieces,
     cut_pieces,
@@ -35,6 +33,8 @@ from engram.storage.tables.document_pieces import (
     put_pieces,
     read_piece,
 )
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.memory_options import options_to_json
 from engram.storage.tables.memory_storing import check_episodes

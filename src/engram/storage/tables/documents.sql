@@ -27,11 +27,6 @@ SELECT document_id FROM memory
 WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids))
     AND record IS NOT NULL AND document_id IS NOT NULL AND immutable <= :immutable;
 
--- content_of --
--- Returns encoding and content of what the memory shows, and number and bytes of the body.
-SELECT content_encoding, CAST(content AS BLOB), number, size_bytes FROM document
-WHERE +organization_id = :organization_id AND id = :id;
-
 -- count_uploads --
 -- Returns how many uploads have not expired.
 SELECT count(*) FROM document
@@ -52,21 +47,6 @@ VALUES
 UPDATE document
 SET parts = parts + 1, part_sha256 = :sha256, size_bytes = :size_bytes, waits_since = :now
 WHERE organization_id = :organization_id AND number = :number AND state = 'uploading';
-
--- add_piece --
-INSERT INTO document_piece (key, organization_id, size_bytes, content_encoding, sha256, content)
-VALUES (:key, :organization_id, :size_bytes, :content_encoding, :sha256, :content);
-
--- get_piece --
--- Returns encoding, hash and content of a piece.
-SELECT content_encoding, sha256, content FROM document_piece
-WHERE organization_id = :organization_id AND key = :key;
-
--- delete_pieces --
--- Returns the bytes of each.
-DELETE FROM document_piece
-WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
-RETURNING size_bytes;
 
 -- delete_upload --
 DELETE FROM document

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Loaded
+from engram.storage.content.messages import find_rows, read_conversations, read_rows
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.message_cache import KnownMessage
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.found_memories import read_found_memories
-from engram.storage.tables.rows import find_rows, read_conversations, read_rows
 from engram.storage.tables.search_state import SearchState
 from engram.storage.tenant import Tenant
 

@@ -12,9 +12,9 @@ from engram.errors import IdempotencyConflictError
 from engram.model.conversation import AppendReceipt, AppendRequest, MessageDraft
 from engram.model.ids import ConversationId, message_id
 from engram.storage.bookkeeping.stored_size import row_bytes
+from engram.storage.content.preparation import PreparedMessages
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.preparation import PreparedMessages
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/messages.sql")

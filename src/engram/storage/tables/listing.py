@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from engram.model.conversation import ConversationPage, ConversationQuery
 from engram.storage.bookkeeping.counters import read_counters
+from engram.storage.content.messages import read_conversations
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.rows import read_conversations
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/conversations.sql")

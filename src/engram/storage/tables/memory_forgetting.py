@@ -20,9 +20,10 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
 from engram.storage.bookkeeping.state import State
 from engram.storage.bookkeeping.stored_size import measure_memory
+from engram.storage.content.dictionaries import learn_awaited
+from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.document_records import add_record, record_size, rest, wait_again
 from engram.storage.tables.document_rows import find_owned
 from engram.storage.tables.document_shrinking import shrink_document
@@ -35,7 +36,6 @@ from engram.storage.tables.memory_changing import (
     remove_searched,
 )
 from engram.storage.tables.memory_rows import read_memories
-from engram.storage.tables.preparation import PreparedMessage, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tenant import Tenant

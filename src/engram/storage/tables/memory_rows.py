@@ -12,10 +12,10 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import MemoryId
 from engram.model.memory import Change, Memory, MemoryVersion
 from engram.storage.codec import ContentError
+from engram.storage.content.document_body import document_content
+from engram.storage.content.messages import decode_text
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_content import document_content
-from engram.storage.tables.rows import decode_text
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memories.sql")

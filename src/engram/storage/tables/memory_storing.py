@@ -18,12 +18,12 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
 from engram.storage.bookkeeping.state import State
 from engram.storage.bookkeeping.stored_size import memory_bytes
+from engram.storage.content import training
+from engram.storage.content.dictionaries import learn_awaited
+from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import training
-from engram.storage.tables.dictionaries import learn_awaited
 from engram.storage.tables.memory_rows import microseconds
-from engram.storage.tables.preparation import PreparedMessage, prepare_messages
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tenant import Tenant

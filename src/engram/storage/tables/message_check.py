@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engram.storage.codec import ContentError
+from engram.storage.content.messages import decode_text
+from engram.storage.content.pieces import PIECE
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_pieces import PIECE
-from engram.storage.tables.rows import decode_text
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/verification.sql")

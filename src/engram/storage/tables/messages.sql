@@ -6,30 +6,10 @@ VALUES
     (:key, :organization_id, :role, :characters, :occurred_at, :created_at, :name, :tool_call_id,
      :tool_name, :content_encoding, :sha256, :metadata, :content);
 
--- load_range --
--- Returns the messages with keys `first` to `last`, in order.
-SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, CAST(content AS BLOB)
-FROM message
-WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
-ORDER BY key;
-
--- load_messages --
--- Returns the same columns of those that exist among the keys of a JSON list.
-SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, CAST(content AS BLOB)
-FROM message
-WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
-
 -- load_proofs --
 -- Returns key and hash of those that exist among the keys of a JSON list.
 SELECT key, sha256 FROM message
 WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
-
--- conversation_ids --
--- Returns number and public id of those that exist among the numbers of a JSON list.
-SELECT number, id FROM conversation NOT INDEXED
-WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers));
 
 -- message_sizes --
 -- Returns the characters of the messages with keys `first` to `last`, in order.

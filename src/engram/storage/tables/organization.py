@@ -37,9 +37,10 @@ from engram.model.vectors import (
 )
 from engram.storage.bookkeeping import audit, jobs
 from engram.storage.bookkeeping import counters as counting
+from engram.storage.content import training
 from engram.storage.ports import ChoiceT
 from engram.storage.rows.database import Connection
-from engram.storage.tables import reading, rebuild, reembedding, training, unembedded
+from engram.storage.tables import reading, rebuild, reembedding, unembedded
 from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state
@@ -222,7 +223,7 @@ class TableOrganizationStore:
         return await audit.list_audit(self._tenant, limit=limit, before=before)
 
     async def compress_backfill(self, *, batch_size: int) -> BackfillReport:
-        from engram.storage.tables import backfill
+        from engram.storage.content import backfill
 
         return await backfill.compress_backfill(self._tenant, batch_size=batch_size)
 

@@ -17,10 +17,10 @@ from engram.clock import to_microseconds
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.bookkeeping.numbering import mend_numbers
 from engram.storage.bookkeeping.state import State, read_state
+from engram.storage.content.training import FIRST_DUE_BYTES
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.training import FIRST_DUE_BYTES
 from engram.storage.tables.word_rows import (
     Stretch,
     add_next_rows,

@@ -9,12 +9,12 @@ from typing import TypeVar
 from engram.errors import StoreCorruptError
 from engram.model.vectors import Indexing
 from engram.storage.bookkeeping.state import State, read_state
+from engram.storage.content.preparation import PreparedMessage
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.creation import add_tags
-from engram.storage.tables.preparation import PreparedMessage
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.tables.vector_rows import index_appended, remove_conversation
 from engram.storage.tables.word_rows import (

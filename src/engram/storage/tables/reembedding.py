@@ -20,6 +20,7 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
+from engram.storage.content.messages import read_names, read_readable
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import (
     KIND_BITS,
@@ -35,7 +36,6 @@ from engram.storage.tables.embedders import (
     read_embedders,
     register,
 )
-from engram.storage.tables.rows import read_names, read_readable
 from engram.storage.tables.vector_rows import add_vectors, count_change, enqueue_missing
 from engram.storage.tenant import Tenant
 

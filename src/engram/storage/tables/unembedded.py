@@ -11,11 +11,11 @@ from functools import partial
 from engram.clock import to_microseconds
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded
+from engram.storage.content.messages import read_names, read_readable
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.embedders import read_embedders, register
-from engram.storage.tables.rows import read_names, read_readable
 from engram.storage.tables.vector_rows import enqueue_missing, replace_instant
 from engram.storage.tenant import Tenant
 

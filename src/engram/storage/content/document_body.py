@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from engram.storage.codec import ContentError
+from engram.storage.content.messages import decode_text
+from engram.storage.content.pieces import Pieces, read_bytes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_pieces import Pieces, read_bytes
-from engram.storage.tables.rows import decode_text
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("content/pieces.sql")
 
 
 def document_content(

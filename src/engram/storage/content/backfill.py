@@ -8,16 +8,16 @@ from functools import partial
 from engram.errors import StoreCorruptError
 from engram.model.status import BackfillReport
 from engram.storage.codec import RAW, ContentError, StoredContent
+from engram.storage.content.messages import MessageRow, decode_row
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.rows import MessageRow, decode_row
 from engram.storage.tenant import Tenant
 
 BATCH_CHARACTERS = 16_000_000
 """Text held in memory at once; a batch of long messages holds fewer of them."""
 
-_SQL = load_queries("tables/upkeep.sql")
+_SQL = load_queries("content/backfill.sql")
 
 
 @dataclass(frozen=True, slots=True)

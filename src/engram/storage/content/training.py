@@ -13,10 +13,10 @@ from functools import partial
 from engram.storage.bookkeeping import jobs
 from engram.storage.bookkeeping.state import State
 from engram.storage.codec import ContentCodec, ContentError, train_dictionary
+from engram.storage.content.dictionaries import pack_dictionary
+from engram.storage.content.messages import MessageRow, decode_row
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.dictionaries import pack_dictionary
-from engram.storage.tables.rows import MessageRow, decode_row
 from engram.storage.tenant import Tenant
 
 JOB_KIND = "train_dictionary"
@@ -41,7 +41,7 @@ SAMPLE_MESSAGE_BYTES_MAX = 16_384
 _HELD_BACK_EVERY = 10
 _WORTHWHILE = 0.97
 
-_SQL = load_queries("tables/dictionaries.sql")
+_SQL = load_queries("content/dictionaries.sql")
 
 
 def enqueue_when_due(

@@ -18,15 +18,14 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
 from engram.storage.codec import ContentError
+from engram.storage.content.dictionaries import learn_dictionary
+from engram.storage.content.pieces import PIECE, resolve
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.dictionaries import learn_dictionary
-from engram.storage.tables.document_pieces import PIECE, resolve
 from engram.storage.tenant import Tenant
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
-_MESSAGES = load_queries("tables/messages.sql")
+_SQL = load_queries("content/messages.sql")
 
 
 class MessageRow(NamedTuple):
@@ -120,7 +119,7 @@ def message_rows(
     connection: Connection, tenant: Tenant, *, first: int, last: int
 ) -> Iterable[MessageRow]:
     """Yield the rows of the messages with keys `first` to `last`, in order."""
-    cursor = tenant.execute(connection, _MESSAGES["load_range"], first=first, last=last)
+    cursor = tenant.execute(connection, _SQL["load_range"], first=first, last=last)
     return map(MessageRow._make, cursor)
 
 
@@ -128,7 +127,7 @@ def find_rows(
     connection: Connection, tenant: Tenant, keys: Sequence[MessageKey]
 ) -> list[MessageRow]:
     """Return the rows of the messages that exist among `keys`."""
-    cursor = tenant.execute(connection, _MESSAGES["load_messages"], keys=json.dumps(keys))
+    cursor = tenant.execute(connection, _SQL["load_messages"], keys=json.dumps(keys))
     return list(map(MessageRow._make, cursor))
 
 
@@ -183,7 +182,9 @@ def read_conversation_ids(
     connection: Connection, tenant: Tenant, numbers: Sequence[int]
 ) -> dict[int, ConversationId]:
     """Return the public ids of the conversations that exist among `numbers`."""
-    cursor = tenant.execute(connection, _MESSAGES["conversation_ids"], numbers=json.dumps(numbers))
+    cursor = tenant.execute(
+        connection, _SQL["conversation_ids"], numbers=json.dumps(numbers)
+    )
     return dict(cursor.fetchall())
 
 
@@ -204,7 +205,7 @@ def _ids_of(
 
 def read_title(connection: Connection, tenant: Tenant, number: int) -> str | None:
     """Return the title of a conversation."""
-    row = tenant.execute(connection, _CONVERSATIONS["get_title"], number=number).fetchone()
+    row = tenant.execute(connection, _SQL["get_title"], number=number).fetchone()
     return None if row is None else row[0]
 
 
@@ -229,7 +230,7 @@ def read_conversations(
     """Return the conversations that exist among `numbers`, in the order asked for."""
     wanted = list(numbers)
     cursor = tenant.execute(
-        connection, _CONVERSATIONS["load_conversations"], numbers=json.dumps(wanted)
+        connection, _SQL["load_conversations"], numbers=json.dumps(wanted)
     )
     found = {row[0]: _conversation(row) for row in cursor}
     return {ConversationKey(number): found[number] for number in wanted if number in found}

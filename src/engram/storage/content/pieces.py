@@ -13,7 +13,7 @@ from engram.storage.rows.keys import piece_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("content/pieces.sql")
 
 PIECE = "piece"
 """The encoding of a text that is not stored but refers to a document's bytes."""

@@ -12,7 +12,7 @@ from engram.model.conversation import MessageDraft
 from engram.offload import offload
 from engram.storage.bookkeeping.stored_size import message_bytes
 from engram.storage.codec import ContentCodec
-from engram.storage.tables.rows import to_json
+from engram.storage.content.messages import to_json
 from engram.text.analyse import message_words, part_words
 
 

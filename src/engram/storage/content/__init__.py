@@ -1,0 +1,1 @@
+"""Texts as they are stored: compressed, in pieces, and proved by their checksums."""
