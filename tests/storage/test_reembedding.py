@@ -14,7 +14,7 @@ from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, ReembeddingBegun, StoredIdentities
 from engram.storage.ports import OrganizationStore
 from engram.storage.rows.keys import kind_of, message_key
-from engram.storage.tables import old_vectors
+from engram.storage.vectors import old_vectors
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
 from tests.storage.embedded import (
     DEEP,

@@ -22,8 +22,8 @@ from engram.storage.postgres.near_vectors import TABLES, fill_in, halfvec
 from engram.storage.postgres.pool import Driver
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.embedders import StoredEmbedder, read_embedders
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import StoredEmbedder, read_embedders
 from engram.vectors.quantise import restore, unpack_blobs
 
 _SQL = load_queries("postgres/near.sql")

@@ -11,8 +11,8 @@ import numpy as np
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.embedders import StoredEmbedder
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import StoredEmbedder
 from engram.vectors.arrays import Cosines, Keys, Query
 from engram.vectors.matrix import VectorMatrix
 from engram.vectors.neighbours import Compared

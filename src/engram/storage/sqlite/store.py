@@ -25,10 +25,10 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables.matrix_index import MatrixIndex
 from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
+from engram.storage.vectors.matrix_index import MatrixIndex
 from engram.vectors.budgeted import BudgetedMatrices
 
 logger = logging.getLogger(__name__)

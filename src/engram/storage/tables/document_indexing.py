@@ -34,8 +34,8 @@ from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import index_again
 from engram.storage.tables.memory_rows import read_row
 from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.unembedded import DAMAGED_DELAY
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.unembedded import DAMAGED_DELAY
 from engram.text.document_state import BEGINNING, ChunkerState
 from engram.text.documents import DocumentChunk
 

@@ -42,8 +42,8 @@ from engram.storage.tables.record_rows import (
     remove_record,
     replace_tags,
 )
-from engram.storage.tables.vector_rows import copy_vectors
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.rows import copy_vectors
 
 _SQL = load_queries("tables/memories.sql")
 

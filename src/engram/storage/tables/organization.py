@@ -40,12 +40,13 @@ from engram.storage.bookkeeping import counters as counting
 from engram.storage.content import training
 from engram.storage.ports import ChoiceT
 from engram.storage.rows.database import Connection
-from engram.storage.tables import reading, rebuild, reembedding, unembedded
+from engram.storage.tables import reading, rebuild
 from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state
-from engram.storage.tables.vector_index import VectorIndex
 from engram.storage.tenant import Tenant
+from engram.storage.vectors import reembedding, unembedded
+from engram.storage.vectors.index import VectorIndex
 
 if TYPE_CHECKING:
     from engram.storage.tables.documents import TableDocumentStore
@@ -320,7 +321,7 @@ class TableOrganizationStore:
         return await reembedding.finish_reembedding(self._tenant, identity, without=without)
 
     async def drop_old_vectors(self) -> int:
-        from engram.storage.tables import old_vectors
+        from engram.storage.vectors import old_vectors
 
         return await old_vectors.drop_old_vectors(self._tenant)
 

@@ -16,7 +16,6 @@ from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.creation import add_tags
 from engram.storage.tables.rebuild import BATCH_CHARACTERS, rebuild_words
-from engram.storage.tables.vector_rows import index_appended, remove_conversation
 from engram.storage.tables.word_rows import (
     Stretch,
     add_rows,
@@ -27,6 +26,7 @@ from engram.storage.tables.word_rows import (
     words_of,
 )
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.rows import index_appended, remove_conversation
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _MESSAGES = load_queries("tables/messages.sql")

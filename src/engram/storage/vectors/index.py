@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
-from engram.storage.tables.embedders import Embedders, StoredEmbedder
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import Embedders, StoredEmbedder
 
 if TYPE_CHECKING:
     from engram.vectors.arrays import Cosines, Keys, Query

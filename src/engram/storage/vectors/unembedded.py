@@ -15,16 +15,16 @@ from engram.storage.content.messages import read_names, read_readable
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.embedders import read_embedders, register
-from engram.storage.tables.vector_rows import enqueue_missing, replace_instant
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import read_embedders, register
+from engram.storage.vectors.rows import enqueue_missing, replace_instant
 
 logger = logging.getLogger(__name__)
 
 DAMAGED_DELAY = timedelta(days=1)
 """A message that cannot be read is not tried again before somebody may have restored it."""
 
-_SQL = load_queries("tables/unembedded.sql")
+_SQL = load_queries("vectors/unembedded.sql")
 
 
 async def identities(tenant: Tenant) -> StoredIdentities:

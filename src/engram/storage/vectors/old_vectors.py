@@ -9,13 +9,13 @@ from functools import partial
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.vector_rows import count_change
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.rows import count_change
 
 ROWS_AT_ONCE = 2_000
 """Removed in one transaction, about 1 MB."""
 
-_SQL = load_queries("tables/old_vectors.sql")
+_SQL = load_queries("vectors/old_vectors.sql")
 _FIND: dict[Tier, str] = {"instant": "old_instant_vectors", "deep": "old_vectors"}
 _DELETE: dict[Tier, str] = {"instant": "delete_old_instant_vectors", "deep": "delete_old_vectors"}
 

@@ -9,11 +9,11 @@ from engram.errors import StoreCorruptError
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.embedders import Embedders, StoredEmbedder
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import Embedders, StoredEmbedder
 from engram.vectors.source import VectorChanges
 
-_SQL = load_queries("tables/vectors.sql")
+_SQL = load_queries("vectors/vectors.sql")
 _SINCE: dict[Tier, str] = {"instant": "instant_vectors_since", "deep": "vectors_since"}
 
 STATE_MISSING = "the state of the vectors is missing: run `engram doctor --repair`"

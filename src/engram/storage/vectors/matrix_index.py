@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engram.model.vectors import Tier
 from engram.storage.rows.database import Connection
-from engram.storage.tables.embedders import Embedders, StoredEmbedder
-from engram.storage.tables.vector_index import ComparedVectors
-from engram.storage.tables.vector_source import StoredVectors
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import Embedders, StoredEmbedder
+from engram.storage.vectors.index import ComparedVectors
+from engram.storage.vectors.source import StoredVectors
 from engram.vectors.budgeted import BudgetedMatrices
 
 

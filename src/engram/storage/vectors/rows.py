@@ -9,12 +9,12 @@ from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, 
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of, message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.embedders import Embedders, StoredEmbedder, read_embedders, register
-from engram.storage.tables.vector_source import STATE_MISSING
 from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register
+from engram.storage.vectors.source import STATE_MISSING
 
-_SQL = load_queries("tables/vectors.sql")
-_UNEMBEDDED = load_queries("tables/unembedded.sql")
+_SQL = load_queries("vectors/vectors.sql")
+_UNEMBEDDED = load_queries("vectors/unembedded.sql")
 _ADD: dict[Tier, str] = {"instant": "add_instant_vector", "deep": "add_vector"}
 
 

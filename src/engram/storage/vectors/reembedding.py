@@ -30,16 +30,16 @@ from engram.storage.rows.keys import (
     message_key,
 )
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.embedders import (
+from engram.storage.tenant import Tenant
+from engram.storage.vectors.embedders import (
     Embedders,
     StoredEmbedder,
     read_embedders,
     register,
 )
-from engram.storage.tables.vector_rows import add_vectors, count_change, enqueue_missing
-from engram.storage.tenant import Tenant
+from engram.storage.vectors.rows import add_vectors, count_change, enqueue_missing
 
-_SQL = load_queries("tables/reembedding.sql")
+_SQL = load_queries("vectors/reembedding.sql")
 _NOBODY = -1
 """The number of no embedder."""
 

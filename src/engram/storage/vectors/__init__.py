@@ -1,0 +1,1 @@
+"""Stored vectors, their models, and the queue of texts that wait for them."""
