@@ -13,7 +13,7 @@ from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
 from engram.storage.content import training
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables import rebuild
+from engram.storage.words import rebuild
 from tests.storage.drafts import (
     append,
     begin,

@@ -37,7 +37,7 @@ from engram.model.memory import (
 )
 from engram.storage.ports import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
-from engram.storage.tables import rebuild
+from engram.storage.words import rebuild
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,

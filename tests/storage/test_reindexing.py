@@ -11,7 +11,7 @@ from engram.clock import RandomIds
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.bookkeeping import state
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables import rebuild
+from engram.storage.words import rebuild
 from engram.text.analyse import ANALYSER_VERSION, query_terms
 from tests.storage.drafts import (
     ACTOR,

@@ -27,7 +27,7 @@ from engram.storage.moving.planning import Arrived, Plan
 from engram.storage.moving.ports import Source, Target
 from engram.storage.moving.sides import Side
 from engram.storage.rows.database import Connection
-from engram.storage.tables.rebuild import prepare_upkeep
+from engram.storage.words.rebuild import prepare_upkeep
 
 
 class Mover:

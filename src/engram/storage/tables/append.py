@@ -32,10 +32,10 @@ from engram.storage.rows.queries import load_queries
 from engram.storage.tables import idempotency
 from engram.storage.tables.creation import create_conversation
 from engram.storage.tables.idempotency import hash_request, receipt_of
-from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.word_rows import Stretch, append_rows
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import index_appended
+from engram.storage.words.rebuild import clear_state
+from engram.storage.words.rows import Stretch, append_rows
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _MESSAGES = load_queries("tables/messages.sql")

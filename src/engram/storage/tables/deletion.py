@@ -15,8 +15,8 @@ from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
-from engram.storage.tables.word_rows import Stretch
 from engram.storage.tenant import Tenant
+from engram.storage.words.rows import Stretch
 from engram.text.windows import window_count
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")

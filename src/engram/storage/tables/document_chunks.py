@@ -19,10 +19,10 @@ from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_records import record_size
 from engram.storage.tables.document_rows import DocumentRow
-from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.word_rows import Stretch, append_rows
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import index_appended
+from engram.storage.words.rebuild import clear_state
+from engram.storage.words.rows import Stretch, append_rows
 from engram.text.analyse import message_words, part_words
 from engram.text.documents import DocumentChunk, chunk_name
 

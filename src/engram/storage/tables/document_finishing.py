@@ -35,8 +35,8 @@ from engram.storage.tables.document_uploads import (
 from engram.storage.tables.memory_options import options_from_json
 from engram.storage.tables.memory_rows import microseconds
 from engram.storage.tables.memory_storing import check_episodes
-from engram.storage.tables.rebuild import clear_state
 from engram.storage.tenant import Tenant
+from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("tables/documents.sql")
 

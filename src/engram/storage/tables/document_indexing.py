@@ -33,9 +33,9 @@ from engram.storage.tables.document_rows import (
 from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import index_again
 from engram.storage.tables.memory_rows import read_row
-from engram.storage.tables.rebuild import clear_state
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.unembedded import DAMAGED_DELAY
+from engram.storage.words.rebuild import clear_state
 from engram.text.document_state import BEGINNING, ChunkerState
 from engram.text.documents import DocumentChunk
 

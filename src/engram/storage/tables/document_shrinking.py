@@ -21,10 +21,10 @@ from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_records import record_size
 from engram.storage.tables.document_rows import DocumentRow, find_rows
-from engram.storage.tables.rebuild import clear_state
-from engram.storage.tables.word_rows import Stretch, remove_rows, words_gained, words_of
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import remove_messages
+from engram.storage.words.rebuild import clear_state
+from engram.storage.words.rows import Stretch, remove_rows, words_gained, words_of
 from engram.text.windows import window_count
 
 CHUNKS_LEFT = 256

@@ -27,8 +27,8 @@ from engram.storage.tables.memory_rows import (
     read_row,
 )
 from engram.storage.tables.record_rows import read_words, remove_record
-from engram.storage.tables.word_rows import Stretch
 from engram.storage.tenant import Tenant
+from engram.storage.words.rows import Stretch
 from engram.text.windows import window_count
 
 _SQL = load_queries("tables/memories.sql")

@@ -35,7 +35,6 @@ from engram.storage.tables.memory_changing import (
     stretch_of,
 )
 from engram.storage.tables.memory_rows import microseconds, read_memories
-from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import (
     NewRecord,
     add_records,
@@ -44,6 +43,7 @@ from engram.storage.tables.record_rows import (
 )
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import copy_vectors
+from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("tables/memories.sql")
 

@@ -36,9 +36,9 @@ from engram.storage.tables.memory_changing import (
     remove_searched,
 )
 from engram.storage.tables.memory_rows import read_memories
-from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tenant import Tenant
+from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("tables/memories.sql")
 

@@ -22,9 +22,9 @@ from engram.storage.tables.document_rows import find_owned
 from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import remove_searched, stretch_of
 from engram.storage.tables.memory_rows import MemoryRow, read_row, read_rows
-from engram.storage.tables.rebuild import BATCH_CHARACTERS, clear_state
 from engram.storage.tables.record_rows import despite_damage, read_words
 from engram.storage.tenant import Tenant
+from engram.storage.words.rebuild import BATCH_CHARACTERS, clear_state
 
 _SQL = load_queries("tables/memories.sql")
 _BATCH_MEMORIES = 100

@@ -24,9 +24,9 @@ from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.memory_rows import microseconds
-from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tenant import Tenant
+from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("tables/memories.sql")
 

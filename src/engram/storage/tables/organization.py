@@ -40,13 +40,14 @@ from engram.storage.bookkeeping import counters as counting
 from engram.storage.content import training
 from engram.storage.ports import ChoiceT
 from engram.storage.rows.database import Connection
-from engram.storage.tables import reading, rebuild
+from engram.storage.tables import reading
 from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state
 from engram.storage.tenant import Tenant
 from engram.storage.vectors import reembedding, unembedded
 from engram.storage.vectors.index import VectorIndex
+from engram.storage.words import rebuild
 
 if TYPE_CHECKING:
     from engram.storage.tables.documents import TableDocumentStore

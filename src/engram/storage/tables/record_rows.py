@@ -15,8 +15,10 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.creation import add_tags
-from engram.storage.tables.rebuild import BATCH_CHARACTERS, rebuild_words
-from engram.storage.tables.word_rows import (
+from engram.storage.tenant import Tenant
+from engram.storage.vectors.rows import index_appended, remove_conversation
+from engram.storage.words.rebuild import BATCH_CHARACTERS, rebuild_words
+from engram.storage.words.rows import (
     Stretch,
     add_rows,
     batches_of_rows,
@@ -25,8 +27,6 @@ from engram.storage.tables.word_rows import (
     words_in_windows,
     words_of,
 )
-from engram.storage.tenant import Tenant
-from engram.storage.vectors.rows import index_appended, remove_conversation
 
 _CONVERSATIONS = load_queries("tables/conversations.sql")
 _MESSAGES = load_queries("tables/messages.sql")

@@ -20,10 +20,10 @@ from engram.storage.tables.memory_check import (
     mend_memory,
 )
 from engram.storage.tables.message_check import WrongBytes, WrongLength, check_messages
-from engram.storage.tables.rebuild import add_state, drop_abandoned, rebuild_words
 from engram.storage.tables.vector_repair import mend_vectors
 from engram.storage.tables.verification import count_all, verify
 from engram.storage.tenant import Tenant
+from engram.storage.words.rebuild import add_state, drop_abandoned, rebuild_words
 
 _SQL = load_queries("tables/repair.sql")
 

@@ -29,10 +29,10 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.memory_rows import microseconds
 from engram.storage.tables.memory_storing import check_episodes, indexing_of
-from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tables.relations import find_ends, refuse_circle
 from engram.storage.tenant import Tenant
+from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("tables/transfer.sql")
 

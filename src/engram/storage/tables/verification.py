@@ -28,10 +28,10 @@ from engram.storage.tables.memory_check import (
     describe_memory_fault,
 )
 from engram.storage.tables.message_check import DamagedMessage, check_messages, describe
-from engram.storage.tables.rebuild import is_abandoned, read_versions
 from engram.storage.tables.vector_check import check_vectors
 from engram.storage.tables.word_check import check_words
 from engram.storage.tenant import Tenant
+from engram.storage.words.rebuild import is_abandoned, read_versions
 
 FINDINGS_MAX = 100
 """Of one check: a store with more faults than this is not mended by reading on."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.word_rows import Stretch, batches_of_rows, words_in_windows
 from engram.storage.tenant import Tenant
+from engram.storage.words.rows import Stretch, batches_of_rows, words_in_windows
 
 _SQL = load_queries("tables/verification.sql")
 

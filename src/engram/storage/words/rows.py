@@ -22,7 +22,7 @@ from engram.storage.tenant import Tenant
 from engram.text.analyse import message_words, part_words
 from engram.text.windows import window_count, window_gains, windows_holding
 
-_SQL = load_queries("tables/words.sql")
+_SQL = load_queries("words/words.sql")
 _BATCH_MESSAGES = 500
 
 

@@ -21,7 +21,8 @@ from engram.storage.content.training import FIRST_DUE_BYTES
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.word_rows import (
+from engram.storage.tenant import Tenant
+from engram.storage.words.rows import (
     Stretch,
     add_next_rows,
     batches_of_rows,
@@ -29,7 +30,6 @@ from engram.storage.tables.word_rows import (
     words_in_windows,
     words_of,
 )
-from engram.storage.tenant import Tenant
 from engram.text.analyse import ANALYSER_VERSION
 
 BATCH_MESSAGES = 1_000
@@ -43,7 +43,7 @@ PATIENCE = timedelta(minutes=30)
 
 _NUMBER_MAX = 2**63 - 1
 
-_SQL = load_queries("tables/rebuild.sql")
+_SQL = load_queries("words/rebuild.sql")
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""The stored words of messages and windows, and how a word index is rebuilt."""
