@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from engram.model.memory import MemoryFilters, MemoryQuery
+from engram.storage.conversations.listing import statements
 from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.tables.listing import statements
 from engram.storage.tables.memory_listing import list_statement
 from tests.statements import statement_files
 

@@ -24,7 +24,7 @@ from engram.text.analyse import message_words, part_words
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings
 from tests.storage.word_store import texts_of_windows
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
+_CONVERSATIONS = load_queries("conversations/conversations.sql")
 
 WORDS = ("apple", "the", "Straße", "naïve", "don't", "snake_case", "日本語", "☃", "x1.2", "\x00")
 

@@ -26,8 +26,8 @@ from engram.storage.words.rows import Stretch, append_rows
 from engram.text.analyse import message_words, part_words
 from engram.text.documents import DocumentChunk, chunk_name
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
-_MESSAGES = load_queries("tables/messages.sql")
+_CONVERSATIONS = load_queries("conversations/conversations.sql")
+_MESSAGES = load_queries("conversations/messages.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

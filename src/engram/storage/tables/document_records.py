@@ -10,9 +10,9 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
 from engram.storage.bookkeeping.stored_size import measure_document
 from engram.storage.content.pieces import delete_pieces
+from engram.storage.conversations.creation import add_tags
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.creation import add_tags
 from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tenant import Tenant
 

@@ -36,7 +36,7 @@ _LEASE = timedelta(minutes=5)
 _OWNER = "removal"
 
 _SQL = load_queries("tables/documents.sql")
-_MESSAGES = load_queries("tables/messages.sql")
+_MESSAGES = load_queries("conversations/messages.sql")
 
 
 @dataclass(frozen=True, slots=True)

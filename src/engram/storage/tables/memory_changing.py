@@ -15,6 +15,7 @@ from engram.model.memory import Change, Memory
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_memory
+from engram.storage.conversations.records import read_words, remove_record
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
@@ -26,7 +27,6 @@ from engram.storage.tables.memory_rows import (
     memory_of,
     read_row,
 )
-from engram.storage.tables.record_rows import read_words, remove_record
 from engram.storage.tenant import Tenant
 from engram.storage.words.rows import Stretch
 from engram.text.windows import window_count

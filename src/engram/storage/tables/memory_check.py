@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeAlias
 
 from engram.storage.codec import ContentError
 from engram.storage.content.messages import decode_text
+from engram.storage.conversations.records import replace_tags
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import kind_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.record_rows import replace_tags
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memory_check.sql")

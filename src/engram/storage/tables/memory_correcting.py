@@ -20,6 +20,12 @@ from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.content import training
 from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessage, prepare_messages
+from engram.storage.conversations.records import (
+    NewRecord,
+    add_records,
+    remove_record,
+    replace_tags,
+)
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
@@ -35,12 +41,6 @@ from engram.storage.tables.memory_changing import (
     stretch_of,
 )
 from engram.storage.tables.memory_rows import microseconds, read_memories
-from engram.storage.tables.record_rows import (
-    NewRecord,
-    add_records,
-    remove_record,
-    replace_tags,
-)
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import copy_vectors
 from engram.storage.words.rebuild import clear_state

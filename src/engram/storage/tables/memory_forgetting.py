@@ -22,6 +22,7 @@ from engram.storage.bookkeeping.state import State
 from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessage, prepare_messages
+from engram.storage.conversations.records import NewRecord, add_records
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_records import add_record, record_size, rest, wait_again
@@ -36,7 +37,6 @@ from engram.storage.tables.memory_changing import (
     remove_searched,
 )
 from engram.storage.tables.memory_rows import read_memories
-from engram.storage.tables.record_rows import NewRecord, add_records
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import clear_state
 

@@ -14,6 +14,7 @@ from engram.model.memory import Tombstone
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_episodes, measure_removed
+from engram.storage.conversations.records import despite_damage, read_words
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
@@ -22,7 +23,6 @@ from engram.storage.tables.document_rows import find_owned
 from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import remove_searched, stretch_of
 from engram.storage.tables.memory_rows import MemoryRow, read_row, read_rows
-from engram.storage.tables.record_rows import despite_damage, read_words
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import BATCH_CHARACTERS, clear_state
 

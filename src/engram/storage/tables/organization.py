@@ -38,9 +38,9 @@ from engram.model.vectors import (
 from engram.storage.bookkeeping import audit, jobs
 from engram.storage.bookkeeping import counters as counting
 from engram.storage.content import training
+from engram.storage.conversations import reading
 from engram.storage.ports import ChoiceT
 from engram.storage.rows.database import Connection
-from engram.storage.tables import reading
 from engram.storage.tables.found import load_found
 from engram.storage.tables.found_memories import count_moments_passed
 from engram.storage.tables.search_state import read_search_state
@@ -100,7 +100,7 @@ class TableOrganizationStore:
     async def create_conversation(
         self, draft: ConversationDraft, *, actor: str, quota: Quota = UNBOUNDED
     ) -> ConversationId:
-        from engram.storage.tables import creation
+        from engram.storage.conversations import creation
 
         return await self._database.write(
             lambda connection: creation.create_conversation(
@@ -116,14 +116,14 @@ class TableOrganizationStore:
         quota: Quota,
         indexing: Indexing = WORDS_ALONE,
     ) -> AppendReceipt:
-        from engram.storage.tables import append
+        from engram.storage.conversations import append
 
         return await append.append_messages(
             self._tenant, request, actor=actor, quota=quota, indexing=indexing
         )
 
     async def find_title(self, conversation_id: ConversationId | None) -> str | None:
-        from engram.storage.tables import append
+        from engram.storage.conversations import append
 
         return await append.find_title(self._tenant, conversation_id)
 
@@ -133,7 +133,7 @@ class TableOrganizationStore:
         )
 
     async def list_conversations(self, query: ConversationQuery) -> ConversationPage:
-        from engram.storage.tables import listing
+        from engram.storage.conversations import listing
 
         return await self._database.read(
             lambda connection: listing.list_conversations(connection, self._tenant, query)
@@ -142,7 +142,7 @@ class TableOrganizationStore:
     async def delete_conversation(
         self, conversation_id: ConversationId, *, actor: str
     ) -> DeletionReceipt:
-        from engram.storage.tables import deletion
+        from engram.storage.conversations import deletion
 
         return await deletion.delete_conversation(self._tenant, conversation_id, actor=actor)
 

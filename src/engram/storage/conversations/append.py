@@ -26,19 +26,19 @@ from engram.storage.bookkeeping.state import State
 from engram.storage.content import training
 from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessages, prepare_messages
+from engram.storage.conversations import idempotency
+from engram.storage.conversations.creation import create_conversation
+from engram.storage.conversations.idempotency import hash_request, receipt_of
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables import idempotency
-from engram.storage.tables.creation import create_conversation
-from engram.storage.tables.idempotency import hash_request, receipt_of
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import index_appended
 from engram.storage.words.rebuild import clear_state
 from engram.storage.words.rows import Stretch, append_rows
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
-_MESSAGES = load_queries("tables/messages.sql")
+_CONVERSATIONS = load_queries("conversations/conversations.sql")
+_MESSAGES = load_queries("conversations/messages.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,15 +11,15 @@ from engram.model.ids import ConversationId
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_conversation
+from engram.storage.conversations.records import despite_damage, read_words, remove_record
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.record_rows import despite_damage, read_words, remove_record
 from engram.storage.tenant import Tenant
 from engram.storage.words.rows import Stretch
 from engram.text.windows import window_count
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
+_CONVERSATIONS = load_queries("conversations/conversations.sql")
 
 
 async def delete_conversation(

@@ -10,11 +10,11 @@ from engram.errors import StoreCorruptError
 from engram.model.vectors import Indexing
 from engram.storage.bookkeeping.state import State, read_state
 from engram.storage.content.preparation import PreparedMessage
+from engram.storage.conversations.creation import add_tags
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.creation import add_tags
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import index_appended, remove_conversation
 from engram.storage.words.rebuild import BATCH_CHARACTERS, rebuild_words
@@ -28,8 +28,8 @@ from engram.storage.words.rows import (
     words_of,
 )
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
-_MESSAGES = load_queries("tables/messages.sql")
+_CONVERSATIONS = load_queries("conversations/conversations.sql")
+_MESSAGES = load_queries("conversations/messages.sql")
 
 T = TypeVar("T")
 

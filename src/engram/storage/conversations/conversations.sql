@@ -60,4 +60,3 @@ WHERE organization_id = :organization_id AND number = :conversation;
 -- delete_conversation --
 -- Its tags and idempotency rows go with it.
 DELETE FROM conversation WHERE organization_id = :organization_id AND number = :conversation;
-

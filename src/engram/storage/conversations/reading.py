@@ -20,8 +20,8 @@ from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_CONVERSATIONS = load_queries("tables/conversations.sql")
-_MESSAGES = load_queries("tables/messages.sql")
+_CONVERSATIONS = load_queries("conversations/conversations.sql")
+_MESSAGES = load_queries("conversations/messages.sql")
 
 
 def get_conversation(connection: Connection, tenant: Tenant, query: MessageQuery) -> MessagePage:

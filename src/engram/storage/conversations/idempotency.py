@@ -17,7 +17,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/messages.sql")
+_SQL = load_queries("conversations/messages.sql")
 
 _LIFE = timedelta(hours=limits.IDEMPOTENCY_HOURS) // timedelta(microseconds=1)
 _PURGED_AT_ONCE = 20
