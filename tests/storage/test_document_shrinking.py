@@ -11,9 +11,9 @@ from engram.errors import ConflictError
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryChange
 from engram.model.vectors import Indexing
+from engram.storage.bodies import shrinking as document_shrinking
+from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables import document_shrinking
-from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.organization import TableOrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (

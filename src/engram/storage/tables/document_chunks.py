@@ -10,6 +10,8 @@ from engram.clock import from_microseconds
 from engram.model.conversation import Message
 from engram.model.ids import ConversationId, message_id
 from engram.model.vectors import Indexing
+from engram.storage.bodies.records import record_size
+from engram.storage.bodies.rows import DocumentRow
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.content.messages import to_json
 from engram.storage.content.pieces import PIECE
@@ -17,8 +19,6 @@ from engram.storage.content.preparation import PreparedMessage
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_records import record_size
-from engram.storage.tables.document_rows import DocumentRow
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import index_appended
 from engram.storage.words.rebuild import clear_state

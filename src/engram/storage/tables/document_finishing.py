@@ -16,6 +16,9 @@ from engram.model.access import Quota
 from engram.model.document import DocumentLimits, DocumentTier, StoredDocument
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import MemoryOptions
+from engram.storage.bodies.records import add_record
+from engram.storage.bodies.rows import DocumentRow, document_of, find_row
+from engram.storage.bodies.scan import BodyScan
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.state import State
@@ -24,9 +27,6 @@ from engram.storage.codec import ContentError, StoredContent
 from engram.storage.content.pieces import Pieces, read_piece
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_records import add_record
-from engram.storage.tables.document_rows import DocumentRow, document_of, find_row
-from engram.storage.tables.document_scan import BodyScan
 from engram.storage.tables.document_uploads import (
     delete_upload,
     drop_upload,

@@ -15,6 +15,14 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.document import Document
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import Indexing
+from engram.storage.bodies.rows import (
+    DocumentRow,
+    document_of,
+    find_finished,
+    find_row,
+    find_rows,
+)
+from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.codec import ContentError
 from engram.storage.content.pieces import read_bytes
 from engram.storage.content.preparation import PreparedMessage
@@ -23,14 +31,6 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_chunks import NewChunks, add_chunks, prepare_chunk
 from engram.storage.tables.document_reading import unreadable
-from engram.storage.tables.document_rows import (
-    DocumentRow,
-    document_of,
-    find_finished,
-    find_row,
-    find_rows,
-)
-from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import index_again
 from engram.storage.tables.memory_rows import read_row
 from engram.storage.tenant import Tenant

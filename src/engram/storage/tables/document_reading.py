@@ -10,10 +10,10 @@ from engram.errors import InvalidRequestError, NotFoundError, StoreCorruptError
 from engram.limits import DOCUMENT_PIECES_READ
 from engram.model.document import ByteRange
 from engram.model.ids import DocumentId
+from engram.storage.bodies.rows import DocumentRow, find_finished
 from engram.storage.codec import ContentError
 from engram.storage.content.pieces import Pieces, pieces_between, read_piece
 from engram.storage.rows.database import Connection
-from engram.storage.tables.document_rows import DocumentRow, find_finished
 from engram.storage.tenant import Tenant
 
 

@@ -14,6 +14,8 @@ from engram.model.access import Quota
 from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId
 from engram.model.vectors import WORDS_ALONE
+from engram.storage.bodies.rows import DocumentRow, find_rows
+from engram.storage.bodies.scan import TextScan
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.codec import StoredContent
 from engram.storage.content.pieces import (
@@ -28,8 +30,6 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_chunks import NewChunks, add_chunks
 from engram.storage.tables.document_indexing import end_indexing
-from engram.storage.tables.document_rows import DocumentRow, find_rows
-from engram.storage.tables.document_scan import TextScan
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

@@ -21,6 +21,7 @@ from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.access import Quota
 from engram.model.document import DocumentDraft, DocumentLimits, Upload
 from engram.model.ids import DocumentId
+from engram.storage.bodies.rows import DocumentRow, find_row
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_document, row_bytes
@@ -35,7 +36,6 @@ from engram.storage.content.pieces import (
 )
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tables.memory_options import options_to_json
 from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tenant import Tenant

@@ -16,13 +16,13 @@ from engram.model.document import (
 )
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.storage.bodies import headings as document_headings
+from engram.storage.bodies import rows as document_rows
 from engram.storage.document_ports import UnindexedText
 from engram.storage.tables import (
     document_finishing,
-    document_headings,
     document_indexing,
     document_reading,
-    document_rows,
     document_text,
     document_uploads,
 )

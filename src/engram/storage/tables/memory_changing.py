@@ -12,6 +12,7 @@ from engram.errors import ConflictError, NotFoundError
 from engram.model.access import Quota
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.memory import Change, Memory
+from engram.storage.bodies.records import add_record, record_size, wait_again
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_memory
@@ -19,7 +20,6 @@ from engram.storage.conversations.records import read_words, remove_record
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_records import add_record, record_size, wait_again
 from engram.storage.tables.memory_rows import (
     MemoryRow,
     fields_of,

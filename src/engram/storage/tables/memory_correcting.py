@@ -12,6 +12,7 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory, MemoryChange, check_validity
 from engram.model.vectors import Indexing
+from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
@@ -29,7 +30,6 @@ from engram.storage.conversations.records import (
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import (
     MovedOnError,
     Seen,

@@ -15,6 +15,9 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import Change, Memory
 from engram.model.vectors import Indexing
+from engram.storage.bodies.records import add_record, record_size, rest, wait_again
+from engram.storage.bodies.rows import find_owned
+from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
@@ -25,9 +28,6 @@ from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.conversations.records import NewRecord, add_records
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_records import add_record, record_size, rest, wait_again
-from engram.storage.tables.document_rows import find_owned
-from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import (
     Seen,
     change_memory,

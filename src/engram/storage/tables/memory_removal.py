@@ -11,6 +11,9 @@ from engram.clock import from_microseconds
 from engram.errors import ConflictError, NotFoundError
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Tombstone
+from engram.storage.bodies.records import remove_document
+from engram.storage.bodies.rows import find_owned
+from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_episodes, measure_removed
@@ -18,9 +21,6 @@ from engram.storage.conversations.records import despite_damage, read_words
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_records import remove_document
-from engram.storage.tables.document_rows import find_owned
-from engram.storage.tables.document_shrinking import shrink_document
 from engram.storage.tables.memory_changing import remove_searched, stretch_of
 from engram.storage.tables.memory_rows import MemoryRow, read_row, read_rows
 from engram.storage.tenant import Tenant

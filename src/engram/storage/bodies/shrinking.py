@@ -14,13 +14,13 @@ from functools import partial
 
 from engram.clock import to_microseconds
 from engram.model.ids import ConversationId, DocumentId
+from engram.storage.bodies.records import record_size
+from engram.storage.bodies.rows import DocumentRow, find_rows
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_records import record_size
-from engram.storage.tables.document_rows import DocumentRow, find_rows
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import remove_messages
 from engram.storage.words.rebuild import clear_state
@@ -35,7 +35,7 @@ _LEASE = timedelta(minutes=5)
 
 _OWNER = "removal"
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("bodies/bodies.sql")
 _MESSAGES = load_queries("conversations/messages.sql")
 
 

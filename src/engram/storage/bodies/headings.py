@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from engram.model.ids import DocumentId
+from engram.storage.bodies.rows import find_finished
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_rows import find_finished
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("bodies/bodies.sql")
 
 
 def headings_at(

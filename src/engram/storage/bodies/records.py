@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from engram.errors import StoreCorruptError
 from engram.model.ids import DocumentId, MemoryId
+from engram.storage.bodies.rows import DocumentRow, find_row
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
 from engram.storage.bookkeeping.stored_size import measure_document
@@ -13,10 +14,9 @@ from engram.storage.content.pieces import delete_pieces
 from engram.storage.conversations.creation import add_tags
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_rows import DocumentRow, find_row
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("bodies/bodies.sql")
 
 
 def add_record(

@@ -15,7 +15,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("bodies/bodies.sql")
 
 
 class DocumentRow(NamedTuple):

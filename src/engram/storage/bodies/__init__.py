@@ -1,0 +1,1 @@
+"""The rows of documents below their memories: places, chunks and sizes."""
