@@ -51,7 +51,7 @@ UNASKED = {
     "engram.storage.document_ports",
     "engram.storage.memory_ports",
     "engram.storage.tables.documents",
-    "engram.storage.tables.memories",
+    "engram.storage.memories.store",
     "engram.storage.tables.repair",
     "engram.storage.tables.verification",
     "engram.text.documents",

@@ -16,10 +16,10 @@ from engram.errors import (
 )
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft, RelationDraft
+from engram.storage.memories import removal as memory_removal
 from engram.storage.memory_ports import MemoryStore
 from engram.storage.ports import OrganizationStore
 from engram.storage.rows.database import Connection
-from engram.storage.tables import memory_removal
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,

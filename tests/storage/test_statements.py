@@ -12,9 +12,9 @@ import pytest
 
 from engram.model.memory import MemoryFilters, MemoryQuery
 from engram.storage.conversations.listing import statements
+from engram.storage.memories.listing import list_statement
 from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.tables.memory_listing import list_statement
 from tests.statements import statement_files
 
 OTHERS = {"control.sql", "owner.sql", "catalog.sql"}

@@ -13,11 +13,11 @@ from engram.storage.bodies.rows import DocumentRow, find_row
 from engram.storage.codec import ContentError
 from engram.storage.content.document_body import document_content
 from engram.storage.content.pieces import Pieces
+from engram.storage.memories.changing import index_again
+from engram.storage.memories.rows import read_row
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import kind_of, message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_changing import index_again
-from engram.storage.tables.memory_rows import read_row
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/document_check.sql")

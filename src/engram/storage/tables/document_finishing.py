@@ -25,6 +25,9 @@ from engram.storage.bookkeeping.state import State
 from engram.storage.bookkeeping.stored_size import measure_document, measure_memory
 from engram.storage.codec import ContentError, StoredContent
 from engram.storage.content.pieces import Pieces, read_piece
+from engram.storage.memories.options import options_from_json
+from engram.storage.memories.rows import microseconds
+from engram.storage.memories.storing import check_episodes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_uploads import (
@@ -32,9 +35,6 @@ from engram.storage.tables.document_uploads import (
     drop_upload,
     find_upload,
 )
-from engram.storage.tables.memory_options import options_from_json
-from engram.storage.tables.memory_rows import microseconds
-from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import clear_state
 

@@ -27,12 +27,12 @@ from engram.storage.codec import ContentError
 from engram.storage.content.pieces import read_bytes
 from engram.storage.content.preparation import PreparedMessage
 from engram.storage.document_ports import UnindexedText
+from engram.storage.memories.changing import index_again
+from engram.storage.memories.rows import read_row
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tables.document_chunks import NewChunks, add_chunks, prepare_chunk
 from engram.storage.tables.document_reading import unreadable
-from engram.storage.tables.memory_changing import index_again
-from engram.storage.tables.memory_rows import read_row
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.unembedded import DAMAGED_DELAY
 from engram.storage.words.rebuild import clear_state

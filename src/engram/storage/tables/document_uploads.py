@@ -34,10 +34,10 @@ from engram.storage.content.pieces import (
     put_pieces,
     read_piece,
 )
+from engram.storage.memories.options import options_to_json
+from engram.storage.memories.storing import check_episodes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_options import options_to_json
-from engram.storage.tables.memory_storing import check_episodes
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/documents.sql")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from engram.model.ids import ConversationKey
 from engram.model.memory import Memory
+from engram.storage.memories.feedback import usefulness
+from engram.storage.memories.rows import read_memories
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.feedback import usefulness
-from engram.storage.tables.memory_rows import read_memories
 from engram.storage.tenant import Tenant
 
 _SQL = load_queries("tables/memory_search.sql")

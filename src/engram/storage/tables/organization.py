@@ -50,8 +50,8 @@ from engram.storage.vectors.index import VectorIndex
 from engram.storage.words import rebuild
 
 if TYPE_CHECKING:
+    from engram.storage.memories.store import TableMemoryStore
     from engram.storage.tables.documents import TableDocumentStore
-    from engram.storage.tables.memories import TableMemoryStore
 
 
 class TableOrganizationStore:
@@ -79,7 +79,7 @@ class TableOrganizationStore:
 
     @cached_property
     def _memories(self) -> TableMemoryStore:
-        from engram.storage.tables.memories import TableMemoryStore
+        from engram.storage.memories.store import TableMemoryStore
 
         return TableMemoryStore(self._tenant)
 

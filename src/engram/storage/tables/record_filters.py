@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.model.search import KINDS, Kind, SearchFilters
+from engram.storage.memories.listing import filter_values, memory_conditions
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_listing import filter_values, memory_conditions
 from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SQL = load_queries("tables/memory_search.sql")
-_MEMORIES = load_queries("tables/memories.sql")
+_MEMORIES = load_queries("memories/memories.sql")
 _INDEXED = {"projects", "episode_id", "ids"}
 _KEY_BITS = KIND_BITS + SEQUENCE_BITS
 _LAST_KEY = (len(KINDS) << _KEY_BITS) - 1

@@ -11,7 +11,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/memory_status.sql")
+_SQL = load_queries("memories/status.sql")
 _OF_PROJECT = "AND memory.project = :project"
 
 

@@ -13,12 +13,12 @@ from engram.clock import to_microseconds
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryFilters, MemoryPage, MemoryQuery
 from engram.storage.bookkeeping.counters import read_counters
+from engram.storage.memories.rows import find_memory, read_memories
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_rows import find_memory, read_memories
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/memories.sql")
+_SQL = load_queries("memories/memories.sql")
 _READ_AT_ONCE = 20
 _CONDITIONS = MappingProxyType(
     {

@@ -26,9 +26,7 @@ from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.conversations.records import NewRecord, add_records
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_changing import (
+from engram.storage.memories.changing import (
     Seen,
     change_memory,
     check_unmoved,
@@ -36,11 +34,13 @@ from engram.storage.tables.memory_changing import (
     refuse_immutable,
     remove_searched,
 )
-from engram.storage.tables.memory_rows import read_memories
+from engram.storage.memories.rows import read_memories
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import clear_state
 
-_SQL = load_queries("tables/memories.sql")
+_SQL = load_queries("memories/memories.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,21 +27,16 @@ from engram.model.memory import (
 )
 from engram.model.transfer import MemoryProof, MemoryRecord, RecordsStored
 from engram.model.vectors import WORDS_ALONE, Indexing
-from engram.storage.tables import (
-    episodes,
-    memory_changing,
-    memory_correcting,
-    memory_forgetting,
-    memory_history,
-    memory_listing,
-    memory_removal,
-    memory_status,
-    memory_storing,
-    relations,
-    transfer_in,
-    transfer_out,
-)
-from engram.storage.tables.feedback import record_feedback
+from engram.storage.memories import changing as memory_changing
+from engram.storage.memories import correcting as memory_correcting
+from engram.storage.memories import episodes, relations, transfer_in, transfer_out
+from engram.storage.memories import forgetting as memory_forgetting
+from engram.storage.memories import history as memory_history
+from engram.storage.memories import listing as memory_listing
+from engram.storage.memories import removal as memory_removal
+from engram.storage.memories import status as memory_status
+from engram.storage.memories import storing as memory_storing
+from engram.storage.memories.feedback import record_feedback
 from engram.storage.tenant import Tenant
 
 

@@ -9,17 +9,17 @@ from datetime import datetime
 from engram.clock import to_microseconds
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryVersion
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_rows import (
+from engram.storage.memories.rows import (
     find_memory,
     read_memories,
     read_version,
     read_versions,
 )
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/memory_history.sql")
+_SQL = load_queries("memories/history.sql")
 _OF_ONE = "AND memory.project = :one_project"
 _OF_ANY = "AND memory.project IN (SELECT value FROM json_each(:projects))"
 

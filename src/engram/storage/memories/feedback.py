@@ -11,12 +11,12 @@ from engram.model.memory import Feedback
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_feedback
+from engram.storage.memories.rows import find_memory
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_rows import find_memory
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/feedback.sql")
+_SQL = load_queries("memories/feedback.sql")
 
 _DOUBT = 4
 """What is said of a memory once or twice weighs little: as if as many had been undecided."""

@@ -17,7 +17,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/episodes.sql")
+_SQL = load_queries("memories/episodes.sql")
 
 
 def start_episode(

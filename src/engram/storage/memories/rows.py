@@ -18,7 +18,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/memories.sql")
+_SQL = load_queries("memories/memories.sql")
 _MOMENTS = ("valid_from", "valid_to", "expires_at")
 
 

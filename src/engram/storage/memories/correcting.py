@@ -27,10 +27,7 @@ from engram.storage.conversations.records import (
     remove_record,
     replace_tags,
 )
-from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import message_key
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_changing import (
+from engram.storage.memories.changing import (
     MovedOnError,
     Seen,
     change_memory,
@@ -40,12 +37,15 @@ from engram.storage.tables.memory_changing import (
     refuse_immutable,
     stretch_of,
 )
-from engram.storage.tables.memory_rows import microseconds, read_memories
+from engram.storage.memories.rows import microseconds, read_memories
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import message_key
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.rows import copy_vectors
 from engram.storage.words.rebuild import clear_state
 
-_SQL = load_queries("tables/memories.sql")
+_SQL = load_queries("memories/memories.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

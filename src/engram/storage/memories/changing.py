@@ -17,21 +17,21 @@ from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.conversations.records import read_words, remove_record
-from engram.storage.postings.index import MessageWords
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_rows import (
+from engram.storage.memories.rows import (
     MemoryRow,
     fields_of,
     find_memory,
     memory_of,
     read_row,
 )
+from engram.storage.postings.index import MessageWords
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 from engram.storage.words.rows import Stretch
 from engram.text.windows import window_count
 
-_SQL = load_queries("tables/memories.sql")
+_SQL = load_queries("memories/memories.sql")
 
 T = TypeVar("T")
 

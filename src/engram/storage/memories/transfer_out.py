@@ -9,21 +9,21 @@ from engram.errors import StoreCorruptError
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import Episode, Relation
 from engram.model.transfer import MemoryProof, MemoryRecord
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.episodes import episode_of
-from engram.storage.tables.memory_listing import scan_numbers
-from engram.storage.tables.memory_rows import (
+from engram.storage.memories.episodes import episode_of
+from engram.storage.memories.listing import scan_numbers
+from engram.storage.memories.relations import RelationRow, relations_of
+from engram.storage.memories.rows import (
     MemoryRow,
     memory_of,
     read_memories,
     read_rows,
     read_versions,
 )
-from engram.storage.tables.relations import RelationRow, relations_of
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/transfer.sql")
+_SQL = load_queries("memories/transfer.sql")
 
 
 def read_records(

@@ -26,15 +26,15 @@ from engram.storage.content import training
 from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.conversations.records import NewRecord, add_records
+from engram.storage.memories.relations import find_ends, refuse_circle
+from engram.storage.memories.rows import microseconds
+from engram.storage.memories.storing import check_episodes, indexing_of
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_rows import microseconds
-from engram.storage.tables.memory_storing import check_episodes, indexing_of
-from engram.storage.tables.relations import find_ends, refuse_circle
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import clear_state
 
-_SQL = load_queries("tables/transfer.sql")
+_SQL = load_queries("memories/transfer.sql")
 
 
 class _Prepared(NamedTuple):

@@ -18,15 +18,15 @@ from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_episodes, measure_removed
 from engram.storage.conversations.records import despite_damage, read_words
+from engram.storage.memories.changing import remove_searched, stretch_of
+from engram.storage.memories.rows import MemoryRow, read_row, read_rows
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_changing import remove_searched, stretch_of
-from engram.storage.tables.memory_rows import MemoryRow, read_row, read_rows
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import BATCH_CHARACTERS, clear_state
 
-_SQL = load_queries("tables/memories.sql")
+_SQL = load_queries("memories/memories.sql")
 _BATCH_MEMORIES = 100
 """Removed in one transaction: a whole project may be too long to hold the write lock for."""
 

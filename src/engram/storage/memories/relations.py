@@ -16,12 +16,12 @@ from engram.model.memory import Relation, RelationDraft, RelationType
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import row_bytes
+from engram.storage.memories.rows import find_memory
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_rows import find_memory
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/relations.sql")
+_SQL = load_queries("memories/relations.sql")
 _CIRCLE_NAMED_MAX = 10
 
 

@@ -22,13 +22,13 @@ from engram.storage.content import training
 from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.conversations.records import NewRecord, add_records
+from engram.storage.memories.rows import microseconds
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.memory_rows import microseconds
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import clear_state
 
-_SQL = load_queries("tables/memories.sql")
+_SQL = load_queries("memories/memories.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Memories, their versions, relations, feedback and episodes."""
