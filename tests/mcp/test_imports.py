@@ -50,7 +50,7 @@ UNASKED = {
     "engram.model.transfer",
     "engram.storage.document_ports",
     "engram.storage.memory_ports",
-    "engram.storage.tables.documents",
+    "engram.storage.documents.store",
     "engram.storage.memories.store",
     "engram.storage.tables.repair",
     "engram.storage.tables.verification",

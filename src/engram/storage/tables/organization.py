@@ -50,8 +50,8 @@ from engram.storage.vectors.index import VectorIndex
 from engram.storage.words import rebuild
 
 if TYPE_CHECKING:
+    from engram.storage.documents.store import TableDocumentStore
     from engram.storage.memories.store import TableMemoryStore
-    from engram.storage.tables.documents import TableDocumentStore
 
 
 class TableOrganizationStore:
@@ -89,7 +89,7 @@ class TableOrganizationStore:
 
     @cached_property
     def _documents(self) -> TableDocumentStore:
-        from engram.storage.tables.documents import TableDocumentStore
+        from engram.storage.documents.store import TableDocumentStore
 
         return TableDocumentStore(self._tenant)
 

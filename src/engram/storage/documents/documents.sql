@@ -117,4 +117,3 @@ WHERE organization_id = :organization_id AND number = :memory;
 -- What a document was before differs from it in its fields alone.
 UPDATE memory_version SET sha256 = :sha256
 WHERE organization_id = :organization_id AND memory = :memory;
-

@@ -40,7 +40,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("documents/documents.sql")
 _LIFE = timedelta(minutes=bounds.UPLOAD_MINUTES)
 _LIFE_MICROSECONDS = _LIFE // timedelta(microseconds=1)
 

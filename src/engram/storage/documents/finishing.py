@@ -25,20 +25,20 @@ from engram.storage.bookkeeping.state import State
 from engram.storage.bookkeeping.stored_size import measure_document, measure_memory
 from engram.storage.codec import ContentError, StoredContent
 from engram.storage.content.pieces import Pieces, read_piece
+from engram.storage.documents.uploads import (
+    delete_upload,
+    drop_upload,
+    find_upload,
+)
 from engram.storage.memories.options import options_from_json
 from engram.storage.memories.rows import microseconds
 from engram.storage.memories.storing import check_episodes
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_uploads import (
-    delete_upload,
-    drop_upload,
-    find_upload,
-)
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import clear_state
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("documents/documents.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,13 +26,13 @@ from engram.storage.content.pieces import (
     put_pieces,
 )
 from engram.storage.content.preparation import prepare_messages
+from engram.storage.documents.chunks import NewChunks, add_chunks
+from engram.storage.documents.indexing import end_indexing
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_chunks import NewChunks, add_chunks
-from engram.storage.tables.document_indexing import end_indexing
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("documents/documents.sql")
 _BATCH_PIECES = 16
 """Of a converted text that are in memory at once, and stored in one transaction."""
 

@@ -19,13 +19,11 @@ from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.bodies import headings as document_headings
 from engram.storage.bodies import rows as document_rows
 from engram.storage.document_ports import UnindexedText
-from engram.storage.tables import (
-    document_finishing,
-    document_indexing,
-    document_reading,
-    document_text,
-    document_uploads,
-)
+from engram.storage.documents import finishing as document_finishing
+from engram.storage.documents import indexing as document_indexing
+from engram.storage.documents import reading as document_reading
+from engram.storage.documents import text as document_text
+from engram.storage.documents import uploads as document_uploads
 from engram.storage.tenant import Tenant
 from engram.text.documents import DocumentChunk
 

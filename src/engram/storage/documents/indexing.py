@@ -27,12 +27,12 @@ from engram.storage.codec import ContentError
 from engram.storage.content.pieces import read_bytes
 from engram.storage.content.preparation import PreparedMessage
 from engram.storage.document_ports import UnindexedText
+from engram.storage.documents.chunks import NewChunks, add_chunks, prepare_chunk
+from engram.storage.documents.reading import unreadable
 from engram.storage.memories.changing import index_again
 from engram.storage.memories.rows import read_row
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_chunks import NewChunks, add_chunks, prepare_chunk
-from engram.storage.tables.document_reading import unreadable
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.unembedded import DAMAGED_DELAY
 from engram.storage.words.rebuild import clear_state
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 NOBODY = ""
 """Who holds a document that rests."""
 
-_SQL = load_queries("tables/documents.sql")
+_SQL = load_queries("documents/documents.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Documents: uploads, text, chunks and indexing."""
