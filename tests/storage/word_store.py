@@ -21,12 +21,12 @@ from engram.storage.postings.index import MessageWords
 from engram.storage.postings.posting_cache import KnownWords
 from engram.storage.postings.row_cache import KnownRows
 from engram.storage.rows.keys import message_key, window_key
+from engram.storage.search.candidates import allowed_keys
+from engram.storage.search.state import read_search_state
+from engram.storage.search.word_filters import conditions_of
+from engram.storage.search.word_search import Asking, WordMatches, search_words
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables.candidates import allowed_keys
-from engram.storage.tables.search_state import read_search_state
-from engram.storage.tables.word_filters import conditions_of
-from engram.storage.tables.word_search import Asking, WordMatches, search_words
 from engram.text import bm25
 from engram.text.analyse import message_words, part_words, query_terms
 from engram.text.windows import window, window_count

@@ -41,9 +41,9 @@ from engram.storage.content import training
 from engram.storage.conversations import reading
 from engram.storage.ports import ChoiceT
 from engram.storage.rows.database import Connection
-from engram.storage.tables.found import load_found
-from engram.storage.tables.found_memories import count_moments_passed
-from engram.storage.tables.search_state import read_search_state
+from engram.storage.search.found import load_found
+from engram.storage.search.found_memories import count_moments_passed
+from engram.storage.search.state import read_search_state
 from engram.storage.tenant import Tenant
 from engram.storage.vectors import reembedding, unembedded
 from engram.storage.vectors.index import VectorIndex
@@ -157,7 +157,7 @@ class TableOrganizationStore:
         limit: int,
         choose: Callable[[Candidates], ChoiceT],
     ) -> tuple[ChoiceT, Loaded]:
-        from engram.storage.tables.candidates import find_candidates
+        from engram.storage.search.candidates import find_candidates
 
         def find_and_load(connection: Connection) -> tuple[ChoiceT, Loaded]:
             state = read_search_state(connection, organization_id=self._tenant.number)

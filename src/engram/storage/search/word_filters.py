@@ -12,9 +12,9 @@ from engram.errors import NotFoundError
 from engram.model.search import SearchFilters
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.record_filters import EVERY_RECORD, RecordFilter
+from engram.storage.search.record_filters import EVERY_RECORD, RecordFilter
 
-_SQL = load_queries("tables/words.sql")
+_SQL = load_queries("search/words.sql")
 _OF_CONVERSATIONS = {"agent_id": "has_agent", "project": "has_project", "tags": "has_tags"}
 _OF_MESSAGES = {"role": "has_role", "since": "is_said_since", "before": "is_said_before"}
 

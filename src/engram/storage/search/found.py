@@ -13,11 +13,11 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.message_cache import KnownMessage
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.found_memories import read_found_memories
-from engram.storage.tables.search_state import SearchState
+from engram.storage.search.found_memories import read_found_memories
+from engram.storage.search.state import SearchState
 from engram.storage.tenant import Tenant
 
-_MESSAGES = load_queries("tables/messages.sql")
+_MESSAGES = load_queries("search/messages.sql")
 
 
 def load_found(

@@ -19,7 +19,7 @@ from engram.storage.rows.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.rows.queries import load_queries
 from engram.vectors.snapshot import Allowed, KeyRanges
 
-_SQL = load_queries("tables/memory_search.sql")
+_SQL = load_queries("search/memories.sql")
 _MEMORIES = load_queries("memories/memories.sql")
 _INDEXED = {"projects", "episode_id", "ids"}
 _KEY_BITS = KIND_BITS + SEQUENCE_BITS

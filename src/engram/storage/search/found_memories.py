@@ -14,7 +14,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/memory_search.sql")
+_SQL = load_queries("search/memories.sql")
 
 
 class Worth(NamedTuple):

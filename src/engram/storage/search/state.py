@@ -10,7 +10,7 @@ from engram.storage.postings.index import WordStatistics
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
-_SQL = load_queries("tables/words.sql")
+_SQL = load_queries("search/words.sql")
 
 
 class SearchState(NamedTuple):

@@ -14,17 +14,17 @@ from engram.model.vectors import QueryVector, Tier
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.found_memories import Worth, read_worths
-from engram.storage.tables.record_filters import ranges_of, read_record_filter
-from engram.storage.tables.search_state import SearchState
-from engram.storage.tables.word_filters import Conditions, conditions_of
-from engram.storage.tables.word_search import Asking, WordMatches, search_words
+from engram.storage.search.found_memories import Worth, read_worths
+from engram.storage.search.record_filters import ranges_of, read_record_filter
+from engram.storage.search.state import SearchState
+from engram.storage.search.word_filters import Conditions, conditions_of
+from engram.storage.search.word_search import Asking, WordMatches, search_words
 from engram.storage.tenant import Tenant
 from engram.storage.vectors.embedders import read_embedders
 from engram.storage.vectors.index import ComparedVectors, VectorIndex
 from engram.vectors.snapshot import Allowed, Asked
 
-_SQL = load_queries("tables/vectors.sql")
+_SQL = load_queries("search/candidates.sql")
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 Keys = NDArray[np.int64]

@@ -23,7 +23,7 @@ from engram.storage.postings.scan import (
 )
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import SEQUENCE_BITS
-from engram.storage.tables.search_state import SearchState
+from engram.storage.search.state import SearchState
 from engram.vectors.runs import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
