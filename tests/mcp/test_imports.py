@@ -52,8 +52,8 @@ UNASKED = {
     "engram.storage.memory_ports",
     "engram.storage.documents.store",
     "engram.storage.memories.store",
-    "engram.storage.tables.repair",
-    "engram.storage.tables.verification",
+    "engram.storage.checks.repair",
+    "engram.storage.checks.verification",
     "engram.text.documents",
 }
 """What a search for messages has nothing to do with."""

@@ -112,7 +112,7 @@ def _translated(statement: str) -> str:
 
 def _found(statement: str) -> str:
     """Return what finds the columns that a repair asks for."""
-    checks = load_queries("tables/vector_check.sql")
+    checks = load_queries("checks/vectors.sql")
     if "place" in statement:
         return checks["bad_vectors"].removesuffix(";")
     if "embedder" in statement:

@@ -9,8 +9,8 @@ import pytest
 from engram.errors import StoreCorruptError
 from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
+from engram.storage.checks import verification
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables import verification
 from tests.storage.drafts import (
     ACTOR,
     append,

@@ -233,12 +233,12 @@ class TableOrganizationStore:
         return await rebuild.rebuild_words(self._tenant)
 
     def verify(self) -> AsyncIterator[Finding]:
-        from engram.storage.tables import verification
+        from engram.storage.checks import verification
 
         return verification.verify(self._tenant)
 
     async def repair(self) -> int:
-        from engram.storage.tables import repair
+        from engram.storage.checks import repair
 
         return await repair.repair(self._tenant)
 

@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from functools import partial
 
 from engram.storage.bookkeeping.counters import COUNTER_NAMES
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_check import (
+from engram.storage.checks.documents import (
     DocumentFault,
     check_documents,
     mend_document,
 )
-from engram.storage.tables.memory_check import (
+from engram.storage.checks.memories import (
     WrongLabels,
     WrongTextBytes,
     check_memories,
     mend_memory,
 )
-from engram.storage.tables.message_check import WrongBytes, WrongLength, check_messages
-from engram.storage.tables.vector_repair import mend_vectors
-from engram.storage.tables.verification import count_all, verify
+from engram.storage.checks.messages import WrongBytes, WrongLength, check_messages
+from engram.storage.checks.vector_repair import mend_vectors
+from engram.storage.checks.verification import count_all, verify
+from engram.storage.rows.database import Connection
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import add_state, drop_abandoned, rebuild_words
 
-_SQL = load_queries("tables/repair.sql")
+_SQL = load_queries("checks/repair.sql")
 
 
 async def repair(tenant: Tenant) -> int:

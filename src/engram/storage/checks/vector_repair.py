@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from engram.storage.checks.vectors import newest_seq
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tables.vector_check import newest_seq
 from engram.storage.tenant import Tenant
 
-_CHECK = load_queries("tables/vector_check.sql")
-_SQL = load_queries("tables/vector_repair.sql")
+_CHECK = load_queries("checks/vectors.sql")
+_SQL = load_queries("checks/vector_repair.sql")
 
 _STEPS = (
     ("delete_bad_vectors", "bad_vectors"),

@@ -15,7 +15,7 @@ from engram.storage.rows.keys import kind_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/memory_check.sql")
+_SQL = load_queries("checks/memories.sql")
 
 
 @dataclass(frozen=True, slots=True)

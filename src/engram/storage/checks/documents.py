@@ -20,7 +20,7 @@ from engram.storage.rows.keys import kind_of, message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/document_check.sql")
+_SQL = load_queries("checks/documents.sql")
 _DOCUMENTS = load_queries("bodies/bodies.sql")
 
 

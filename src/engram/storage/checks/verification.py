@@ -13,30 +13,30 @@ from engram.model.status import CheckName, Finding
 from engram.storage.bookkeeping.counters import COUNTER_NAMES
 from engram.storage.bookkeeping.numbering import find_numbers_behind
 from engram.storage.bookkeeping.stored_size import measure_all
-from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import position_of
-from engram.storage.rows.queries import load_queries
-from engram.storage.tables.document_check import (
+from engram.storage.checks.documents import (
     LostOfDocument,
     check_documents,
     describe_document_fault,
 )
-from engram.storage.tables.memory_check import (
+from engram.storage.checks.memories import (
     Lost,
     WrongTextBytes,
     check_memories,
     describe_memory_fault,
 )
-from engram.storage.tables.message_check import DamagedMessage, check_messages, describe
-from engram.storage.tables.vector_check import check_vectors
-from engram.storage.tables.word_check import check_words
+from engram.storage.checks.messages import DamagedMessage, check_messages, describe
+from engram.storage.checks.vectors import check_vectors
+from engram.storage.checks.words import check_words
+from engram.storage.rows.database import Connection
+from engram.storage.rows.keys import position_of
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 from engram.storage.words.rebuild import is_abandoned, read_versions
 
 FINDINGS_MAX = 100
 """Of one check: a store with more faults than this is not mended by reading on."""
 
-_SQL = load_queries("tables/verification.sql")
+_SQL = load_queries("checks/verification.sql")
 _CONVERSATIONS = load_queries("bookkeeping/counters.sql")
 
 Check = Callable[[Connection, Tenant], Iterator[Finding]]

@@ -14,7 +14,7 @@ from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/verification.sql")
+_SQL = load_queries("checks/verification.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 from engram.storage.words.rows import Stretch, batches_of_rows, words_in_windows
 
-_SQL = load_queries("tables/verification.sql")
+_SQL = load_queries("checks/verification.sql")
 
 
 def check_words(connection: Connection, tenant: Tenant) -> Iterator[str]:

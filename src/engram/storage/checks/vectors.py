@@ -9,7 +9,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
 
-_SQL = load_queries("tables/vector_check.sql")
+_SQL = load_queries("checks/vectors.sql")
 _FAULTS = (
     "bad_vectors",
     "broken_passages",

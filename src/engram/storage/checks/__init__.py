@@ -1,0 +1,1 @@
+"""Verification of a store, and repair of what can be derived again."""
