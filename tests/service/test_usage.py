@@ -19,8 +19,8 @@ from engram.model.status import UsageDay
 from engram.service import Service
 from engram.service.usage import UsageMeter
 from engram.settings import Settings
+from engram.storage.organization import TableOrganizationStore
 from engram.storage.sqlite.store import SqliteStore
-from engram.storage.tables.organization import TableOrganizationStore
 from engram.wiring import open_service
 from tests.fakes import FakeClock, SequentialIds
 

@@ -13,8 +13,8 @@ from engram.model.memory import MemoryChange
 from engram.model.vectors import Indexing
 from engram.storage.bodies import shrinking as document_shrinking
 from engram.storage.bodies.shrinking import shrink_document
+from engram.storage.organization import TableOrganizationStore
 from engram.storage.ports import OrganizationStore
-from engram.storage.tables.organization import TableOrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
     WORKER,

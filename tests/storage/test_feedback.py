@@ -164,7 +164,7 @@ async def test_usefulness_lies_between_minus_one_and_one_and_follows_every_word(
 async def usefulness_of(organization: OrganizationStore, memory_id: MemoryId) -> float:
     from engram.storage.memories import feedback
     from engram.storage.memories import rows as memory_rows
-    from engram.storage.tables.organization import TableOrganizationStore
+    from engram.storage.organization import TableOrganizationStore
 
     assert isinstance(organization, TableOrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] no port shows it

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from engram.model.conversation import ConversationQuery
+from engram.storage.organization import TableOrganizationStore
 from engram.storage.ports import OrganizationStore
 from engram.storage.rows.keys import record_number
 from engram.storage.sqlite.migrate import load_migrations, migrate
-from engram.storage.tables.organization import TableOrganizationStore
 from tests.storage.drafts import ACTOR, begin, findings, opened
 from tests.storage.memory_drafts import get, note
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
+from engram.storage.organization import TableOrganizationStore
 from engram.storage.ports import OrganizationStore
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.state import read_search_state
 from engram.storage.sqlite.word_keys import BLOCK_BITS
-from engram.storage.tables.organization import TableOrganizationStore
 from engram.text.analyse import message_words, part_words
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings
 from tests.storage.word_store import texts_of_windows

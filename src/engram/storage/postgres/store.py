@@ -16,6 +16,7 @@ from engram.model.ids import OrganizationId
 from engram.storage.bookkeeping.audited import Announce
 from engram.storage.control.store import TableControlStore
 from engram.storage.open_organizations import OpenOrganizations
+from engram.storage.organization import TableOrganizationStore
 from engram.storage.postgres.address import complete, complete_reading
 from engram.storage.postgres.changes import Changes, tell_keys
 from engram.storage.postgres.connection import PostgresConnection
@@ -34,7 +35,6 @@ from engram.storage.postgres.transactions import (
 )
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.rows.database import Connection
-from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 from engram.vectors.budgeted import BudgetedMatrices

@@ -17,6 +17,7 @@ from engram.model.ids import OrganizationId
 from engram.storage.bookkeeping.audited import Announce
 from engram.storage.control.store import TableControlStore
 from engram.storage.open_organizations import OpenOrganizations
+from engram.storage.organization import TableOrganizationStore
 from engram.storage.private import make_private
 from engram.storage.sqlite.catalog import FileCatalog
 from engram.storage.sqlite.directory import make_directory
@@ -25,7 +26,6 @@ from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.tables.organization import TableOrganizationStore
 from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 from engram.storage.vectors.matrix_index import MatrixIndex

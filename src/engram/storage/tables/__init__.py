@@ -1,1 +1,0 @@
-"""The tables that every database of Engram has, and what is done with their rows."""
