@@ -1,5 +1,3 @@
--- Pieces have keys made by `piece_key` (`keys.py`).
-
 -- load_documents --
 -- Returns the columns of `DocumentRow` of those that exist among the ids of a JSON list. The plus
 -- makes SQLite look them up.

@@ -1,5 +1,3 @@
--- Conversations have numbers below 2^32 = 4294967296; what has higher ones is none (`keys.py`).
-
 -- get_counters --
 SELECT conversations, messages, content_bytes, chunks, vectors, pending, memories, documents,
     stored_bytes, file_bytes

@@ -1,4 +1,4 @@
--- `keys.py` says which numbers each kind has.
+-- `rows/keys.py` says which numbers each kind has.
 
 -- take_conversation --
 -- Gives out `count` places; returns the last of them.

@@ -1,4 +1,4 @@
--- `/*found*/` is the statement of `vector_check.sql` that finds what is wrong.
+-- `/*found*/` is the statement of `vectors.sql` that finds what is wrong.
 
 -- delete_bad_vectors --
 DELETE FROM vector

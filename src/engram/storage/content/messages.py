@@ -182,9 +182,7 @@ def read_conversation_ids(
     connection: Connection, tenant: Tenant, numbers: Sequence[int]
 ) -> dict[int, ConversationId]:
     """Return the public ids of the conversations that exist among `numbers`."""
-    cursor = tenant.execute(
-        connection, _SQL["conversation_ids"], numbers=json.dumps(numbers)
-    )
+    cursor = tenant.execute(connection, _SQL["conversation_ids"], numbers=json.dumps(numbers))
     return dict(cursor.fetchall())
 
 
@@ -229,9 +227,7 @@ def read_conversations(
 ) -> dict[ConversationKey, Conversation]:
     """Return the conversations that exist among `numbers`, in the order asked for."""
     wanted = list(numbers)
-    cursor = tenant.execute(
-        connection, _SQL["load_conversations"], numbers=json.dumps(wanted)
-    )
+    cursor = tenant.execute(connection, _SQL["load_conversations"], numbers=json.dumps(wanted))
     found = {row[0]: _conversation(row) for row in cursor}
     return {ConversationKey(number): found[number] for number in wanted if number in found}
 

@@ -1,5 +1,3 @@
--- Conversations have numbers below 2^32 = 4294967296; what has higher ones is none (`keys.py`).
-
 -- get_title --
 SELECT title FROM conversation WHERE organization_id = :organization_id AND number = :number;
 

@@ -1,5 +1,3 @@
--- Pieces have keys made by `piece_key` (`keys.py`).
-
 -- count_uploads --
 -- Returns how many uploads have not expired.
 SELECT count(*) FROM document

@@ -1,4 +1,4 @@
-"""A psycopg connection that understands the statements of `storage.tables`."""
+"""A psycopg connection that understands the statements of the storage rooms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say in PostgreSQL what the statements of `storage.tables` say in SQLite.
+"""Say in PostgreSQL what the statements of the storage rooms say in SQLite.
 
 What differs in one place is said there, twice: SQLite reads
 `/*sqlite:*/ min(a, b) /*postgres: least(a, b) */` without its comments, and here the second stands

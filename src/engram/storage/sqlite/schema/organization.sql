@@ -1,6 +1,6 @@
 -- One organisation's file: its conversations and memories, and all that is derived from them.
 -- Times are microseconds since 1970, UTC. Row ids named `key` are made by
--- `engram.storage.tables.keys`: a conversation's number above, a position in it below, so that
+-- `engram.storage.rows.keys`: a conversation's number above, a position in it below, so that
 -- the key of a message is also the proof that its sequence is unique.
 
 -- Whose file this is. One row, written when the file is created; every transaction reads it first,
