@@ -138,6 +138,8 @@ REFUSALS_PER_S_SHARED = 50
 """Answered to one address while organisations need the process; further ones are answered late."""
 
 REFUSAL_DELAY_S_MAX = 1.0
+"""The longest time that such an answer is held back."""
+
 REFUSED_ADDRESSES_MAX = 1_000
 """Addresses whose refusals are counted, those that were refused last."""
 

@@ -98,3 +98,18 @@ async def test_a_request_that_is_cancelled_while_it_waits_takes_nothing() -> Non
             tasks.cancel_scope.cancel()
 
     assert budget.taken == 0
+
+
+async def test_requests_that_are_cancelled_together_take_nothing() -> None:
+    budget = BodyBudget(100)
+    with budget.reservation("a") as held:
+        await held.take(60)
+        async with anyio.create_task_group() as requests:
+            # The second would fit, and waits only because the first came before it.
+            requests.start_soon(budget.reservation("b").take, 50)
+            await anyio.wait_all_tasks_blocked()
+            requests.start_soon(budget.reservation("c").take, 10)
+            await anyio.wait_all_tasks_blocked()
+            requests.cancel_scope.cancel()
+
+        assert budget.taken == 60

@@ -117,7 +117,9 @@ class BodyBudget:
 
     def _next_in_turn(self) -> _Waiter | None:
         """Return who is to be served now: whose organisation has least at work, if there is room."""
-        within_share = [waiter for waiter in self._waiting if not self._is_past_share(waiter)]
+        # Of several that time out at once, those after the first are cancelled and still listed.
+        present = [waiter for waiter in self._waiting if not waiter.granted.done()]
+        within_share = [waiter for waiter in present if not self._is_past_share(waiter)]
         first = min(within_share, key=lambda waiter: self._taken[waiter.owner], default=None)
         # Nobody overtakes them for being smaller, or the largest would never have its turn.
         if first is None or (self.taken and self.taken + first.cost > self._bytes_max):
