@@ -168,10 +168,6 @@ async def usefulness_of(organization: OrganizationStore, memory_id: MemoryId) ->
 
     assert isinstance(organization, TableOrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] no port shows it
-    number = await tenant.database.read(
-        lambda connection: memory_rows.find_memory(connection, tenant, memory_id)
-    )
-    found = await tenant.database.read(
-        lambda connection: feedback.usefulness(connection, tenant, [number])
-    )
+    number = await tenant.read(lambda tx: memory_rows.find_memory(tx, memory_id))
+    found = await tenant.read(lambda tx: feedback.usefulness(tx, [number]))
     return found.get(number, 0)

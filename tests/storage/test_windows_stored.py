@@ -15,11 +15,11 @@ from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.organization import TableOrganizationStore
 from engram.storage.ports import OrganizationStore
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.state import read_search_state
 from engram.storage.sqlite.word_keys import BLOCK_BITS
+from engram.storage.tenant import Transaction
 from engram.text.analyse import message_words, part_words
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings
 from tests.storage.word_store import texts_of_windows
@@ -56,25 +56,25 @@ async def read_indexed(
     assert isinstance(organization, TableOrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] - no method tells of words
 
-    def read(connection: Connection) -> Indexed:
-        (number,) = tenant.execute(
-            connection, _CONVERSATIONS["find_conversation"], id=conversation_id
-        ).fetchone()[:1]
+    def read(tx: Transaction) -> Indexed:
+        (number,) = tx.execute(_CONVERSATIONS["find_conversation"], id=conversation_id).fetchone()[
+            :1
+        ]
         keys = [message_key(number, place) for place in range(len(messages) + 9)]
         terms = sorted({word for message in messages for word in message_words(message).split()})
-        held = tenant.words.postings(connection, terms, organization_id=tenant.number)
+        held = tenant.words.postings(tx.connection, terms, organization_id=tenant.number)
         words: defaultdict[int, Counter[str]] = defaultdict(Counter)
         for place, key, count in zip(*(column.tolist() for column in held), strict=True):
             words[position_of(key)][terms[place]] = count
-        lengths = tenant.words.lengths(connection, keys, organization_id=tenant.number)
-        state = read_search_state(connection, organization_id=tenant.number)
+        lengths = tenant.words.lengths(tx.connection, keys, organization_id=tenant.number)
+        state = read_search_state(tx.connection, organization_id=tenant.number)
         return Indexed(
             dict(words),
             {position_of(key): (some, stops) for key, some, stops in lengths},
             *state.windows,
         )
 
-    return await tenant.database.read(read)
+    return await tenant.read(read)
 
 
 def expected(messages: list[MessageDraft]) -> Indexed:

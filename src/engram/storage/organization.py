@@ -44,7 +44,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.search.found import load_found
 from engram.storage.search.found_memories import count_moments_passed
 from engram.storage.search.state import read_search_state
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors import reembedding, unembedded
 from engram.storage.vectors.index import VectorIndex
 from engram.storage.words import rebuild
@@ -58,11 +58,7 @@ class TableOrganizationStore:
     """Everything of one organisation."""
 
     def __init__(
-        self,
-        tenant: Tenant,
-        *,
-        vectors: VectorIndex,
-        revision_of: Callable[[Connection], Hashable],
+        self, tenant: Tenant, *, vectors: VectorIndex, revision_of: Callable[[Connection], Hashable]
     ) -> None:
         self._tenant = tenant
         self._vectors = vectors
@@ -102,19 +98,12 @@ class TableOrganizationStore:
     ) -> ConversationId:
         from engram.storage.conversations import creation
 
-        return await self._database.write(
-            lambda connection: creation.create_conversation(
-                connection, self._tenant, draft, actor=actor, quota=quota
-            )
+        return await self._tenant.write(
+            lambda tx: creation.create_conversation(tx, draft, actor=actor, quota=quota)
         )
 
     async def append_messages(
-        self,
-        request: AppendRequest,
-        *,
-        actor: str,
-        quota: Quota,
-        indexing: Indexing = WORDS_ALONE,
+        self, request: AppendRequest, *, actor: str, quota: Quota, indexing: Indexing = WORDS_ALONE
     ) -> AppendReceipt:
         from engram.storage.conversations import append
 
@@ -128,16 +117,12 @@ class TableOrganizationStore:
         return await append.find_title(self._tenant, conversation_id)
 
     async def get_conversation(self, query: MessageQuery) -> MessagePage:
-        return await self._database.read(
-            lambda connection: reading.get_conversation(connection, self._tenant, query)
-        )
+        return await self._tenant.read(lambda tx: reading.get_conversation(tx, query))
 
     async def list_conversations(self, query: ConversationQuery) -> ConversationPage:
         from engram.storage.conversations import listing
 
-        return await self._database.read(
-            lambda connection: listing.list_conversations(connection, self._tenant, query)
-        )
+        return await self._tenant.read(lambda tx: listing.list_conversations(tx, query))
 
     async def delete_conversation(
         self, conversation_id: ConversationId, *, actor: str
@@ -159,12 +144,11 @@ class TableOrganizationStore:
     ) -> tuple[ChoiceT, Loaded]:
         from engram.storage.search.candidates import find_candidates
 
-        def find_and_load(connection: Connection) -> tuple[ChoiceT, Loaded]:
-            state = read_search_state(connection, organization_id=self._tenant.number)
+        def find_and_load(tx: Transaction) -> tuple[ChoiceT, Loaded]:
+            state = read_search_state(tx.connection, organization_id=self._tenant.number)
             choice = choose(
                 find_candidates(
-                    connection,
-                    self._tenant,
+                    tx,
                     terms,
                     state=state,
                     index=self._vectors,
@@ -175,51 +159,36 @@ class TableOrganizationStore:
                     limit=limit,
                 )
             )
-            return choice, load_found(
-                connection, self._tenant, choice.messages, choice.conversations, state=state
-            )
+            return choice, load_found(tx, choice.messages, choice.conversations, state=state)
 
-        return await self._database.read(find_and_load)
+        return await self._tenant.read(find_and_load)
 
     async def revision(self, *, now: datetime) -> Hashable:
         moment = to_microseconds(now)
-        return await self._database.read(
-            lambda connection: (
-                self._revision_of(connection),
-                count_moments_passed(connection, self._tenant, now=moment),
-            )
+        return await self._tenant.read(
+            lambda tx: (self._revision_of(tx.connection), count_moments_passed(tx, now=moment))
         )
 
     async def load_range(
         self, conversation: ConversationKey, *, start: int, end: int
     ) -> tuple[Message, ...]:
-        return await self._database.read(
-            lambda connection: reading.load_range(
-                connection, self._tenant, conversation, start=start, end=end
-            )
+        return await self._tenant.read(
+            lambda tx: reading.load_range(tx, conversation, start=start, end=end)
         )
 
     async def counters(self) -> Counters:
-        return await self._database.read(
-            lambda connection: counting.read_counters(connection, self._tenant)
-        )
+        return await self._tenant.read(counting.read_counters)
 
     async def add_file_bytes(self, added: int, *, quota: Quota) -> None:
-        await self._database.write(
-            lambda connection: counting.grow_counters(
-                connection, self._tenant, quota=quota, file_bytes=added
-            )
+        await self._tenant.write(
+            lambda tx: counting.grow_counters(tx, quota=quota, file_bytes=added)
         )
 
     async def put_file_bytes(self, total: int) -> None:
-        await self._database.write(
-            lambda connection: counting.put_file_bytes(connection, self._tenant, total)
-        )
+        await self._tenant.write(lambda tx: counting.put_file_bytes(tx, total))
 
     async def coverage(self) -> Coverage:
-        return await self._database.read(
-            lambda connection: counting.count_coverage(connection, self._tenant)
-        )
+        return await self._tenant.read(counting.count_coverage)
 
     async def list_audit(self, *, limit: int, before: datetime | None) -> tuple[AuditEntry, ...]:
         return await audit.list_audit(self._tenant, limit=limit, before=before)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.ids import OrganizationId
@@ -15,6 +15,8 @@ from engram.storage.postings.row_cache import KnownRows
 from engram.storage.rows.database import Connection, Cursor, Database
 from engram.storage.rows.message_cache import MessageCache
 from engram.storage.rows.piece_cache import PieceCache
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +39,29 @@ class Tenant:
         """Return the present moment in microseconds."""
         return to_microseconds(self.clock.now())
 
-    def execute(self, connection: Connection, statement: str, **values: Any) -> Cursor:
+    async def read(self, work: Callable[[Transaction], T]) -> T:
+        """Return what `work` makes of one snapshot; see `Database.read`."""
+        return await self.database.read(lambda connection: work(Transaction(connection, self)))
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """Return what `work` returns once its changes are durable; see `Database.write`."""
+        return await self.database.write(lambda connection: work(Transaction(connection, self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction on the rows of one organisation, and of no other."""
+
+    connection: Connection
+    tenant: Tenant
+
+    def execute(self, statement: str, **values: Any) -> Cursor:
         """Run a statement on this organisation's rows."""
-        return connection.execute(statement, self.scoped(values))
+        return self.connection.execute(statement, self._scoped(values))
 
-    def execute_many(
-        self, connection: Connection, statement: str, rows: Iterable[Mapping[str, Any]]
-    ) -> None:
-        """Run a statement once for each row, on this organisation's rows."""
-        connection.executemany(statement, map(self.scoped, rows))
+    def execute_many(self, statement: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Run a statement once for each row of values, on this organisation's rows."""
+        self.connection.executemany(statement, map(self._scoped, rows))
 
-    def scoped(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `values` with the organisation among them."""
-        return {"organization_id": self.number, **values}
+    def _scoped(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"organization_id": self.tenant.number, **values}

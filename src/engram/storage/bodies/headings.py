@@ -9,26 +9,25 @@ from typing import Any
 
 from engram.model.ids import DocumentId
 from engram.storage.bodies.rows import find_finished
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("bodies/bodies.sql")
 
 
 def headings_at(
-    connection: Connection, tenant: Tenant, document_id: DocumentId, places: Sequence[int]
+    tx: Transaction, document_id: DocumentId, places: Sequence[int]
 ) -> list[tuple[str, ...]]:
     """Return the headings of each place; none where no chunk is known."""
-    record = find_finished(connection, tenant, document_id).record
+    record = find_finished(tx, document_id).record
     if record is None:
         return [()] * len(places)
-    count, _ = tenant.execute(connection, _SQL["record_size"], record=record).fetchone()
+    count, _ = tx.execute(_SQL["record_size"], record=record).fetchone()
 
     def chunk(sequence: int) -> dict[str, Any]:
         key = message_key(record, sequence)
-        (metadata,) = tenant.execute(connection, _SQL["chunk_place"], key=key).fetchone()
+        (metadata,) = tx.execute(_SQL["chunk_place"], key=key).fetchone()
         return json.loads(metadata)
 
     def headings(place: int) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.document import Document, DocumentState, DocumentTier
 from engram.model.ids import DocumentId, MemoryId
 from engram.storage.content.pieces import Pieces
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("bodies/bodies.sql")
 
@@ -58,68 +57,56 @@ class DocumentRow(NamedTuple):
         return self.name or self.media_type
 
 
-def find_rows(
-    connection: Connection, tenant: Tenant, document_ids: Sequence[DocumentId]
-) -> dict[DocumentId, DocumentRow]:
+def find_rows(tx: Transaction, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DocumentRow]:
     """Return the rows that exist, uploads included, in the order asked for."""
-    rows = tenant.execute(connection, _SQL["load_documents"], ids=json.dumps(document_ids))
+    rows = tx.execute(_SQL["load_documents"], ids=json.dumps(document_ids))
     found = {row.id: row for row in map(DocumentRow._make, rows.fetchall())}
     return {each: found[each] for each in document_ids if each in found}
 
 
-def find_row(connection: Connection, tenant: Tenant, document_id: DocumentId) -> DocumentRow:
+def find_row(tx: Transaction, document_id: DocumentId) -> DocumentRow:
     """Return the row of a document or upload.
 
     Raises:
         NotFoundError: there is no such document here.
     """
-    row = find_rows(connection, tenant, [document_id]).get(document_id)
+    row = find_rows(tx, [document_id]).get(document_id)
     if row is None:
         raise NotFoundError("document", document_id)
     return row
 
 
-def find_finished(connection: Connection, tenant: Tenant, document_id: DocumentId) -> DocumentRow:
+def find_finished(tx: Transaction, document_id: DocumentId) -> DocumentRow:
     """Return the row of a document that has arrived.
 
     Raises:
         NotFoundError: there is no such document here, or not all of it.
     """
-    row = find_row(connection, tenant, document_id)
+    row = find_row(tx, document_id)
     if row.state == "uploading":
         raise NotFoundError("document", document_id)
     return row
 
 
-def get(
-    connection: Connection, tenant: Tenant, document_ids: Sequence[DocumentId]
-) -> dict[DocumentId, Document]:
+def get(tx: Transaction, document_ids: Sequence[DocumentId]) -> dict[DocumentId, Document]:
     """Return the documents that have arrived, in the order asked for."""
-    rows = find_rows(connection, tenant, document_ids)
+    rows = find_rows(tx, document_ids)
     return {each: document_of(row) for each, row in rows.items() if row.state != "uploading"}
 
 
-def of_memories(
-    connection: Connection, tenant: Tenant, memory_ids: Sequence[MemoryId]
-) -> dict[MemoryId, Document]:
+def of_memories(tx: Transaction, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Document]:
     """Return the documents of the memories that own one."""
-    rows = tenant.execute(connection, _SQL["documents_of_memories"], ids=json.dumps(memory_ids))
-    documents = get(connection, tenant, [document_id for (document_id,) in rows.fetchall()])
+    rows = tx.execute(_SQL["documents_of_memories"], ids=json.dumps(memory_ids))
+    documents = get(tx, [document_id for (document_id,) in rows.fetchall()])
     found = {document.memory_id: document for document in documents.values()}
     return {each: found[each] for each in memory_ids if each in found}
 
 
 def find_owned(
-    connection: Connection,
-    tenant: Tenant,
-    memory_ids: Sequence[MemoryId],
-    *,
-    immutable: bool,
+    tx: Transaction, memory_ids: Sequence[MemoryId], *, immutable: bool
 ) -> list[DocumentId]:
     """Return the documents of memories that are searched; of immutable ones only if asked for."""
-    rows = tenant.execute(
-        connection, _SQL["owned_documents"], ids=json.dumps(memory_ids), immutable=immutable
-    )
+    rows = tx.execute(_SQL["owned_documents"], ids=json.dumps(memory_ids), immutable=immutable)
     return [document_id for (document_id,) in rows.fetchall()]
 
 

@@ -11,17 +11,15 @@ from engram.clock import from_microseconds, to_microseconds
 from engram.model.access import AuditEntry
 from engram.model.ids import derived_id
 from engram.storage.bookkeeping.audited import is_wanted, note_row
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 
 _SQL = load_queries("bookkeeping/audit.sql")
 _END_OF_TIME = 2**63 - 1
 
 
 def record(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     *,
     now: int,
     actor: str,
@@ -31,16 +29,15 @@ def record(
 ) -> str:
     """Add an audit row and return its id."""
     details = details or {}
-    row = tenant.execute(
-        connection,
+    row = tx.execute(
         _SQL["add_audit"],
         now=now,
-        actor=_number_of(connection, tenant, actor),
-        action=_number_of(connection, tenant, action),
-        subject=None if subject is None else _number_of(connection, tenant, subject),
+        actor=_number_of(tx, actor),
+        action=_number_of(tx, action),
+        subject=None if subject is None else _number_of(tx, subject),
         details=json.dumps(details, separators=(",", ":")),
     ).fetchone()
-    audit_id = _audit_id(tenant, row[0])
+    audit_id = _audit_id(tx.tenant, row[0])
     if is_wanted():
         entry = AuditEntry(
             id=audit_id,
@@ -50,7 +47,7 @@ def record(
             subject=subject,
             details=details,
         )
-        note_row(tenant.id, entry)
+        note_row(tx.tenant.id, entry)
     return audit_id
 
 
@@ -59,10 +56,8 @@ async def list_audit(
 ) -> tuple[AuditEntry, ...]:
     """Return the newest audit rows older than `before`, newest first."""
     bound = _END_OF_TIME if before is None else to_microseconds(before)
-    rows = await tenant.database.read(
-        lambda connection: tenant.execute(
-            connection, _SQL["list_audit"], before=bound, limit=limit
-        ).fetchall()
+    rows = await tenant.read(
+        lambda tx: tx.execute(_SQL["list_audit"], before=bound, limit=limit).fetchall()
     )
     return tuple(
         AuditEntry(
@@ -77,10 +72,10 @@ async def list_audit(
     )
 
 
-def _number_of(connection: Connection, tenant: Tenant, name: str) -> int:
-    row = tenant.execute(connection, _SQL["find_name"], name=name).fetchone()
+def _number_of(tx: Transaction, name: str) -> int:
+    row = tx.execute(_SQL["find_name"], name=name).fetchone()
     if row is None:
-        row = tenant.execute(connection, _SQL["add_name"], name=name).fetchone()
+        row = tx.execute(_SQL["add_name"], name=name).fetchone()
     return row[0]
 
 

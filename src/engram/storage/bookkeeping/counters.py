@@ -8,9 +8,8 @@ from dataclasses import fields
 from engram.errors import StoreCorruptError
 from engram.model.access import Quota, Use
 from engram.model.status import Counters, Coverage
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("bookkeeping/counters.sql")
 
@@ -19,21 +18,20 @@ COUNTER_NAMES = tuple(field.name for field in fields(Counters))
 """Also the columns of the table, in its order."""
 
 
-def read_counters(connection: Connection, tenant: Tenant) -> Counters:
+def read_counters(tx: Transaction) -> Counters:
     """Return the maintained counters.
 
     Raises:
         StoreCorruptError: they are gone.
     """
-    row = tenant.execute(connection, _SQL["get_counters"]).fetchone()
+    row = tx.execute(_SQL["get_counters"]).fetchone()
     if row is None:
         raise StoreCorruptError(COUNTERS_MISSING)
     return counters_of(row)
 
 
 def grow_counters(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     *,
     quota: Quota | None = None,
     conversations: int = 0,
@@ -52,8 +50,7 @@ def grow_counters(
     Raises:
         QuotaExceededError: the counters would pass `quota`.
     """
-    row = tenant.execute(
-        connection,
+    row = tx.execute(
         _SQL["add_to_counters"],
         conversations=conversations,
         messages=messages,
@@ -70,9 +67,9 @@ def grow_counters(
         quota.check(before, added=added)
 
 
-def put_file_bytes(connection: Connection, tenant: Tenant, total: int) -> None:
+def put_file_bytes(tx: Transaction, total: int) -> None:
     """Count an organisation's files anew, as they were measured."""
-    tenant.execute(connection, _SQL["put_file_bytes"], file_bytes=total)
+    tx.execute(_SQL["put_file_bytes"], file_bytes=total)
 
 
 def counters_of(row: Sequence[int]) -> Counters:
@@ -80,14 +77,14 @@ def counters_of(row: Sequence[int]) -> Counters:
     return Counters(**dict(zip(COUNTER_NAMES, row, strict=True)))
 
 
-def count_coverage(connection: Connection, tenant: Tenant) -> Coverage:
+def count_coverage(tx: Transaction) -> Coverage:
     """Count the messages, and those that each index holds."""
-    row = tenant.execute(connection, _SQL["count_indexed"]).fetchone()
+    row = tx.execute(_SQL["count_indexed"]).fetchone()
     messages, deep, instant = row
     return Coverage(
-        organization_id=tenant.id,
+        organization_id=tx.tenant.id,
         messages=messages,
-        messages_indexed=tenant.words.count(connection, organization_id=tenant.number),
+        messages_indexed=tx.tenant.words.count(tx.connection, organization_id=tx.tenant.number),
         messages_deep=deep,
         messages_instant=instant,
     )

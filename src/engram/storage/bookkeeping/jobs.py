@@ -9,90 +9,65 @@ from functools import partial
 
 from engram.clock import from_microseconds, to_microseconds
 from engram.model.status import Job
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 
 _SQL = load_queries("bookkeeping/jobs.sql")
 
 
-def enqueue(connection: Connection, tenant: Tenant, *, kind: str, subject: str, now: int) -> None:
+def enqueue(tx: Transaction, *, kind: str, subject: str, now: int) -> None:
     """Add a job unless one of that kind and subject waits already."""
-    tenant.execute(
-        connection,
-        _SQL["enqueue_job"],
-        id=tenant.ids.new("job_"),
-        kind=kind,
-        subject=subject,
-        now=now,
+    tx.execute(
+        _SQL["enqueue_job"], id=tx.tenant.ids.new("job_"), kind=kind, subject=subject, now=now
     )
 
 
 async def enqueue_job(tenant: Tenant, kind: str, subject: str) -> None:
     """Add a job unless one of that kind and subject waits already."""
-    await tenant.database.write(
-        lambda connection: enqueue(connection, tenant, kind=kind, subject=subject, now=tenant.now())
-    )
+    await tenant.write(lambda tx: enqueue(tx, kind=kind, subject=subject, now=tenant.now()))
 
 
 async def claim_jobs(
     tenant: Tenant, kinds: Sequence[str], *, owner: str, lease: timedelta, limit: int
 ) -> tuple[Job, ...]:
     """Lease waiting or expired jobs, newest first; look before writing."""
-    find = partial(_claimable, tenant=tenant, kinds=kinds, limit=limit)
-    if not await tenant.database.read(find):
+    find = partial(_claimable, kinds=kinds, limit=limit)
+    if not await tenant.read(find):
         return ()
-    return await tenant.database.write(
-        lambda connection: _lease(connection, tenant, find(connection), owner=owner, lease=lease)
-    )
+    return await tenant.write(lambda tx: _lease(tx, find(tx), owner=owner, lease=lease))
 
 
 async def finish_job(tenant: Tenant, job: Job, *, owner: str) -> bool:
     """Remove a job that is still leased to `owner`."""
-    return await tenant.database.write(
-        lambda connection: _change_leased(connection, tenant, "finish_job", job, owner=owner)
-    )
+    return await tenant.write(lambda tx: _change_leased(tx, "finish_job", job, owner=owner))
 
 
 async def postpone_job(tenant: Tenant, job: Job, *, owner: str, delay: timedelta) -> bool:
     """Give a job back that is still leased to `owner`, to be claimed after `delay`."""
     available_at = to_microseconds(tenant.clock.now() + delay)
 
-    def postpone(connection: Connection) -> bool:
+    def postpone(tx: Transaction) -> bool:
         # One like it was enqueued while this one ran: that one will do.
-        if _change_leased(connection, tenant, "finish_repeated_job", job, owner=owner):
+        if _change_leased(tx, "finish_repeated_job", job, owner=owner):
             return True
-        return _change_leased(
-            connection, tenant, "postpone_job", job, owner=owner, available_at=available_at
-        )
+        return _change_leased(tx, "postpone_job", job, owner=owner, available_at=available_at)
 
-    return await tenant.database.write(postpone)
+    return await tenant.write(postpone)
 
 
-def _claimable(
-    connection: Connection, *, tenant: Tenant, kinds: Sequence[str], limit: int
-) -> list[int]:
-    cursor = tenant.execute(
-        connection,
-        _SQL["find_claimable_jobs"],
-        kinds=json.dumps(list(kinds)),
-        now=tenant.now(),
-        limit=limit,
+def _claimable(tx: Transaction, *, kinds: Sequence[str], limit: int) -> list[int]:
+    cursor = tx.execute(
+        _SQL["find_claimable_jobs"], kinds=json.dumps(list(kinds)), now=tx.tenant.now(), limit=limit
     )
     return [row[0] for row in cursor]
 
 
 def _lease(
-    connection: Connection,
-    tenant: Tenant,
-    numbers: Sequence[int],
-    *,
-    owner: str,
-    lease: timedelta,
+    tx: Transaction, numbers: Sequence[int], *, owner: str, lease: timedelta
 ) -> tuple[Job, ...]:
-    until = to_microseconds(tenant.clock.now() + lease)
-    rows = tenant.execute(
-        connection, _SQL["claim_jobs"], owner=owner, until=until, numbers=json.dumps(numbers)
+    until = to_microseconds(tx.tenant.clock.now() + lease)
+    rows = tx.execute(
+        _SQL["claim_jobs"], owner=owner, until=until, numbers=json.dumps(numbers)
     ).fetchall()
     return tuple(
         Job(
@@ -106,18 +81,8 @@ def _lease(
     )
 
 
-def _change_leased(
-    connection: Connection,
-    tenant: Tenant,
-    statement: str,
-    job: Job,
-    *,
-    owner: str,
-    **values: int,
-) -> bool:
+def _change_leased(tx: Transaction, statement: str, job: Job, *, owner: str, **values: int) -> bool:
     """Run a statement on a job if this very lease of it still holds."""
     until = to_microseconds(job.lease_until)
-    cursor = tenant.execute(
-        connection, _SQL[statement], id=job.id, owner=owner, until=until, **values
-    )
+    cursor = tx.execute(_SQL[statement], id=job.id, owner=owner, until=until, **values)
     return cursor.rowcount > 0

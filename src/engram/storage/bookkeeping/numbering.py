@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from engram.errors import StoreCorruptError
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import KIND_BITS, KINDS, RecordKind, record_number
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("bookkeeping/numbering.sql")
 _PLACES_SKIPPED = 1 << 20
 """More than can have been given and left no trace since a damaged state fell behind."""
 
 
-def take_numbers(connection: Connection, tenant: Tenant, kind: RecordKind, count: int) -> range:
+def take_numbers(tx: Transaction, kind: RecordKind, count: int) -> range:
     """Return `count` numbers, at least one, that nothing of this kind ever had."""
-    row = tenant.execute(connection, _SQL[f"take_{kind}"], count=count).fetchone()
+    row = tx.execute(_SQL[f"take_{kind}"], count=count).fetchone()
     if row is None:
         raise StoreCorruptError("the state of upkeep is missing: run `engram doctor --repair`")
     last = record_number(kind, row[0])
     return range(last - count + 1, last + 1)
 
 
-def find_numbers_behind(connection: Connection, tenant: Tenant) -> dict[RecordKind, int]:
+def find_numbers_behind(tx: Transaction) -> dict[RecordKind, int]:
     """Return the kinds whose next number was given before, and how many they must have had."""
-    given = tenant.execute(connection, _SQL["given_numbers"]).fetchone()
+    given = tx.execute(_SQL["given_numbers"]).fetchone()
     if given is None:
         return {}
-    present = {kind: _places_used(connection, tenant, kind) for kind in KINDS}
+    present = {kind: _places_used(tx, kind) for kind in KINDS}
     return {
         kind: present[kind]
         for kind, place in zip(KINDS, given, strict=True)
@@ -35,19 +34,19 @@ def find_numbers_behind(connection: Connection, tenant: Tenant) -> dict[RecordKi
     }
 
 
-def mend_numbers(connection: Connection, tenant: Tenant) -> None:
+def mend_numbers(tx: Transaction) -> None:
     """Go on far behind the last number where a lower one would be given again."""
-    behind = find_numbers_behind(connection, tenant)
+    behind = find_numbers_behind(tx)
     if not behind:
         return
-    given = tenant.execute(connection, _SQL["given_numbers"]).fetchone()
+    given = tx.execute(_SQL["given_numbers"]).fetchone()
     places = dict(zip(KINDS, given, strict=True))
     places |= {kind: place + _PLACES_SKIPPED for kind, place in behind.items()}
-    tenant.execute(connection, _SQL["put_numbers"], **places)
+    tx.execute(_SQL["put_numbers"], **places)
 
 
-def _places_used(connection: Connection, tenant: Tenant, kind: RecordKind) -> int:
+def _places_used(tx: Transaction, kind: RecordKind) -> int:
     first = KINDS.index(kind) << KIND_BITS
     last = first + (1 << KIND_BITS) - 1
-    row = tenant.execute(connection, _SQL["newest_number"], first=first, last=last).fetchone()
+    row = tx.execute(_SQL["newest_number"], first=first, last=last).fetchone()
     return row[0] - first

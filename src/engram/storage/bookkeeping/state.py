@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from engram.errors import StorageError, StoreCorruptError, StoreNewerError
 from engram.model.access import Quota, Use
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 from engram.text.analyse import ANALYSER_VERSION
 
 _SQL = load_queries("bookkeeping/state.sql")
@@ -41,13 +40,13 @@ class State(NamedTuple):
         quota.check(Use(self.messages, self.used_bytes), added=Use(messages, stored_bytes))
 
 
-def read_state(connection: Connection, tenant: Tenant) -> State:
+def read_state(tx: Transaction) -> State:
     """Return the state, if this program's words are those of the word indexes.
 
     Raises:
         StoreNewerError: a newer program analyses words differently.
     """
-    row = tenant.execute(connection, _SQL["get_state"]).fetchone()
+    row = tx.execute(_SQL["get_state"]).fetchone()
     if row is None:
         raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
     state = State._make(row)

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engram.limits import STORED_ROW_BYTES
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("bookkeeping/stored_size.sql")
 _NO_VERSION = 2**62
@@ -44,11 +43,10 @@ def memory_bytes(values: Mapping[str, Any], *, tags: Sequence[str]) -> int:
     return STORED_ROW_BYTES * len(tags) + row_bytes(*texts, *kept)
 
 
-def measure_conversation(connection: Connection, tenant: Tenant, number: int) -> int:
+def measure_conversation(tx: Transaction, number: int) -> int:
     """Return what a conversation counts, with its tags, messages and idempotency keys."""
     return _measure(
-        connection,
-        tenant,
+        tx,
         "size_of_conversation",
         conversation=number,
         first=message_key(number, 0),
@@ -56,44 +54,42 @@ def measure_conversation(connection: Connection, tenant: Tenant, number: int) ->
     )
 
 
-def measure_memory(
-    connection: Connection, tenant: Tenant, number: int, *, since: int = _NO_VERSION
-) -> int:
+def measure_memory(tx: Transaction, number: int, *, since: int = _NO_VERSION) -> int:
     """Return what a memory counts with its present text and its versions from `since` on."""
-    return _measure(connection, tenant, "size_of_memory", number=number, since=since)
+    return _measure(tx, "size_of_memory", number=number, since=since)
 
 
-def measure_removed(connection: Connection, tenant: Tenant, number: int) -> int:
+def measure_removed(tx: Transaction, number: int) -> int:
     """Return what goes with a memory: its versions, relations and feedback included."""
-    ties = _measure(connection, tenant, "size_of_ties", number=number)
-    return measure_memory(connection, tenant, number, since=0) + ties
+    ties = _measure(tx, "size_of_ties", number=number)
+    return measure_memory(tx, number, since=0) + ties
 
 
-def measure_feedback(connection: Connection, tenant: Tenant, number: int) -> int:
+def measure_feedback(tx: Transaction, number: int) -> int:
     """Return what the feedback on a memory counts."""
-    return _measure(connection, tenant, "size_of_feedback", number=number)
+    return _measure(tx, "size_of_feedback", number=number)
 
 
-def measure_episode(connection: Connection, tenant: Tenant, episode_id: str) -> int:
+def measure_episode(tx: Transaction, episode_id: str) -> int:
     """Return what an episode counts, 0 if there is none."""
-    return _measure(connection, tenant, "size_of_episode", id=episode_id)
+    return _measure(tx, "size_of_episode", id=episode_id)
 
 
-def measure_episodes(connection: Connection, tenant: Tenant, project: str) -> int:
+def measure_episodes(tx: Transaction, project: str) -> int:
     """Return what the episodes of a project count."""
-    return _measure(connection, tenant, "size_of_episodes", project=project)
+    return _measure(tx, "size_of_episodes", project=project)
 
 
-def measure_document(connection: Connection, tenant: Tenant, number: int) -> int:
+def measure_document(tx: Transaction, number: int) -> int:
     """Return what a document or upload counts beside its pieces, 0 if there is none."""
-    return _measure(connection, tenant, "size_of_document", number=number)
+    return _measure(tx, "size_of_document", number=number)
 
 
-def measure_all(connection: Connection, tenant: Tenant) -> int:
+def measure_all(tx: Transaction) -> int:
     """Return what everything counts, by reading every row."""
-    return _measure(connection, tenant, "size_of_all")
+    return _measure(tx, "size_of_all")
 
 
-def _measure(connection: Connection, tenant: Tenant, statement: str, **values: Any) -> int:
-    row = tenant.execute(connection, _SQL[statement], row=STORED_ROW_BYTES, **values).fetchone()
+def _measure(tx: Transaction, statement: str, **values: Any) -> int:
+    row = tx.execute(_SQL[statement], row=STORED_ROW_BYTES, **values).fetchone()
     return 0 if row is None or row[0] is None else row[0]

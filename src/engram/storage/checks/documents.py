@@ -15,10 +15,9 @@ from engram.storage.content.document_body import document_content
 from engram.storage.content.pieces import Pieces
 from engram.storage.memories.changing import index_again
 from engram.storage.memories.rows import read_row
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import kind_of, message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("checks/documents.sql")
 _DOCUMENTS = load_queries("bodies/bodies.sql")
@@ -55,23 +54,23 @@ class StrayPieces:
 DocumentFault: TypeAlias = LostOfDocument | WrongChunks | WrongRest | StrayPieces
 
 
-def check_documents(connection: Connection, tenant: Tenant) -> Iterator[DocumentFault]:
+def check_documents(tx: Transaction) -> Iterator[DocumentFault]:
     """Yield every fault of the organisation's documents, in order."""
-    for document_id, sha256, owned_id in tenant.execute(connection, _SQL["documents"]):
-        row = find_row(connection, tenant, document_id)
-        yield from _check_pieces(connection, tenant, row)
+    for document_id, sha256, owned_id in tx.execute(_SQL["documents"]):
+        row = find_row(tx, document_id)
+        yield from _check_pieces(tx, row)
         if row.state == "uploading":
             continue
         if owned_id != document_id or row.memory_id is None:
             yield LostOfDocument(f"document {document_id} belongs to no memory")
             continue
-        yield from _check_content(connection, tenant, row, sha256)
-        yield from _check_record(connection, tenant, row)
-    for (memory_id,) in tenant.execute(connection, _SQL["lost_documents"]):
+        yield from _check_content(tx, row, sha256)
+        yield from _check_record(tx, row)
+    for (memory_id,) in tx.execute(_SQL["lost_documents"]):
         yield LostOfDocument(f"memory {memory_id} has lost its document")
-    for (memory_id,) in tenant.execute(connection, _SQL["lone_records"]):
+    for (memory_id,) in tx.execute(_SQL["lone_records"]):
         yield LostOfDocument(f"chunks of {memory_id} are searched and belong to no memory")
-    (count,) = tenant.execute(connection, _SQL["stray_pieces"]).fetchone()
+    (count,) = tx.execute(_SQL["stray_pieces"]).fetchone()
     if count:
         yield StrayPieces(count)
 
@@ -89,67 +88,55 @@ def describe_document_fault(fault: DocumentFault) -> str:
             return f"{count} pieces belong to no document"
 
 
-def mend_document(connection: Connection, tenant: Tenant, fault: DocumentFault) -> None:
+def mend_document(tx: Transaction, fault: DocumentFault) -> None:
     """Let a document be indexed again, or rest, or remove pieces of none; what is lost stays so."""
     match fault:
         case LostOfDocument():
             return
         case WrongChunks(row):
-            _mend_chunks(connection, tenant, row)
+            _mend_chunks(tx, row)
         case WrongRest(row):
-            tenant.execute(connection, _DOCUMENTS["rest_document"], number=row.number)
+            tx.execute(_DOCUMENTS["rest_document"], number=row.number)
         case StrayPieces():
-            tenant.execute(connection, _SQL["delete_stray_pieces"])
+            tx.execute(_SQL["delete_stray_pieces"])
 
 
-def _mend_chunks(connection: Connection, tenant: Tenant, row: DocumentRow) -> None:
+def _mend_chunks(tx: Transaction, row: DocumentRow) -> None:
     if row.memory_id is None:
         return
-    memory = read_row(connection, tenant, row.memory_id)
+    memory = read_row(tx, row.memory_id)
     index_again(
-        connection,
-        tenant,
-        memory,
-        tags=json.loads(memory.tags),
-        known=(),
-        skip_damaged=True,
-        now=tenant.now(),
+        tx, memory, tags=json.loads(memory.tags), known=(), skip_damaged=True, now=tx.tenant.now()
     )
 
 
-def _check_pieces(
-    connection: Connection, tenant: Tenant, row: DocumentRow
-) -> Iterator[LostOfDocument]:
+def _check_pieces(tx: Transaction, row: DocumentRow) -> Iterator[LostOfDocument]:
     whole = hashlib.sha256()
     body = Pieces(document=row.number)
-    faults = list(_faults_of(connection, tenant, body, row.size_bytes, whole.update))
+    faults = list(_faults_of(tx, body, row.size_bytes, whole.update))
     for fault in faults:
         yield LostOfDocument(f"the body of document {row.id} cannot be read: {fault}")
     if not faults and row.sha256 not in (None, whole.digest()):
         yield LostOfDocument(f"the body of document {row.id} does not match its SHA-256")
     if row.is_converted and row.text_bytes is not None:
-        for fault in _faults_of(connection, tenant, row.text_pieces, row.text_bytes, len):
+        for fault in _faults_of(tx, row.text_pieces, row.text_bytes, len):
             yield LostOfDocument(f"the text of document {row.id} cannot be read: {fault}")
 
 
 def _faults_of(
-    connection: Connection,
-    tenant: Tenant,
-    pieces: Pieces,
-    size_bytes: int,
-    read: Callable[[bytes], object],
+    tx: Transaction, pieces: Pieces, size_bytes: int, read: Callable[[bytes], object]
 ) -> Iterator[str]:
     """Yield what is wrong with the pieces of a body or text; `read` is given all that is right."""
     expected = -(-size_bytes // DOCUMENT_PIECE_BYTES)
     present = 0
     first, last = pieces.key(0), pieces.key((1 << 23) - 1)
-    rows = tenant.execute(connection, _SQL["pieces"], first=first, last=last)
+    rows = tx.execute(_SQL["pieces"], first=first, last=last)
     for key, said_bytes, encoding, sha256, content in rows:
         place = present
         present += 1
         due_bytes = min(DOCUMENT_PIECE_BYTES, size_bytes - place * DOCUMENT_PIECE_BYTES)
         try:
-            data = tenant.codec.decode_bytes(content, encoding=encoding, sha256=sha256)
+            data = tx.tenant.codec.decode_bytes(content, encoding=encoding, sha256=sha256)
         except ContentError as exc:
             yield f"piece {place}: {exc}"
             continue
@@ -160,31 +147,27 @@ def _faults_of(
         yield f"it has {present} pieces, and should have {expected}"
 
 
-def _check_content(
-    connection: Connection, tenant: Tenant, row: DocumentRow, sha256: bytes
-) -> Iterator[LostOfDocument]:
+def _check_content(tx: Transaction, row: DocumentRow, sha256: bytes) -> Iterator[LostOfDocument]:
     try:
-        document_content(connection, tenant, row.id, sha256=sha256)
+        document_content(tx, row.id, sha256=sha256)
     except ContentError as exc:
         yield LostOfDocument(f"what memory {row.memory_id} shows of its document is lost: {exc}")
 
 
-def _check_record(
-    connection: Connection, tenant: Tenant, row: DocumentRow
-) -> Iterator[DocumentFault]:
+def _check_record(tx: Transaction, row: DocumentRow) -> Iterator[DocumentFault]:
     if row.record is None:
         if row.state != "forgotten":
             yield WrongRest(row)
     elif kind_of(row.record) != "document":
         yield LostOfDocument(f"document {row.id} is searched as if it were none")
-    elif not _has_its_chunks(connection, tenant, row, row.record):
+    elif not _has_its_chunks(tx, row, row.record):
         yield WrongChunks(row)
 
 
-def _has_its_chunks(connection: Connection, tenant: Tenant, row: DocumentRow, record: int) -> bool:
+def _has_its_chunks(tx: Transaction, row: DocumentRow, record: int) -> bool:
     """Say whether the chunks follow each other up to where the document says it is indexed."""
     first, last = message_key(record, 1), message_key(record + 1, 0) - 1
-    chunks = tenant.execute(connection, _SQL["chunks"], first=first, last=last).fetchall()
+    chunks = tx.execute(_SQL["chunks"], first=first, last=last).fetchall()
     if any(occurred_at != row.valid_from for _, occurred_at in chunks):
         return False
     if row.state == "unreadable":

@@ -10,10 +10,9 @@ from typing import NamedTuple, TypeAlias
 from engram.storage.codec import ContentError
 from engram.storage.content.messages import decode_text
 from engram.storage.conversations.records import replace_tags
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import kind_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("checks/memories.sql")
 
@@ -75,15 +74,15 @@ class _VersionRow(NamedTuple):
     content: bytes | None
 
 
-def check_memories(connection: Connection, tenant: Tenant) -> Iterator[MemoryFault]:
+def check_memories(tx: Transaction) -> Iterator[MemoryFault]:
     """Yield every fault of the organisation's memories, in order."""
-    for row in map(_Row._make, tenant.execute(connection, _SQL["memories"])):
+    for row in map(_Row._make, tx.execute(_SQL["memories"])):
         if row.record is not None:
-            yield from _check_record(connection, tenant, row, row.record)
-        yield from _check_versions(connection, tenant, row)
-    for (record_id,) in tenant.execute(connection, _SQL["lone_records"]):
+            yield from _check_record(tx, row, row.record)
+        yield from _check_versions(tx, row)
+    for (record_id,) in tx.execute(_SQL["lone_records"]):
         yield Lost(f"a text of {record_id} is searched and belongs to no memory")
-    for (memory_id,) in tenant.execute(connection, _SQL["risen"]):
+    for (memory_id,) in tx.execute(_SQL["risen"]):
         yield Lost(f"memory {memory_id} was removed and is there")
 
 
@@ -100,41 +99,33 @@ def describe_memory_fault(fault: MemoryFault) -> str:
             )
 
 
-def mend_memory(
-    connection: Connection, tenant: Tenant, fault: WrongLabels | WrongTextBytes
-) -> None:
+def mend_memory(tx: Transaction, fault: WrongLabels | WrongTextBytes) -> None:
     """Give a record the labels of its memory, or a version the number of its bytes."""
     match fault:
         case WrongLabels(_, number, record):
-            _mend_labels(connection, tenant, number, record)
+            _mend_labels(tx, number, record)
         case WrongTextBytes(_, number, version, content_bytes):
-            tenant.execute(
-                connection,
-                _SQL["mend_bytes"],
-                number=number,
-                version=version,
-                content_bytes=content_bytes,
+            tx.execute(
+                _SQL["mend_bytes"], number=number, version=version, content_bytes=content_bytes
             )
 
 
-def _mend_labels(connection: Connection, tenant: Tenant, number: int, record: int) -> None:
-    row = tenant.execute(connection, _SQL["labels_of"], number=number, record=record).fetchone()
+def _mend_labels(tx: Transaction, number: int, record: int) -> None:
+    row = tx.execute(_SQL["labels_of"], number=number, record=record).fetchone()
     if row is None:
         return  # The memory has another record by now, or none.
     project, tags = row
-    tenant.execute(connection, _SQL["mend_project"], record=record, project=project)
-    replace_tags(connection, tenant, record, json.loads(tags))
+    tx.execute(_SQL["mend_project"], record=record, project=project)
+    replace_tags(tx, record, json.loads(tags))
 
 
-def _check_record(
-    connection: Connection, tenant: Tenant, row: _Row, record: int
-) -> Iterator[MemoryFault]:
+def _check_record(tx: Transaction, row: _Row, record: int) -> Iterator[MemoryFault]:
     if row.record_id is None:
         yield Lost(f"memory {row.id} has lost its text")
         return
     if row.document_id is None:
         yield from _check_text_of(row, record)
-    own, filtered = tenant.execute(connection, _SQL["tags_of"], number=row.number).fetchone()
+    own, filtered = tx.execute(_SQL["tags_of"], number=row.number).fetchone()
     if not row.has_project or own != filtered:
         yield WrongLabels(row.id, row.number, record)
 
@@ -152,10 +143,10 @@ def _check_text_of(row: _Row, record: int) -> Iterator[Lost]:
         yield Lost(f"memory {row.id} is searched at another moment than it says")
 
 
-def _check_versions(connection: Connection, tenant: Tenant, row: _Row) -> Iterator[MemoryFault]:
+def _check_versions(tx: Transaction, row: _Row) -> Iterator[MemoryFault]:
     expected, sha256 = row.version - 1, row.sha256
     is_text_known = row.record is not None or row.document_id is not None
-    rows = tenant.execute(connection, _SQL["versions_of"], number=row.number)
+    rows = tx.execute(_SQL["versions_of"], number=row.number)
     for version in map(_VersionRow._make, rows):
         if version.version != expected:
             break
@@ -164,7 +155,7 @@ def _check_versions(connection: Connection, tenant: Tenant, row: _Row) -> Iterat
         if not version.is_json:
             yield Lost(f"{where} has lost its fields")
         if version.content is not None:
-            yield from _check_text(connection, tenant, row, version, version.content)
+            yield from _check_text(tx, row, version, version.content)
         elif not is_text_known or version.sha256 != sha256:
             yield Lost(f"{where} has lost its text")
         if not is_text_known and version.sha256 != sha256:
@@ -177,16 +168,10 @@ def _check_versions(connection: Connection, tenant: Tenant, row: _Row) -> Iterat
 
 
 def _check_text(
-    connection: Connection,
-    tenant: Tenant,
-    row: _Row,
-    version: _VersionRow,
-    content: bytes,
+    tx: Transaction, row: _Row, version: _VersionRow, content: bytes
 ) -> Iterator[MemoryFault]:
     try:
-        text = decode_text(
-            connection, tenant, content, encoding=version.content_encoding, sha256=version.sha256
-        )
+        text = decode_text(tx, content, encoding=version.content_encoding, sha256=version.sha256)
     except ContentError as exc:
         yield Lost(f"version {version.version} of memory {row.id} cannot be read: {exc}")
         return

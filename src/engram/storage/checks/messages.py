@@ -9,10 +9,9 @@ from typing import TypeAlias
 from engram.storage.codec import ContentError
 from engram.storage.content.messages import decode_text
 from engram.storage.content.pieces import PIECE
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("checks/verification.sql")
 
@@ -50,12 +49,12 @@ class WrongBytes:
 Fault: TypeAlias = DamagedMessage | WrongLength | WrongBytes
 
 
-def check_messages(connection: Connection, tenant: Tenant) -> Iterator[Fault]:
+def check_messages(tx: Transaction) -> Iterator[Fault]:
     """Yield every fault of the organisation's messages, in order."""
-    conversations = tenant.execute(connection, _SQL["conversation_sizes"])
+    conversations = tx.execute(_SQL["conversation_sizes"])
     for number, conversation_id, content_bytes in conversations:
         true_bytes, is_damaged = 0, False
-        for fault, message_bytes in _read_all(connection, tenant, number, conversation_id):
+        for fault, message_bytes in _read_all(tx, number, conversation_id):
             true_bytes += message_bytes
             is_damaged = is_damaged or isinstance(fault, DamagedMessage)
             if fault is not None:
@@ -76,19 +75,16 @@ def describe(fault: Fault) -> str:
 
 
 def _read_all(
-    connection: Connection, tenant: Tenant, number: int, conversation_id: str
+    tx: Transaction, number: int, conversation_id: str
 ) -> Iterator[tuple[DamagedMessage | WrongLength | None, int]]:
     """Yield for each message its fault, if it has one, and its bytes."""
-    rows = tenant.execute(
-        connection,
-        _SQL["messages_of"],
-        first=message_key(number, 0),
-        last=message_key(number + 1, 0) - 1,
+    rows = tx.execute(
+        _SQL["messages_of"], first=message_key(number, 0), last=message_key(number + 1, 0) - 1
     )
     for key, characters, encoding, sha256, content in rows:
         sequence = position_of(key)
         try:
-            text = decode_text(connection, tenant, content, encoding=encoding, sha256=sha256)
+            text = decode_text(tx, content, encoding=encoding, sha256=sha256)
         except ContentError as exc:
             yield DamagedMessage(conversation_id, sequence, str(exc)), 0
             continue

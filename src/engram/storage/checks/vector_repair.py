@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from engram.storage.checks.vectors import newest_seq
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _CHECK = load_queries("checks/vectors.sql")
 _SQL = load_queries("checks/vector_repair.sql")
@@ -24,11 +23,11 @@ _SEQS_SKIPPED = 1 << 32
 """More than a damaged state can have fallen behind what other processes have read."""
 
 
-def mend_vectors(connection: Connection, *, tenant: Tenant) -> None:
+def mend_vectors(tx: Transaction) -> None:
     """Remove what is wrong, enqueue what lacks vectors, and have every process read all anew."""
     for change, found in _STEPS:
         statement = _SQL[change].replace("/*found*/", _CHECK[found].removesuffix(";"))
-        tenant.execute(connection, statement)
-    seq = newest_seq(connection, tenant) + _SEQS_SKIPPED
-    tenant.execute(connection, _SQL["forget_state"])
-    tenant.execute(connection, _SQL["add_state"], seq=seq)
+        tx.execute(statement)
+    seq = newest_seq(tx) + _SEQS_SKIPPED
+    tx.execute(_SQL["forget_state"])
+    tx.execute(_SQL["add_state"], seq=seq)

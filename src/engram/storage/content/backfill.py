@@ -9,10 +9,9 @@ from engram.errors import StoreCorruptError
 from engram.model.status import BackfillReport
 from engram.storage.codec import RAW, ContentError, StoredContent
 from engram.storage.content.messages import MessageRow, decode_row
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 
 BATCH_CHARACTERS = 16_000_000
 """Text held in memory at once; a batch of long messages holds fewer of them."""
@@ -28,34 +27,34 @@ class _Encoded:
 
 async def compress_backfill(tenant: Tenant, *, batch_size: int) -> BackfillReport:
     """Encode up to `batch_size` rows anew; none only counts them."""
-    batch = await tenant.database.read(partial(_encode_batch, tenant=tenant, limit=batch_size))
+    batch = await tenant.read(partial(_encode_batch, limit=batch_size))
     if batch:
-        await tenant.database.write(partial(_store_batch, tenant=tenant, batch=batch))
+        await tenant.write(partial(_store_batch, batch=batch))
     skipped = sum(item.stored.encoding == RAW for item in batch)
     return BackfillReport(
         processed=len(batch),
         compressed=len(batch) - skipped,
         skipped_too_small=skipped,
-        remaining=await tenant.database.read(partial(_count_legacy, tenant=tenant)),
+        remaining=await tenant.read(_count_legacy),
     )
 
 
-def _encode_batch(connection: Connection, *, tenant: Tenant, limit: int) -> list[_Encoded]:
+def _encode_batch(tx: Transaction, *, limit: int) -> list[_Encoded]:
     batch: list[_Encoded] = []
     characters = 0
-    for values in tenant.execute(connection, _SQL["legacy_messages"], limit=limit):
+    for values in tx.execute(_SQL["legacy_messages"], limit=limit):
         row = MessageRow._make(values)
-        text = _text_of(connection, tenant, row)
-        batch.append(_Encoded(row.key, tenant.codec.encode(text)))
+        text = _text_of(tx, row)
+        batch.append(_Encoded(row.key, tx.tenant.codec.encode(text)))
         characters += len(text)
         if characters > BATCH_CHARACTERS:
             break
     return batch
 
 
-def _text_of(connection: Connection, tenant: Tenant, row: MessageRow) -> str:
+def _text_of(tx: Transaction, row: MessageRow) -> str:
     try:
-        return decode_row(connection, tenant, row)
+        return decode_row(tx, row)
     except ContentError as exc:
         raise StoreCorruptError(
             f"message {position_of(row.key)} of the conversation with number"
@@ -63,9 +62,8 @@ def _text_of(connection: Connection, tenant: Tenant, row: MessageRow) -> str:
         ) from exc
 
 
-def _store_batch(connection: Connection, *, tenant: Tenant, batch: list[_Encoded]) -> None:
-    tenant.execute_many(
-        connection,
+def _store_batch(tx: Transaction, *, batch: list[_Encoded]) -> None:
+    tx.execute_many(
         _SQL["encode_message"],
         [
             {
@@ -78,5 +76,5 @@ def _store_batch(connection: Connection, *, tenant: Tenant, batch: list[_Encoded
     )
 
 
-def _count_legacy(connection: Connection, *, tenant: Tenant) -> int:
-    return tenant.execute(connection, _SQL["count_legacy"]).fetchone()[0]
+def _count_legacy(tx: Transaction) -> int:
+    return tx.execute(_SQL["count_legacy"]).fetchone()[0]

@@ -9,21 +9,14 @@ from typing import Any, NamedTuple
 
 from engram.clock import from_microseconds
 from engram.errors import StoreCorruptError
-from engram.model.conversation import (
-    Conversation,
-    Message,
-    Role,
-    called,
-    is_called_by_title,
-)
+from engram.model.conversation import Conversation, Message, Role, called, is_called_by_title
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
 from engram.storage.codec import ContentError
 from engram.storage.content.dictionaries import learn_dictionary
 from engram.storage.content.pieces import PIECE, resolve
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("content/messages.sql")
 
@@ -49,46 +42,31 @@ def to_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def decode_row(connection: Connection, tenant: Tenant, row: MessageRow) -> str:
+def decode_row(tx: Transaction, row: MessageRow) -> str:
     """Return the proved text of a message.
 
     Raises:
         ContentError: it cannot be read back.
     """
-    return decode_text(
-        connection, tenant, row.content, encoding=row.content_encoding, sha256=row.sha256
-    )
+    return decode_text(tx, row.content, encoding=row.content_encoding, sha256=row.sha256)
 
 
-def decode_text(
-    connection: Connection,
-    tenant: Tenant,
-    content: bytes,
-    *,
-    encoding: str | None,
-    sha256: bytes,
-) -> str:
+def decode_text(tx: Transaction, content: bytes, *, encoding: str | None, sha256: bytes) -> str:
     """Return the proved text of its stored form, or of the document it refers to.
 
     Raises:
         ContentError: it cannot be read back.
     """
     if encoding == PIECE:
-        data = resolve(connection, tenant, content)
-        return tenant.codec.decode(data, encoding=None, sha256=sha256)
-    missing = tenant.codec.missing_dictionary(encoding)
+        data = resolve(tx, content)
+        return tx.tenant.codec.decode(data, encoding=None, sha256=sha256)
+    missing = tx.tenant.codec.missing_dictionary(encoding)
     if missing is not None:
-        learn_dictionary(connection, tenant, missing)
-    return tenant.codec.decode(content, encoding=encoding, sha256=sha256)
+        learn_dictionary(tx, missing)
+    return tx.tenant.codec.decode(content, encoding=encoding, sha256=sha256)
 
 
-def read_message(
-    connection: Connection,
-    tenant: Tenant,
-    row: MessageRow,
-    *,
-    conversation_id: ConversationId,
-) -> Message:
+def read_message(tx: Transaction, row: MessageRow, *, conversation_id: ConversationId) -> Message:
     """Return the message of a row.
 
     Raises:
@@ -96,7 +74,7 @@ def read_message(
     """
     sequence = position_of(row.key)
     try:
-        content = decode_row(connection, tenant, row)
+        content = decode_row(tx, row)
     except ContentError as exc:
         raise StoreCorruptError(
             f"message {sequence} of conversation {conversation_id} cannot be read: {exc}"
@@ -115,25 +93,20 @@ def read_message(
     )
 
 
-def message_rows(
-    connection: Connection, tenant: Tenant, *, first: int, last: int
-) -> Iterable[MessageRow]:
+def message_rows(tx: Transaction, *, first: int, last: int) -> Iterable[MessageRow]:
     """Yield the rows of the messages with keys `first` to `last`, in order."""
-    cursor = tenant.execute(connection, _SQL["load_range"], first=first, last=last)
+    cursor = tx.execute(_SQL["load_range"], first=first, last=last)
     return map(MessageRow._make, cursor)
 
 
-def find_rows(
-    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey]
-) -> list[MessageRow]:
+def find_rows(tx: Transaction, keys: Sequence[MessageKey]) -> list[MessageRow]:
     """Return the rows of the messages that exist among `keys`."""
-    cursor = tenant.execute(connection, _SQL["load_messages"], keys=json.dumps(keys))
+    cursor = tx.execute(_SQL["load_messages"], keys=json.dumps(keys))
     return list(map(MessageRow._make, cursor))
 
 
 def read_rows(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     rows: Iterable[MessageRow],
     *,
     known: Mapping[ConversationKey, Conversation] = MappingProxyType({}),
@@ -144,75 +117,66 @@ def read_rows(
         StoreCorruptError: one of them cannot be read.
     """
     rows = list(rows)
-    ids = _ids_of(connection, tenant, {row.key >> SEQUENCE_BITS for row in rows}, known)
+    ids = _ids_of(tx, {row.key >> SEQUENCE_BITS for row in rows}, known)
     return {
-        MessageKey(row.key): read_message(
-            connection, tenant, row, conversation_id=ids[row.key >> SEQUENCE_BITS]
-        )
+        MessageKey(row.key): read_message(tx, row, conversation_id=ids[row.key >> SEQUENCE_BITS])
         for row in rows
     }
 
 
-def read_messages(
-    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey]
-) -> dict[MessageKey, Message]:
+def read_messages(tx: Transaction, keys: Sequence[MessageKey]) -> dict[MessageKey, Message]:
     """Return the messages that exist among `keys`.
 
     Raises:
         StoreCorruptError: one of them cannot be read.
     """
-    return read_rows(connection, tenant, find_rows(connection, tenant, keys))
+    return read_rows(tx, find_rows(tx, keys))
 
 
 def read_readable(
-    connection: Connection, tenant: Tenant, keys: Iterable[MessageKey]
+    tx: Transaction, keys: Iterable[MessageKey]
 ) -> tuple[dict[MessageKey, Message], dict[MessageKey, str]]:
     """Return the messages that exist and can be read, and why others cannot."""
     found: dict[MessageKey, Message] = {}
     damaged: dict[MessageKey, str] = {}
     for key in keys:
         try:
-            found |= read_messages(connection, tenant, [key])
+            found |= read_messages(tx, [key])
         except StoreCorruptError as exc:
             damaged[key] = exc.message
     return found, damaged
 
 
-def read_conversation_ids(
-    connection: Connection, tenant: Tenant, numbers: Sequence[int]
-) -> dict[int, ConversationId]:
+def read_conversation_ids(tx: Transaction, numbers: Sequence[int]) -> dict[int, ConversationId]:
     """Return the public ids of the conversations that exist among `numbers`."""
-    cursor = tenant.execute(connection, _SQL["conversation_ids"], numbers=json.dumps(numbers))
+    cursor = tx.execute(_SQL["conversation_ids"], numbers=json.dumps(numbers))
     return dict(cursor.fetchall())
 
 
 def _ids_of(
-    connection: Connection,
-    tenant: Tenant,
-    numbers: set[int],
-    known: Mapping[ConversationKey, Conversation],
+    tx: Transaction, numbers: set[int], known: Mapping[ConversationKey, Conversation]
 ) -> dict[int, ConversationId]:
     ids: dict[int, ConversationId] = {number: one.id for number, one in known.items()}
     unknown = sorted(numbers - ids.keys())
     if unknown:
-        ids |= read_conversation_ids(connection, tenant, unknown)
+        ids |= read_conversation_ids(tx, unknown)
     if numbers - ids.keys():
         raise StoreCorruptError("messages belong to a conversation that is missing")
     return ids
 
 
-def read_title(connection: Connection, tenant: Tenant, number: int) -> str | None:
+def read_title(tx: Transaction, number: int) -> str | None:
     """Return the title of a conversation."""
-    row = tenant.execute(connection, _SQL["get_title"], number=number).fetchone()
+    row = tx.execute(_SQL["get_title"], number=number).fetchone()
     return None if row is None else row[0]
 
 
 def read_names(
-    connection: Connection, tenant: Tenant, messages: Mapping[MessageKey, Message]
+    tx: Transaction, messages: Mapping[MessageKey, Message]
 ) -> dict[MessageKey, str | None]:
     """Return what each message is called in searches."""
     titles = {
-        number: read_title(connection, tenant, number)
+        number: read_title(tx, number)
         for number in {
             conversation_of(key) for key, each in messages.items() if is_called_by_title(each)
         }
@@ -223,11 +187,11 @@ def read_names(
 
 
 def read_conversations(
-    connection: Connection, tenant: Tenant, numbers: Iterable[int]
+    tx: Transaction, numbers: Iterable[int]
 ) -> dict[ConversationKey, Conversation]:
     """Return the conversations that exist among `numbers`, in the order asked for."""
     wanted = list(numbers)
-    cursor = tenant.execute(connection, _SQL["load_conversations"], numbers=json.dumps(wanted))
+    cursor = tx.execute(_SQL["load_conversations"], numbers=json.dumps(wanted))
     found = {row[0]: _conversation(row) for row in cursor}
     return {ConversationKey(number): found[number] for number in wanted if number in found}
 

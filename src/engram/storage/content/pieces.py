@@ -8,10 +8,9 @@ from typing import Any
 
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.storage.codec import ContentCodec, ContentError, StoredContent
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import piece_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("content/pieces.sql")
 
@@ -52,9 +51,7 @@ def cut_pieces(codec: ContentCodec, data: bytes, *, first_place: int) -> list[Ne
     ]
 
 
-def put_pieces(
-    connection: Connection, tenant: Tenant, target: Pieces, pieces: Iterable[NewPiece]
-) -> int:
+def put_pieces(tx: Transaction, target: Pieces, pieces: Iterable[NewPiece]) -> int:
     """Store pieces that follow each other; one that was not full is replaced.
 
     Returns by how many bytes the document has grown.
@@ -71,41 +68,41 @@ def put_pieces(
     ]
     if not rows:
         return 0
-    replaced = _delete(connection, tenant, rows[0]["key"], rows[-1]["key"])
-    tenant.execute_many(connection, _SQL["add_piece"], rows)
+    replaced = _delete(tx, rows[0]["key"], rows[-1]["key"])
+    tx.execute_many(_SQL["add_piece"], rows)
     return sum(row["size_bytes"] for row in rows) - replaced
 
 
-def delete_pieces(connection: Connection, tenant: Tenant, document: int) -> int:
+def delete_pieces(tx: Transaction, document: int) -> int:
     """Remove all pieces of a document; return their bytes."""
     first = piece_key(document, is_text=False, place=0)
     last = piece_key(document + 1, is_text=False, place=0) - 1
-    return _delete(connection, tenant, first, last)
+    return _delete(tx, first, last)
 
 
-def delete_text(connection: Connection, tenant: Tenant, document: int) -> int:
+def delete_text(tx: Transaction, document: int) -> int:
     """Remove the pieces of the text that was made of a document; return their bytes."""
     first = piece_key(document, is_text=True, place=0)
     last = piece_key(document + 1, is_text=False, place=0) - 1
-    return _delete(connection, tenant, first, last)
+    return _delete(tx, first, last)
 
 
-def _delete(connection: Connection, tenant: Tenant, first: int, last: int) -> int:
-    removed = tenant.execute(connection, _SQL["delete_pieces"], first=first, last=last)
+def _delete(tx: Transaction, first: int, last: int) -> int:
+    removed = tx.execute(_SQL["delete_pieces"], first=first, last=last)
     return sum(size_bytes for (size_bytes,) in removed.fetchall())
 
 
-def read_piece(connection: Connection, tenant: Tenant, source: Pieces, place: int) -> bytes:
+def read_piece(tx: Transaction, source: Pieces, place: int) -> bytes:
     """Return a proved piece.
 
     Raises:
         ContentError: it is missing, or cannot be read back.
     """
-    row = tenant.execute(connection, _SQL["get_piece"], key=source.key(place)).fetchone()
+    row = tx.execute(_SQL["get_piece"], key=source.key(place)).fetchone()
     if row is None:
         raise ContentError("a piece of its document is missing")
     encoding, sha256, content = row
-    return tenant.codec.decode_bytes(content, encoding=encoding, sha256=sha256)
+    return tx.tenant.codec.decode_bytes(content, encoding=encoding, sha256=sha256)
 
 
 def pieces_between(start: int, end: int) -> Iterator[tuple[int, slice]]:
@@ -115,21 +112,18 @@ def pieces_between(start: int, end: int) -> Iterator[tuple[int, slice]]:
         yield place, slice(max(start - first, 0), min(end - first, DOCUMENT_PIECE_BYTES))
 
 
-def read_bytes(
-    connection: Connection, tenant: Tenant, source: Pieces, start: int, end: int
-) -> bytes:
+def read_bytes(tx: Transaction, source: Pieces, start: int, end: int) -> bytes:
     """Return some proved bytes, not many more than memory may hold at once.
 
     Raises:
         ContentError: a piece is missing, or cannot be read back.
     """
     return b"".join(
-        read_piece(connection, tenant, source, place)[wanted]
-        for place, wanted in pieces_between(start, end)
+        read_piece(tx, source, place)[wanted] for place, wanted in pieces_between(start, end)
     )
 
 
-def resolve(connection: Connection, tenant: Tenant, reference: bytes) -> bytes:
+def resolve(tx: Transaction, reference: bytes) -> bytes:
     """Return the bytes that a reference is to; they are still to be proved.
 
     Raises:
@@ -141,15 +135,14 @@ def resolve(connection: Connection, tenant: Tenant, reference: bytes) -> bytes:
         raise ContentError("it refers to no document") from exc
     source = Pieces(document=document, is_text=bool(is_text))
     return b"".join(
-        _kept_piece(connection, tenant, source, place)[wanted]
-        for place, wanted in pieces_between(start, end)
+        _kept_piece(tx, source, place)[wanted] for place, wanted in pieces_between(start, end)
     )
 
 
-def _kept_piece(connection: Connection, tenant: Tenant, source: Pieces, place: int) -> bytes:
+def _kept_piece(tx: Transaction, source: Pieces, place: int) -> bytes:
     key = source.key(place)
-    data = tenant.pieces.get(key)
+    data = tx.tenant.pieces.get(key)
     if data is None:
-        data = read_piece(connection, tenant, source, place)
-        tenant.pieces.put(key, data)
+        data = read_piece(tx, source, place)
+        tx.tenant.pieces.put(key, data)
     return data

@@ -15,9 +15,8 @@ from engram.storage.bookkeeping.state import State
 from engram.storage.codec import ContentCodec, ContentError, train_dictionary
 from engram.storage.content.dictionaries import pack_dictionary
 from engram.storage.content.messages import MessageRow, decode_row
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 
 JOB_KIND = "train_dictionary"
 JOB_SUBJECT = "messages"
@@ -45,44 +44,36 @@ _SQL = load_queries("content/dictionaries.sql")
 
 
 def enqueue_when_due(
-    connection: Connection,
-    tenant: Tenant,
-    state: State,
-    *,
-    messages: int,
-    content_bytes: int,
-    now: int,
+    tx: Transaction, state: State, *, messages: int, content_bytes: int, now: int
 ) -> None:
     """Ask for a dictionary in the write that makes one worth training, given what it adds."""
     total_bytes = state.content_bytes + content_bytes
     if total_bytes < state.dictionary_due_bytes or state.messages + messages < MESSAGES_MIN:
         return
-    tenant.execute(connection, _SQL["set_dictionary_due"], due_bytes=total_bytes * GROWTH)
-    jobs.enqueue(connection, tenant, kind=JOB_KIND, subject=JOB_SUBJECT, now=now)
+    tx.execute(_SQL["set_dictionary_due"], due_bytes=total_bytes * GROWTH)
+    jobs.enqueue(tx, kind=JOB_KIND, subject=JOB_SUBJECT, now=now)
 
 
 async def train(tenant: Tenant) -> bool:
     """Train a dictionary for new messages; False when there is too little text or no gain."""
-    samples = await tenant.database.read(partial(_samples, tenant=tenant))
+    samples = await tenant.read(_samples)
     if sum(map(len, samples)) < FIRST_DUE_BYTES or len(samples) < MESSAGES_MIN:
         return False
     dictionary = await asyncio.to_thread(_worthwhile_dictionary, samples)
     if dictionary is None:
         return False
-    number = await tenant.database.write(
-        partial(_store, tenant=tenant, content=dictionary, trained=sum(map(len, samples)))
-    )
+    number = await tenant.write(partial(_store, content=dictionary, trained=sum(map(len, samples))))
     tenant.codec.add_dictionary(number, dictionary)
     return True
 
 
-def _samples(connection: Connection, *, tenant: Tenant) -> list[bytes]:
+def _samples(tx: Transaction) -> list[bytes]:
     samples: list[bytes] = []
     left = SAMPLE_BYTES_MAX
-    cursor = tenant.execute(connection, _SQL["newest_messages"], limit=SAMPLE_MESSAGES_MAX)
+    cursor = tx.execute(_SQL["newest_messages"], limit=SAMPLE_MESSAGES_MAX)
     for row in cursor:
         try:
-            text = decode_row(connection, tenant, MessageRow._make(row))
+            text = decode_row(tx, MessageRow._make(row))
         except ContentError:
             continue  # `verify` reports it; a dictionary does without
         samples.append(text.encode()[:SAMPLE_MESSAGE_BYTES_MAX])
@@ -112,11 +103,10 @@ def _stored_bytes(codec: ContentCodec, texts: Sequence[bytes]) -> int:
     return sum(len(codec.encode(text.decode(errors="replace")).content) for text in texts)
 
 
-def _store(connection: Connection, *, tenant: Tenant, content: bytes, trained: int) -> int:
-    cursor = tenant.execute(
-        connection,
+def _store(tx: Transaction, *, content: bytes, trained: int) -> int:
+    cursor = tx.execute(
         _SQL["add_dictionary"],
-        now=tenant.now(),
+        now=tx.tenant.now(),
         trained_bytes=trained,
         content=pack_dictionary(content),
     )

@@ -29,10 +29,9 @@ from engram.storage.content.preparation import PreparedMessages, prepare_message
 from engram.storage.conversations import idempotency
 from engram.storage.conversations.creation import create_conversation
 from engram.storage.conversations.idempotency import hash_request, receipt_of
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.rows import index_appended
 from engram.storage.words.rebuild import clear_state
 from engram.storage.words.rows import Stretch, append_rows
@@ -45,7 +44,6 @@ _MESSAGES = load_queries("conversations/messages.sql")
 class Append:
     """One append, ready for its transaction."""
 
-    tenant: Tenant
     request: AppendRequest
     prepared: PreparedMessages
     actor: str
@@ -72,7 +70,6 @@ async def append_messages(
         title = await find_title(tenant, request.conversation_id)
     prepared = await prepare_messages(request.messages, tenant.codec, title=title)
     append = Append(
-        tenant=tenant,
         request=request,
         prepared=prepared,
         actor=actor,
@@ -80,7 +77,7 @@ async def append_messages(
         indexing=indexing,
         request_sha256=await _hash_request(request, prepared),
     )
-    outcome = await tenant.database.write(partial(_transact, append=append))
+    outcome = await tenant.write(partial(_transact, append=append))
     if outcome.dictionary is not None:
         tenant.codec.announce_dictionary(outcome.dictionary)
     return outcome.receipt
@@ -100,68 +97,56 @@ async def find_title(tenant: Tenant, conversation_id: ConversationId | None) -> 
     if conversation_id is None:
         return DEFAULT_CONVERSATION_TITLE
 
-    def read(connection: Connection) -> str | None:
-        row = tenant.execute(
-            connection, _CONVERSATIONS["find_title"], id=conversation_id
-        ).fetchone()
+    def read(tx: Transaction) -> str | None:
+        row = tx.execute(_CONVERSATIONS["find_title"], id=conversation_id).fetchone()
         return None if row is None else row[0]
 
-    return await tenant.database.read(read)
+    return await tenant.read(read)
 
 
-def _transact(connection: Connection, *, append: Append) -> Outcome:
-    tenant, request, prepared = append.tenant, append.request, append.prepared
-    now = tenant.now()
-    if repeated := _find_repeated(connection, append, now):
+def _transact(tx: Transaction, *, append: Append) -> Outcome:
+    request, prepared = append.request, append.prepared
+    now = tx.tenant.now()
+    if repeated := _find_repeated(tx, append, now):
         return Outcome(repeated)
-    state = clear_state(connection, tenant, now=now)
-    stretch = _find_stretch(connection, append)
+    state = clear_state(tx, now=now)
+    stretch = _find_stretch(tx, append)
     _check_room(append, state, stretch)
-    _add_messages(connection, append, stretch, now)
+    _add_messages(tx, append, stretch, now)
     chunks = append_rows(
-        connection,
-        tenant,
+        tx,
         stretch,
         [message.words for message in prepared.messages],
         also_next=state.is_in_next(stretch.conversation),
     )
-    index_appended(connection, tenant, _new_keys(append, stretch), append.indexing)
+    index_appended(tx, _new_keys(append, stretch), append.indexing)
     receipt = receipt_of(
         stretch.conversation_id,
         stretch.last_sequence + 1,
         stretch.last_sequence + len(request.messages),
     )
-    key_bytes = _remember(connection, append, stretch, receipt, now)
-    _count(connection, append, stretch, chunks=chunks, key_bytes=key_bytes, now=now)
+    key_bytes = _remember(tx, append, stretch, receipt, now)
+    _count(tx, append, stretch, chunks=chunks, key_bytes=key_bytes, now=now)
     training.enqueue_when_due(
-        connection,
-        tenant,
-        state,
-        messages=len(request.messages),
-        content_bytes=prepared.content_bytes,
-        now=now,
+        tx, state, messages=len(request.messages), content_bytes=prepared.content_bytes, now=now
     )
     return Outcome(receipt, state.dictionary)
 
 
-def _find_stretch(connection: Connection, append: Append) -> Stretch:
+def _find_stretch(tx: Transaction, append: Append) -> Stretch:
     """Return the conversation to append to; without an id, the default one, made if missing."""
-    tenant, conversation_id = append.tenant, append.request.conversation_id
+    conversation_id = append.request.conversation_id
     if conversation_id is not None:
-        row = tenant.execute(
-            connection, _CONVERSATIONS["find_conversation"], id=conversation_id
-        ).fetchone()
+        row = tx.execute(_CONVERSATIONS["find_conversation"], id=conversation_id).fetchone()
         if row is None:
             raise NotFoundError("conversation", conversation_id)
         return Stretch(*row[:3])
     find_default = _CONVERSATIONS["find_default_conversation"]
-    row = tenant.execute(connection, find_default).fetchone()
+    row = tx.execute(find_default).fetchone()
     if row is None:
         draft = ConversationDraft(title=DEFAULT_CONVERSATION_TITLE)
-        create_conversation(
-            connection, tenant, draft, actor=append.actor, quota=append.quota, is_default=True
-        )
-        row = tenant.execute(connection, find_default).fetchone()
+        create_conversation(tx, draft, actor=append.actor, quota=append.quota, is_default=True)
+        row = tx.execute(find_default).fetchone()
     return Stretch(*row[:3])
 
 
@@ -178,16 +163,11 @@ def _check_room(append: Append, state: State, stretch: Stretch) -> None:
         )
 
 
-def _add_messages(connection: Connection, append: Append, stretch: Stretch, now: int) -> None:
-    append.tenant.execute_many(
-        connection,
+def _add_messages(tx: Transaction, append: Append, stretch: Stretch, now: int) -> None:
+    tx.execute_many(
         _MESSAGES["add_message"],
         [
-            {
-                "key": key,
-                "created_at": now,
-                **message.values,
-            }
+            {"key": key, "created_at": now, **message.values}
             for key, message in zip(
                 _new_keys(append, stretch), append.prepared.messages, strict=True
             )
@@ -201,29 +181,18 @@ def _new_keys(append: Append, stretch: Stretch) -> Sequence[int]:
 
 
 def _count(
-    connection: Connection,
-    append: Append,
-    stretch: Stretch,
-    *,
-    chunks: int,
-    key_bytes: int,
-    now: int,
+    tx: Transaction, append: Append, stretch: Stretch, *, chunks: int, key_bytes: int, now: int
 ) -> None:
     """Count what was appended, if it fits the quota together with what was added beside it."""
     added = {
         "messages": len(append.request.messages),
         "content_bytes": append.prepared.content_bytes,
     }
-    append.tenant.execute(
-        connection,
-        _CONVERSATIONS["grow_conversation"],
-        conversation=stretch.conversation,
-        now=now,
-        **added,
+    tx.execute(
+        _CONVERSATIONS["grow_conversation"], conversation=stretch.conversation, now=now, **added
     )
     grow_counters(
-        connection,
-        append.tenant,
+        tx,
         quota=append.quota,
         chunks=chunks,
         stored_bytes=append.prepared.stored_bytes + key_bytes,
@@ -231,38 +200,25 @@ def _count(
     )
 
 
-def _find_repeated(connection: Connection, append: Append, now: int) -> AppendReceipt | None:
+def _find_repeated(tx: Transaction, append: Append, now: int) -> AppendReceipt | None:
     key = append.request.idempotency_key
     if key is None:
         return None
-    return idempotency.find(
-        connection, append.tenant, key, request_sha256=append.request_sha256, now=now
-    )
+    return idempotency.find(tx, key, request_sha256=append.request_sha256, now=now)
 
 
 def _remember(
-    connection: Connection,
-    append: Append,
-    stretch: Stretch,
-    receipt: AppendReceipt,
-    now: int,
+    tx: Transaction, append: Append, stretch: Stretch, receipt: AppendReceipt, now: int
 ) -> int:
     """Write down the idempotency key and the audit row; return the bytes that the key adds."""
-    tenant, key = append.tenant, append.request.idempotency_key
+    key = append.request.idempotency_key
     key_bytes = 0
     if key is not None:
         key_bytes = idempotency.remember(
-            connection,
-            tenant,
-            key,
-            stretch.conversation,
-            receipt,
-            request_sha256=append.request_sha256,
-            now=now,
+            tx, key, stretch.conversation, receipt, request_sha256=append.request_sha256, now=now
         )
     audit.record(
-        connection,
-        tenant,
+        tx,
         now=now,
         actor=append.actor,
         action="append_messages",

@@ -12,32 +12,24 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.numbering import take_numbers
 from engram.storage.bookkeeping.stored_size import row_bytes
 from engram.storage.content.messages import to_json
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("conversations/conversations.sql")
 
 
 def create_conversation(
-    connection: Connection,
-    tenant: Tenant,
-    draft: ConversationDraft,
-    *,
-    actor: str,
-    quota: Quota,
-    is_default: bool = False,
+    tx: Transaction, draft: ConversationDraft, *, actor: str, quota: Quota, is_default: bool = False
 ) -> ConversationId:
     """Store an empty conversation with its tags, counter and audit row.
 
     Raises:
         QuotaExceededError: it does not fit the quota any more.
     """
-    conversation_id = ConversationId(tenant.ids.new("conv_"))
-    now = tenant.now()
-    number = take_numbers(connection, tenant, "conversation", 1).start
-    tenant.execute(
-        connection,
+    conversation_id = ConversationId(tx.tenant.ids.new("conv_"))
+    now = tx.tenant.now()
+    number = take_numbers(tx, "conversation", 1).start
+    tx.execute(
         _SQL["create_conversation"],
         number=number,
         id=conversation_id,
@@ -48,18 +40,9 @@ def create_conversation(
         is_default=is_default,
         now=now,
     )
-    add_tags(connection, tenant, number, draft.tags)
-    grow_counters(
-        connection, tenant, quota=quota, conversations=1, stored_bytes=_stored_bytes(draft)
-    )
-    audit.record(
-        connection,
-        tenant,
-        now=now,
-        actor=actor,
-        action="create_conversation",
-        subject=conversation_id,
-    )
+    add_tags(tx, number, draft.tags)
+    grow_counters(tx, quota=quota, conversations=1, stored_bytes=_stored_bytes(draft))
+    audit.record(tx, now=now, actor=actor, action="create_conversation", subject=conversation_id)
     return conversation_id
 
 
@@ -68,10 +51,10 @@ def _stored_bytes(draft: ConversationDraft) -> int:
     return row_bytes(*texts) + sum(map(row_bytes, draft.tags))
 
 
-def add_tags(connection: Connection, tenant: Tenant, number: int, tags: Sequence[str]) -> None:
+def add_tags(tx: Transaction, number: int, tags: Sequence[str]) -> None:
     """Give tags to a conversation or record that has none."""
     rows = [
         {"conversation": number, "position": position, "tag": tag}
         for position, tag in enumerate(tags)
     ]
-    tenant.execute_many(connection, _SQL["add_tag"], rows)
+    tx.execute_many(_SQL["add_tag"], rows)

@@ -13,9 +13,8 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_conversation
 from engram.storage.conversations.records import despite_damage, read_words, remove_record
 from engram.storage.postings.index import MessageWords
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rows import Stretch
 from engram.text.windows import window_count
 
@@ -32,18 +31,12 @@ async def delete_conversation(
 async def _delete(
     tenant: Tenant, conversation_id: ConversationId, *, actor: str, skip_damaged: bool
 ) -> DeletionReceipt:
-    known = await tenant.database.read(
-        partial(
-            _read_words,
-            tenant=tenant,
-            conversation_id=conversation_id,
-            skip_damaged=skip_damaged,
-        )
+    known = await tenant.read(
+        partial(_read_words, conversation_id=conversation_id, skip_damaged=skip_damaged)
     )
-    return await tenant.database.write(
+    return await tenant.write(
         partial(
             _transact,
-            tenant=tenant,
             conversation_id=conversation_id,
             known=known,
             actor=actor,
@@ -53,32 +46,26 @@ async def _delete(
 
 
 def _read_words(
-    connection: Connection,
-    *,
-    tenant: Tenant,
-    conversation_id: ConversationId,
-    skip_damaged: bool,
+    tx: Transaction, *, conversation_id: ConversationId, skip_damaged: bool
 ) -> list[MessageWords]:
-    stretch, _ = _find(connection, tenant, conversation_id)
-    return read_words(connection, tenant, stretch, skip_damaged=skip_damaged)
+    stretch, _ = _find(tx, conversation_id)
+    return read_words(tx, stretch, skip_damaged=skip_damaged)
 
 
 def _transact(
-    connection: Connection,
+    tx: Transaction,
     *,
-    tenant: Tenant,
     conversation_id: ConversationId,
     known: Sequence[MessageWords],
     actor: str,
     skip_damaged: bool,
 ) -> DeletionReceipt:
-    stretch, content_bytes = _find(connection, tenant, conversation_id)
-    stored_bytes = measure_conversation(connection, tenant, stretch.conversation)
-    vectors = remove_record(connection, tenant, stretch, known=known, skip_damaged=skip_damaged)
+    stretch, content_bytes = _find(tx, conversation_id)
+    stored_bytes = measure_conversation(tx, stretch.conversation)
+    vectors = remove_record(tx, stretch, known=known, skip_damaged=skip_damaged)
     chunks = window_count(stretch.last_sequence)
     grow_counters(
-        connection,
-        tenant,
+        tx,
         conversations=-1,
         messages=-stretch.last_sequence,
         content_bytes=-content_bytes,
@@ -86,9 +73,8 @@ def _transact(
         stored_bytes=-stored_bytes,
     )
     receipt = audit.record(
-        connection,
-        tenant,
-        now=tenant.now(),
+        tx,
+        now=tx.tenant.now(),
         actor=actor,
         action="delete_conversation",
         subject=conversation_id,
@@ -99,13 +85,9 @@ def _transact(
     )
 
 
-def _find(
-    connection: Connection, tenant: Tenant, conversation_id: ConversationId
-) -> tuple[Stretch, int]:
+def _find(tx: Transaction, conversation_id: ConversationId) -> tuple[Stretch, int]:
     """Return all of a conversation, and how many bytes its texts have."""
-    row = tenant.execute(
-        connection, _CONVERSATIONS["find_conversation"], id=conversation_id
-    ).fetchone()
+    row = tx.execute(_CONVERSATIONS["find_conversation"], id=conversation_id).fetchone()
     if row is None:
         raise NotFoundError("conversation", conversation_id)
     return Stretch(*row[:3]), row[3]

@@ -13,9 +13,8 @@ from engram.model.conversation import AppendReceipt, AppendRequest, MessageDraft
 from engram.model.ids import ConversationId, message_id
 from engram.storage.bookkeeping.stored_size import row_bytes
 from engram.storage.content.preparation import PreparedMessages
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("conversations/messages.sql")
 
@@ -23,17 +22,13 @@ _LIFE = timedelta(hours=limits.IDEMPOTENCY_HOURS) // timedelta(microseconds=1)
 _PURGED_AT_ONCE = 20
 
 
-def find(
-    connection: Connection, tenant: Tenant, key: str, *, request_sha256: bytes, now: int
-) -> AppendReceipt | None:
+def find(tx: Transaction, key: str, *, request_sha256: bytes, now: int) -> AppendReceipt | None:
     """Return what the same append with this key was answered, if it counts still.
 
     Raises:
         IdempotencyConflictError: the key was sent with another append.
     """
-    row = tenant.execute(
-        connection, _SQL["find_idempotency"], key=key, since=now - _LIFE
-    ).fetchone()
+    row = tx.execute(_SQL["find_idempotency"], key=key, since=now - _LIFE).fetchone()
     if row is None:
         return None
     *place, stored_sha256 = row
@@ -53,8 +48,7 @@ def hash_request(request: AppendRequest, prepared: PreparedMessages) -> bytes:
 
 
 def remember(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     key: str,
     conversation: int,
     receipt: AppendReceipt,
@@ -66,15 +60,10 @@ def remember(
 
     Returns the bytes that this adds to what the organisation stores; they may be less than none.
     """
-    purged = tenant.execute(
-        connection,
-        _SQL["purge_idempotency"],
-        key=key,
-        since=now - _LIFE,
-        limit=_PURGED_AT_ONCE,
+    purged = tx.execute(
+        _SQL["purge_idempotency"], key=key, since=now - _LIFE, limit=_PURGED_AT_ONCE
     ).fetchall()
-    tenant.execute(
-        connection,
+    tx.execute(
         _SQL["add_idempotency"],
         key=key,
         conversation=conversation,

@@ -9,9 +9,8 @@ from types import MappingProxyType
 from engram.model.conversation import ConversationPage, ConversationQuery
 from engram.storage.bookkeeping.counters import read_counters
 from engram.storage.content.messages import read_conversations
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("conversations/conversations.sql")
 
@@ -37,9 +36,7 @@ _ORDERS = MappingProxyType(
 )
 
 
-def list_conversations(
-    connection: Connection, tenant: Tenant, query: ConversationQuery
-) -> ConversationPage:
+def list_conversations(tx: Transaction, query: ConversationQuery) -> ConversationPage:
     """Return one page of the conversations that meet every filter."""
     asked = {
         "agent_id": query.agent_id,
@@ -48,12 +45,9 @@ def list_conversations(
     }
     values = {name: value for name, value in asked.items() if value is not None}
     page, count = statements(values, sort=query.sort, order=query.order)
-    rows = tenant.execute(connection, page, limit=query.limit, offset=query.offset, **values)
-    found = read_conversations(connection, tenant, [row[0] for row in rows])
-    if values:
-        total = tenant.execute(connection, count, **values).fetchone()[0]
-    else:
-        total = read_counters(connection, tenant).conversations
+    rows = tx.execute(page, limit=query.limit, offset=query.offset, **values)
+    found = read_conversations(tx, [row[0] for row in rows])
+    total = tx.execute(count, **values).fetchone()[0] if values else read_counters(tx).conversations
     seen = query.offset + len(found)
     return ConversationPage(
         conversations=tuple(found.values()),

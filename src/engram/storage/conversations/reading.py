@@ -15,67 +15,52 @@ from engram.storage.content.messages import (
     read_conversations,
     read_message,
 )
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _CONVERSATIONS = load_queries("conversations/conversations.sql")
 _MESSAGES = load_queries("conversations/messages.sql")
 
 
-def get_conversation(connection: Connection, tenant: Tenant, query: MessageQuery) -> MessagePage:
+def get_conversation(tx: Transaction, query: MessageQuery) -> MessagePage:
     """Return a conversation and one page of its messages."""
-    number = find_number(connection, tenant, query.conversation_id)
-    conversation = read_conversations(connection, tenant, [number])[number]
+    number = find_number(tx, query.conversation_id)
+    conversation = read_conversations(tx, [number])[number]
     total = conversation.message_count
-    page = _fitting(connection, tenant, number, _page_of(query, total), query.around_sequence)
+    page = _fitting(tx, number, _page_of(query, total), query.around_sequence)
     return MessagePage(
         conversation=conversation,
-        messages=load_range(connection, tenant, number, start=page.start, end=page.stop - 1),
+        messages=load_range(tx, number, start=page.start, end=page.stop - 1),
         total=total,
         next_offset=page.stop - 1 if page.stop <= total else None,
     )
 
 
-def find_number(
-    connection: Connection, tenant: Tenant, conversation_id: ConversationId
-) -> ConversationKey:
+def find_number(tx: Transaction, conversation_id: ConversationId) -> ConversationKey:
     """Return a conversation's number.
 
     Raises:
         NotFoundError: there is no such conversation here.
     """
-    row = tenant.execute(
-        connection, _CONVERSATIONS["find_conversation"], id=conversation_id
-    ).fetchone()
+    row = tx.execute(_CONVERSATIONS["find_conversation"], id=conversation_id).fetchone()
     if row is None:
         raise NotFoundError("conversation", conversation_id)
     return ConversationKey(row[0])
 
 
 def load_range(
-    connection: Connection,
-    tenant: Tenant,
-    conversation: ConversationKey,
-    *,
-    start: int,
-    end: int,
+    tx: Transaction, conversation: ConversationKey, *, start: int, end: int
 ) -> tuple[Message, ...]:
     """Return the messages `start` to `end` of a conversation, in order."""
-    ids = read_conversation_ids(connection, tenant, [conversation])
+    ids = read_conversation_ids(tx, [conversation])
     start, end = max(start, 1), min(end, limits.CONVERSATION_MESSAGES_MAX)
     if conversation not in ids or start > end:
         return ()
     rows = message_rows(
-        connection,
-        tenant,
-        first=message_key(conversation, start),
-        last=message_key(conversation, end),
+        tx, first=message_key(conversation, start), last=message_key(conversation, end)
     )
-    return tuple(
-        read_message(connection, tenant, row, conversation_id=ids[conversation]) for row in rows
-    )
+    return tuple(read_message(tx, row, conversation_id=ids[conversation]) for row in rows)
 
 
 def _page_of(query: MessageQuery, total: int) -> range:
@@ -93,20 +78,13 @@ def _page_of(query: MessageQuery, total: int) -> range:
     return range(first, max(first, min(first + query.message_limit, total + 1)))
 
 
-def _fitting(
-    connection: Connection,
-    tenant: Tenant,
-    number: ConversationKey,
-    page: range,
-    centre: int | None,
-) -> range:
+def _fitting(tx: Transaction, number: ConversationKey, page: range, centre: int | None) -> range:
     """Return what of a page fits into memory; the rest follows at `next_offset`."""
     if not page:
         return page
     sizes = [
         row[0]
-        for row in tenant.execute(
-            connection,
+        for row in tx.execute(
             _MESSAGES["message_sizes"],
             first=message_key(number, page.start),
             last=message_key(number, page.stop - 1),

@@ -12,10 +12,9 @@ from engram.storage.bookkeeping.state import State, read_state
 from engram.storage.content.preparation import PreparedMessage
 from engram.storage.conversations.creation import add_tags
 from engram.storage.postings.index import MessageWords
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.rows import index_appended, remove_conversation
 from engram.storage.words.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.words.rows import (
@@ -46,8 +45,7 @@ class NewRecord:
 
 
 def add_records(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     records: Sequence[NewRecord],
     *,
     indexing: Indexing | None,
@@ -58,10 +56,9 @@ def add_records(
 
     None for `indexing` leaves their vectors, too, to the caller.
     """
-    _add_owners(connection, tenant, records, now=now)
+    _add_owners(tx, records, now=now)
     keys = [message_key(record.number, 1) for record in records]
-    tenant.execute_many(
-        connection,
+    tx.execute_many(
         _MESSAGES["add_message"],
         [
             {"key": key, "created_at": now, **record.message.values}
@@ -72,8 +69,7 @@ def add_records(
         MessageWords(key, *record.message.words) for key, record in zip(keys, records, strict=True)
     ]
     add_rows(
-        connection,
-        tenant,
+        tx,
         rows,
         # Their only window holds the message and nothing else.
         window_words=sum(row.telling_words for row in rows),
@@ -81,49 +77,38 @@ def add_records(
         also_next=state.is_in_next(records[0].number),
     )
     if indexing is not None:
-        index_appended(connection, tenant, keys, indexing)
+        index_appended(tx, keys, indexing)
 
 
 def remove_record(
-    connection: Connection,
-    tenant: Tenant,
-    stretch: Stretch,
-    *,
-    known: Sequence[MessageWords],
-    skip_damaged: bool,
+    tx: Transaction, stretch: Stretch, *, known: Sequence[MessageWords], skip_damaged: bool
 ) -> int:
     """Remove a conversation or record from every table and index; return how many vectors it had.
 
     The counters of conversations, messages and bytes are left to the caller.
     """
-    is_in_next = read_state(connection, tenant).is_in_next(stretch.conversation)
-    for rows in batches_of_rows(
-        connection, tenant, stretch, known=known, skip_damaged=skip_damaged
-    ):
+    is_in_next = read_state(tx).is_in_next(stretch.conversation)
+    for rows in batches_of_rows(tx, stretch, known=known, skip_damaged=skip_damaged):
         lost = words_in_windows(rows, last_sequence=stretch.last_sequence)
-        remove_rows(connection, tenant, rows, window_words=lost, also_next=is_in_next)
-    _delete_rows(connection, tenant, stretch.conversation)
-    return remove_conversation(
-        connection, tenant, stretch.conversation, last_sequence=stretch.last_sequence
-    )
+        remove_rows(tx, rows, window_words=lost, also_next=is_in_next)
+    _delete_rows(tx, stretch.conversation)
+    return remove_conversation(tx, stretch.conversation, last_sequence=stretch.last_sequence)
 
 
-def read_words(
-    connection: Connection, tenant: Tenant, stretch: Stretch, *, skip_damaged: bool
-) -> list[MessageWords]:
+def read_words(tx: Transaction, stretch: Stretch, *, skip_damaged: bool) -> list[MessageWords]:
     """Return the words to remove a conversation or record by, as many as memory may hold at once.
 
     Most of the work of a removal is to analyse the messages again, so this is done before the
     write lock is held.
     """
-    words = words_of(connection, tenant, stretch, skip_damaged=skip_damaged)
+    words = words_of(tx, stretch, skip_damaged=skip_damaged)
     return known_words(words, characters_max=BATCH_CHARACTERS)
 
 
-def replace_tags(connection: Connection, tenant: Tenant, number: int, tags: Sequence[str]) -> None:
+def replace_tags(tx: Transaction, number: int, tags: Sequence[str]) -> None:
     """Give a record other tags."""
-    tenant.execute(connection, _CONVERSATIONS["delete_tags"], conversation=number)
-    add_tags(connection, tenant, number, tags)
+    tx.execute(_CONVERSATIONS["delete_tags"], conversation=number)
+    add_tags(tx, number, tags)
 
 
 async def despite_damage(tenant: Tenant, remove: Callable[..., Awaitable[T]]) -> T:
@@ -138,12 +123,9 @@ async def despite_damage(tenant: Tenant, remove: Callable[..., Awaitable[T]]) ->
         return await remove(skip_damaged=True)
 
 
-def _add_owners(
-    connection: Connection, tenant: Tenant, records: Sequence[NewRecord], *, now: int
-) -> None:
+def _add_owners(tx: Transaction, records: Sequence[NewRecord], *, now: int) -> None:
     """Add the rows that the messages of records belong to, with their tags."""
-    tenant.execute_many(
-        connection,
+    tx.execute_many(
         _CONVERSATIONS["add_record"],
         [
             {
@@ -157,14 +139,13 @@ def _add_owners(
         ],
     )
     for record in records:
-        add_tags(connection, tenant, record.number, record.tags)
+        add_tags(tx, record.number, record.tags)
 
 
-def _delete_rows(connection: Connection, tenant: Tenant, number: int) -> None:
-    tenant.execute(
-        connection,
+def _delete_rows(tx: Transaction, number: int) -> None:
+    tx.execute(
         _MESSAGES["delete_messages"],
         first=message_key(number, 0),
         last=message_key(number + 1, 0) - 1,
     )
-    tenant.execute(connection, _CONVERSATIONS["delete_conversation"], conversation=number)
+    tx.execute(_CONVERSATIONS["delete_conversation"], conversation=number)

@@ -16,10 +16,9 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.content.messages import to_json
 from engram.storage.content.pieces import PIECE
 from engram.storage.content.preparation import PreparedMessage
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 from engram.storage.vectors.rows import index_appended
 from engram.storage.words.rebuild import clear_state
 from engram.storage.words.rows import Stretch, append_rows
@@ -79,16 +78,15 @@ def prepare_chunk(row: DocumentRow, chunk: DocumentChunk) -> PreparedMessage:
     return PreparedMessage(values=values, words=words, content_bytes=0)
 
 
-def add_chunks(connection: Connection, tenant: Tenant, new: NewChunks) -> None:
+def add_chunks(tx: Transaction, new: NewChunks) -> None:
     """Add messages to a document's record."""
-    now = tenant.now()
-    state = clear_state(connection, tenant, now=now)
-    messages, _ = record_size(connection, tenant, new.record)
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    messages, _ = record_size(tx, new.record)
     stretch = Stretch(new.record, ConversationId(new.row.memory_id or ""), messages)
     first = message_key(new.record, stretch.last_sequence + 1)
     keys = range(first, first + len(new.messages))
-    tenant.execute_many(
-        connection,
+    tx.execute_many(
         _MESSAGES["add_message"],
         [
             {"key": key, "created_at": new.row.created_at, **message.values}
@@ -96,19 +94,17 @@ def add_chunks(connection: Connection, tenant: Tenant, new: NewChunks) -> None:
         ],
     )
     chunks = append_rows(
-        connection,
-        tenant,
+        tx,
         stretch,
         [message.words for message in new.messages],
         also_next=state.is_in_next(new.record),
     )
-    tenant.execute(
-        connection,
+    tx.execute(
         _CONVERSATIONS["grow_conversation"],
         conversation=new.record,
         messages=len(new.messages),
         content_bytes=new.content_bytes,
         now=now,
     )
-    grow_counters(connection, tenant, chunks=chunks, content_bytes=new.content_bytes)
-    index_appended(connection, tenant, keys, new.indexing)
+    grow_counters(tx, chunks=chunks, content_bytes=new.content_bytes)
+    index_appended(tx, keys, new.indexing)

@@ -6,11 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
-from engram.errors import (
-    InvalidRequestError,
-    QuotaExceededError,
-    StoreCorruptError,
-)
+from engram.errors import InvalidRequestError, QuotaExceededError, StoreCorruptError
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.access import Quota
 from engram.model.document import DocumentLimits, DocumentTier, StoredDocument
@@ -25,17 +21,12 @@ from engram.storage.bookkeeping.state import State
 from engram.storage.bookkeeping.stored_size import measure_document, measure_memory
 from engram.storage.codec import ContentError, StoredContent
 from engram.storage.content.pieces import Pieces, read_piece
-from engram.storage.documents.uploads import (
-    delete_upload,
-    drop_upload,
-    find_upload,
-)
+from engram.storage.documents.uploads import delete_upload, drop_upload, find_upload
 from engram.storage.memories.options import options_from_json
 from engram.storage.memories.rows import microseconds
 from engram.storage.memories.storing import check_episodes
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("documents/documents.sql")
@@ -45,7 +36,6 @@ _SQL = load_queries("documents/documents.sql")
 class _Arrived:
     """A whole upload, read once, ready for its transaction."""
 
-    tenant: Tenant
     row: DocumentRow
     tier: DocumentTier
     sha256: bytes
@@ -65,14 +55,14 @@ async def finish_upload(
     tenant: Tenant, document_id: DocumentId, *, actor: str, quota: Quota, limits: DocumentLimits
 ) -> StoredDocument:
     """Make an upload a document that waits for its index; what cannot be one is removed."""
-    find = partial(find_upload, tenant=tenant, document_id=document_id)
+    find = partial(find_upload, document_id=document_id)
     while True:
-        row = await tenant.database.read(find)
+        row = await tenant.read(find)
         if row.state != "uploading":
             return StoredDocument(document=document_of(row))
         try:
             arrived = await _read(tenant, row, actor=actor, quota=quota, limits=limits)
-            stored = await tenant.database.write(partial(_transact, arrived=arrived))
+            stored = await tenant.write(partial(_transact, arrived=arrived))
         except (InvalidRequestError, QuotaExceededError):
             await drop_upload(tenant, row.number)
             raise
@@ -92,13 +82,12 @@ async def _read(
     tier = limits.tier_of(row.size_bytes)
     scan = BodyScan(media_type=row.media_type, name=row.name)
     for place in range(-(-row.size_bytes // DOCUMENT_PIECE_BYTES)):
-        await tenant.database.read(partial(_feed, tenant=tenant, row=row, place=place, scan=scan))
-    synopsis = await tenant.database.read(lambda _: scan.finish())
+        await tenant.read(partial(_feed, row=row, place=place, scan=scan))
+    synopsis = await tenant.read(lambda _: scan.finish())
     shown = None
     if synopsis is None or tier > 0:
         shown = tenant.codec.encode(row.shown_name if synopsis is None else synopsis)
     return _Arrived(
-        tenant=tenant,
         row=row,
         tier=tier,
         sha256=scan.sha256,
@@ -117,38 +106,36 @@ def _check_size(row: DocumentRow) -> None:
         raise InvalidRequestError(message, field="size")
 
 
-def _feed(
-    connection: Connection, *, tenant: Tenant, row: DocumentRow, place: int, scan: BodyScan
-) -> None:
+def _feed(tx: Transaction, *, row: DocumentRow, place: int, scan: BodyScan) -> None:
     try:
-        data = read_piece(connection, tenant, Pieces(document=row.number), place)
+        data = read_piece(tx, Pieces(document=row.number), place)
     except ContentError as exc:
-        find_row(connection, tenant, row.id)  # It may have been removed meanwhile.
+        find_row(tx, row.id)  # It may have been removed meanwhile.
         raise StoreCorruptError(f"upload {row.id} cannot be read: {exc}") from exc
     scan.feed(data)
 
 
-def _transact(connection: Connection, *, arrived: _Arrived) -> StoredDocument | None:
+def _transact(tx: Transaction, *, arrived: _Arrived) -> StoredDocument | None:
     """Store the document; None when the upload is not what was read any more."""
-    tenant, row = arrived.tenant, arrived.row
-    present = find_upload(connection, tenant, row.id)
+    row = arrived.row
+    present = find_upload(tx, row.id)
     if (present.state, present.parts) != ("uploading", row.parts):
         return None
-    now = tenant.now()
-    state = clear_state(connection, tenant, now=now)
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
     options = arrived.options
-    same = tenant.execute(
-        connection, _SQL["find_same"], sha256=arrived.sha256, project=options.project, now=now
+    same = tx.execute(
+        _SQL["find_same"], sha256=arrived.sha256, project=options.project, now=now
     ).fetchone()
     if same is not None:
-        delete_upload(connection, tenant, row.number)
-        found = document_of(find_row(connection, tenant, same[0]))
+        delete_upload(tx, row.number)
+        found = document_of(find_row(tx, same[0]))
         return StoredDocument(document=found, is_duplicate=True)
-    check_episodes(connection, tenant, [options.episode_id])
-    upload_bytes = measure_document(connection, tenant, row.number)
+    check_episodes(tx, [options.episode_id])
+    upload_bytes = measure_document(tx, row.number)
     _check_quota(arrived, state, upload_bytes + row.size_bytes)
-    _add(connection, arrived, options, upload_bytes=upload_bytes, now=now)
-    return StoredDocument(document=document_of(find_row(connection, tenant, row.id)))
+    _add(tx, arrived, options, upload_bytes=upload_bytes, now=now)
+    return StoredDocument(document=document_of(find_row(tx, row.id)))
 
 
 def _check_quota(arrived: _Arrived, state: State, stored_bytes: int) -> None:
@@ -158,20 +145,12 @@ def _check_quota(arrived: _Arrived, state: State, stored_bytes: int) -> None:
 
 
 def _add(
-    connection: Connection,
-    arrived: _Arrived,
-    options: MemoryOptions,
-    *,
-    upload_bytes: int,
-    now: int,
+    tx: Transaction, arrived: _Arrived, options: MemoryOptions, *, upload_bytes: int, now: int
 ) -> None:
-    tenant, row, shown = arrived.tenant, arrived.row, arrived.shown
-    memory_id = MemoryId(tenant.ids.new("mem_"))
-    record = add_record(
-        connection, tenant, memory_id, project=options.project, tags=options.tags, now=now
-    )
-    (memory,) = tenant.execute(
-        connection,
+    row, shown = arrived.row, arrived.shown
+    memory_id = MemoryId(tx.tenant.ids.new("mem_"))
+    record = add_record(tx, memory_id, project=options.project, tags=options.tags, now=now)
+    (memory,) = tx.execute(
         _SQL["add_memory"],
         **_memory_values(options),
         id=memory_id,
@@ -180,8 +159,7 @@ def _add(
         sha256=arrived.sha256 if shown is None else shown.sha256,
         now=now,
     ).fetchone()
-    tenant.execute(
-        connection,
+    tx.execute(
         _SQL["finish_upload"],
         number=row.number,
         memory=memory,
@@ -193,17 +171,15 @@ def _add(
         content=None if shown is None else shown.content,
         now=now,
     )
-    after = measure_document(connection, tenant, row.number)
+    after = measure_document(tx, row.number)
     grow_counters(
-        connection,
-        tenant,
+        tx,
         quota=arrived.quota,
         content_bytes=row.size_bytes,
-        stored_bytes=after - upload_bytes + measure_memory(connection, tenant, memory),
+        stored_bytes=after - upload_bytes + measure_memory(tx, memory),
     )
     audit.record(
-        connection,
-        tenant,
+        tx,
         now=now,
         actor=arrived.actor,
         action="memory_store_document",

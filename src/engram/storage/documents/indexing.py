@@ -15,13 +15,7 @@ from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.document import Document
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import Indexing
-from engram.storage.bodies.rows import (
-    DocumentRow,
-    document_of,
-    find_finished,
-    find_row,
-    find_rows,
-)
+from engram.storage.bodies.rows import DocumentRow, document_of, find_finished, find_row, find_rows
 from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.codec import ContentError
 from engram.storage.content.pieces import read_bytes
@@ -31,9 +25,8 @@ from engram.storage.documents.chunks import NewChunks, add_chunks, prepare_chunk
 from engram.storage.documents.reading import unreadable
 from engram.storage.memories.changing import index_again
 from engram.storage.memories.rows import read_row
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.unembedded import DAMAGED_DELAY
 from engram.storage.words.rebuild import clear_state
 from engram.text.document_state import BEGINNING, ChunkerState
@@ -51,7 +44,6 @@ _SQL = load_queries("documents/documents.sql")
 class _Step:
     """The next chunks of a document, ready for their transaction."""
 
-    tenant: Tenant
     row: DocumentRow
     chunks: Sequence[DocumentChunk]
     messages: Sequence[PreparedMessage]
@@ -64,34 +56,25 @@ async def claim_unindexed(
     tenant: Tenant, *, owner: str, lease: timedelta, document_id: DocumentId | None
 ) -> Document | None:
     """Hold a document that waits; look before writing."""
-    find = partial(_claimable, tenant=tenant, owner=owner, document_id=document_id)
+    find = partial(_claimable, owner=owner, document_id=document_id)
     until = to_microseconds(tenant.clock.now() + lease)
 
-    def transact(connection: Connection) -> Document | None:
-        found = find(connection)
+    def transact(tx: Transaction) -> Document | None:
+        found = find(tx)
         if found is None:
             return None
-        tenant.execute(
-            connection,
-            _SQL["lease_document"],
-            id=found,
-            owner=owner,
-            until=until,
-            now=tenant.now(),
-        )
-        return document_of(find_row(connection, tenant, found))
+        tx.execute(_SQL["lease_document"], id=found, owner=owner, until=until, now=tenant.now())
+        return document_of(find_row(tx, found))
 
-    while (waiting := await tenant.database.read(find)) is not None:
+    while (waiting := await tenant.read(find)) is not None:
         if not await _begin_anew(tenant, waiting):
-            return await tenant.database.write(transact)
+            return await tenant.write(transact)
     return None
 
 
 async def has_unindexed(tenant: Tenant) -> bool:
     """Say whether a document waits, whoever holds it."""
-    return await tenant.database.read(
-        lambda connection: tenant.execute(connection, _SQL["has_unindexed"]).fetchone() is not None
-    )
+    return await tenant.read(lambda tx: tx.execute(_SQL["has_unindexed"]).fetchone() is not None)
 
 
 async def postpone_unindexed(
@@ -99,10 +82,9 @@ async def postpone_unindexed(
 ) -> None:
     """Give a document back that `owner` holds, to be claimed after `delay`, and keep why."""
     until = to_microseconds(tenant.clock.now() + delay)
-    await tenant.database.write(
-        lambda connection: (
-            tenant.execute(
-                connection,
+    await tenant.write(
+        lambda tx: (
+            tx.execute(
                 _SQL["postpone_document"],
                 id=document_id,
                 owner=owner,
@@ -114,19 +96,17 @@ async def postpone_unindexed(
     )
 
 
-def read_unindexed(
-    connection: Connection, tenant: Tenant, document_id: DocumentId, *, bytes_max: int
-) -> UnindexedText:
+def read_unindexed(tx: Transaction, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
     """Return the next text of a document that waits."""
-    row = find_finished(connection, tenant, document_id)
+    row = find_finished(tx, document_id)
     if row.state != "indexing" or row.text_bytes is None:
         raise NotFoundError("unindexed text of document", document_id)
     state = BEGINNING if row.chunker is None else ChunkerState.from_json(row.chunker)
     end = min(state.read_from_bytes + bytes_max, row.text_bytes)
     try:
-        data = read_bytes(connection, tenant, row.text_pieces, state.read_from_bytes, end)
+        data = read_bytes(tx, row.text_pieces, state.read_from_bytes, end)
     except ContentError as exc:
-        raise unreadable(connection, tenant, row, exc) from exc
+        raise unreadable(tx, row, exc) from exc
     return UnindexedText(data=data, state=state, is_last=end == row.text_bytes)
 
 
@@ -140,14 +120,11 @@ async def index_chunks(
     indexing: Indexing,
 ) -> bool:
     """Store the next chunks of a document, if `owner` still holds it."""
-    row = await tenant.database.read(
-        lambda connection: find_rows(connection, tenant, [document_id]).get(document_id)
-    )
+    row = await tenant.read(lambda tx: find_rows(tx, [document_id]).get(document_id))
     if row is None:
         return False
     messages = await asyncio.to_thread(lambda: [prepare_chunk(row, chunk) for chunk in chunks])
     step = _Step(
-        tenant=tenant,
         row=row,
         chunks=chunks,
         messages=messages,
@@ -155,38 +132,30 @@ async def index_chunks(
         is_last=is_last,
         indexing=indexing,
     )
-    return await tenant.database.write(partial(_transact, step=step))
+    return await tenant.write(partial(_transact, step=step))
 
 
 async def _begin_anew(tenant: Tenant, document_id: DocumentId) -> bool:
     """Let a document wait from its beginning if its removal was begun and not finished."""
 
-    def find_torso(connection: Connection) -> MemoryId | None:
-        row = find_rows(connection, tenant, [document_id]).get(document_id)
+    def find_torso(tx: Transaction) -> MemoryId | None:
+        row = find_rows(tx, [document_id]).get(document_id)
         is_torso = row is not None and row.text_bytes_indexed > 0 and row.chunker is None
         return row.memory_id if row is not None and is_torso else None
 
-    def transact(connection: Connection) -> None:
-        memory_id = find_torso(connection)
+    def transact(tx: Transaction) -> None:
+        memory_id = find_torso(tx)
         if memory_id is not None:
-            row = read_row(connection, tenant, memory_id)
+            row = read_row(tx, memory_id)
             tags = json.loads(row.tags)
-            clear_state(connection, tenant, now=tenant.now())
-            index_again(
-                connection,
-                tenant,
-                row,
-                tags=tags,
-                known=(),
-                skip_damaged=False,
-                now=tenant.now(),
-            )
+            clear_state(tx, now=tenant.now())
+            index_again(tx, row, tags=tags, known=(), skip_damaged=False, now=tenant.now())
 
-    if await tenant.database.read(find_torso) is None:
+    if await tenant.read(find_torso) is None:
         return False
     try:
         await shrink_document(tenant, document_id)
-        await tenant.database.write(transact)
+        await tenant.write(transact)
     except StoreCorruptError as exc:
         logger.warning("document %s is not indexed: %s", document_id, exc.message)
         await _lay_aside(tenant, document_id)
@@ -196,53 +165,45 @@ async def _begin_anew(tenant: Tenant, document_id: DocumentId) -> bool:
 async def _lay_aside(tenant: Tenant, document_id: DocumentId) -> None:
     """Let nobody claim a document before somebody may have restored it."""
     until = to_microseconds(tenant.clock.now() + DAMAGED_DELAY)
-    await tenant.database.write(
-        lambda connection: (
-            tenant.execute(
-                connection,
-                _SQL["lease_document"],
-                id=document_id,
-                owner=NOBODY,
-                until=until,
-                now=tenant.now(),
+    await tenant.write(
+        lambda tx: (
+            tx.execute(
+                _SQL["lease_document"], id=document_id, owner=NOBODY, until=until, now=tenant.now()
             ).rowcount
         )
     )
 
 
-def _claimable(
-    connection: Connection, *, tenant: Tenant, owner: str, document_id: DocumentId | None
-) -> DocumentId | None:
-    row = tenant.execute(
-        connection, _SQL["find_unindexed"], owner=owner, id=document_id, now=tenant.now()
+def _claimable(tx: Transaction, *, owner: str, document_id: DocumentId | None) -> DocumentId | None:
+    row = tx.execute(
+        _SQL["find_unindexed"], owner=owner, id=document_id, now=tx.tenant.now()
     ).fetchone()
     return None if row is None else row[0]
 
 
-def _transact(connection: Connection, *, step: _Step) -> bool:
+def _transact(tx: Transaction, *, step: _Step) -> bool:
     """Return whether the chunks were taken."""
-    tenant, chunks = step.tenant, step.chunks
-    row = find_rows(connection, tenant, [step.row.id]).get(step.row.id)
+    chunks = step.chunks
+    row = find_rows(tx, [step.row.id]).get(step.row.id)
     if row is None or row.record is None or not _is_held(row, step):
         return False
     if chunks:
         new = NewChunks(row=row, record=row.record, messages=step.messages, indexing=step.indexing)
-        add_chunks(connection, tenant, new)
-        tenant.execute(
-            connection,
+        add_chunks(tx, new)
+        tx.execute(
             _SQL["advance_document"],
             number=row.number,
             indexed=chunks[-1].end_byte,
             chunker=chunks[-1].after.to_json(),
         )
     if step.is_last:
-        end_indexing(connection, tenant, row, state="indexed")
+        end_indexing(tx, row, state="indexed")
     return True
 
 
-def end_indexing(connection: Connection, tenant: Tenant, row: DocumentRow, *, state: str) -> None:
+def end_indexing(tx: Transaction, row: DocumentRow, *, state: str) -> None:
     """Let a document wait no longer."""
-    tenant.execute(connection, _SQL["end_indexing"], number=row.number, state=state)
+    tx.execute(_SQL["end_indexing"], number=row.number, state=state)
 
 
 def _is_held(row: DocumentRow, step: _Step) -> bool:

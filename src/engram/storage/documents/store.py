@@ -36,21 +36,14 @@ class TableDocumentStore:
         self._database = tenant.database
 
     async def begin_upload(
-        self,
-        draft: DocumentDraft,
-        *,
-        actor: str,
-        limits: DocumentLimits,
-        quota: Quota = UNBOUNDED,
+        self, draft: DocumentDraft, *, actor: str, limits: DocumentLimits, quota: Quota = UNBOUNDED
     ) -> Upload:
         return await document_uploads.begin_upload(
             self._tenant, draft, actor=actor, quota=quota, limits=limits
         )
 
     async def get_upload(self, document_id: DocumentId) -> Upload:
-        return await self._database.read(
-            lambda connection: document_uploads.get_upload(connection, self._tenant, document_id)
-        )
+        return await self._tenant.read(lambda tx: document_uploads.get_upload(tx, document_id))
 
     async def add_part(
         self,
@@ -79,22 +72,16 @@ class TableDocumentStore:
         return await document_uploads.drop_expired_uploads(self._tenant)
 
     async def get(self, document_ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
-        return await self._database.read(
-            lambda connection: document_rows.get(connection, self._tenant, document_ids)
-        )
+        return await self._tenant.read(lambda tx: document_rows.get(tx, document_ids))
 
     async def of_memories(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Document]:
-        return await self._database.read(
-            lambda connection: document_rows.of_memories(connection, self._tenant, memory_ids)
-        )
+        return await self._tenant.read(lambda tx: document_rows.of_memories(tx, memory_ids))
 
     async def headings_at(
         self, document_id: DocumentId, places: Sequence[int]
     ) -> Sequence[tuple[str, ...]]:
-        return await self._database.read(
-            lambda connection: document_headings.headings_at(
-                connection, self._tenant, document_id, places
-            )
+        return await self._tenant.read(
+            lambda tx: document_headings.headings_at(tx, document_id, places)
         )
 
     async def put_text(
@@ -125,10 +112,8 @@ class TableDocumentStore:
         )
 
     async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
-        return await self._database.read(
-            lambda connection: document_indexing.read_unindexed(
-                connection, self._tenant, document_id, bytes_max=bytes_max
-            )
+        return await self._tenant.read(
+            lambda tx: document_indexing.read_unindexed(tx, document_id, bytes_max=bytes_max)
         )
 
     async def index_chunks(

@@ -18,19 +18,12 @@ from engram.storage.bodies.rows import DocumentRow, find_rows
 from engram.storage.bodies.scan import TextScan
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.codec import StoredContent
-from engram.storage.content.pieces import (
-    NewPiece,
-    Pieces,
-    cut_pieces,
-    delete_text,
-    put_pieces,
-)
+from engram.storage.content.pieces import NewPiece, Pieces, cut_pieces, delete_text, put_pieces
 from engram.storage.content.preparation import prepare_messages
 from engram.storage.documents.chunks import NewChunks, add_chunks
 from engram.storage.documents.indexing import end_indexing
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 
 _SQL = load_queries("documents/documents.sql")
 _BATCH_PIECES = 16
@@ -58,15 +51,15 @@ async def put_text(
     quota: Quota,
 ) -> None:
     """Keep the text of a document that needs one, some pieces to a transaction, or why it has none."""
-    row = await tenant.database.read(partial(_find, tenant=tenant, document_id=document_id))
+    row = await tenant.read(partial(_find, document_id=document_id))
     if row is None:
         return
     arriving = _Arriving(quota)
     pieces = _pieces(text or ())
     while batch := await asyncio.to_thread(_take, tenant, pieces, arriving):
-        work = partial(_keep, tenant=tenant, row=row, batch=batch, arriving=arriving)
+        work = partial(_keep, row=row, batch=batch, arriving=arriving)
         try:
-            await tenant.database.write(work)
+            await tenant.write(work)
         except QuotaExceededError as exc:
             problem = exc.message
             break
@@ -75,14 +68,12 @@ async def put_text(
         await _end_unreadable(tenant, row, problem or _NO_TEXT)
         return
     shown = tenant.codec.encode(await asyncio.to_thread(arriving.scan.finish))
-    await tenant.database.write(
-        partial(_end, tenant=tenant, row=row, arriving=arriving, shown=shown)
-    )
+    await tenant.write(partial(_end, row=row, arriving=arriving, shown=shown))
 
 
-def _find(connection: Connection, *, tenant: Tenant, document_id: DocumentId) -> DocumentRow | None:
+def _find(tx: Transaction, *, document_id: DocumentId) -> DocumentRow | None:
     """Return the row of a document that needs a text."""
-    row = find_rows(connection, tenant, [document_id]).get(document_id)
+    row = find_rows(tx, [document_id]).get(document_id)
     is_needed = row is not None and row.state == "indexing" and row.text_bytes is None
     return row if is_needed else None
 
@@ -112,39 +103,25 @@ def _take(tenant: Tenant, pieces: Iterator[bytes], arriving: _Arriving) -> list[
     return batch
 
 
-def _keep(
-    connection: Connection,
-    *,
-    tenant: Tenant,
-    row: DocumentRow,
-    batch: list[NewPiece],
-    arriving: _Arriving,
-) -> None:
-    if _find(connection, tenant=tenant, document_id=row.id) is None:
+def _keep(tx: Transaction, *, row: DocumentRow, batch: list[NewPiece], arriving: _Arriving) -> None:
+    if _find(tx, document_id=row.id) is None:
         return
     removed = 0
     if not arriving.hashes:
-        removed = delete_text(connection, tenant, row.number)  # of a conversion that was given up
-    added = put_pieces(connection, tenant, Pieces(document=row.number, is_text=True), batch)
-    grow_counters(connection, tenant, quota=arriving.quota, stored_bytes=added - removed)
+        removed = delete_text(tx, row.number)  # of a conversion that was given up
+    added = put_pieces(tx, Pieces(document=row.number, is_text=True), batch)
+    grow_counters(tx, quota=arriving.quota, stored_bytes=added - removed)
 
 
-def _end(
-    connection: Connection,
-    *,
-    tenant: Tenant,
-    row: DocumentRow,
-    arriving: _Arriving,
-    shown: StoredContent,
-) -> None:
-    if _find(connection, tenant=tenant, document_id=row.id) is None:
+def _end(tx: Transaction, *, row: DocumentRow, arriving: _Arriving, shown: StoredContent) -> None:
+    if _find(tx, document_id=row.id) is None:
         return
     pieces = Pieces(document=row.number, is_text=True)
     last = pieces.key(len(arriving.hashes))
-    rows = tenant.execute(connection, _SQL["text_hashes"], first=pieces.key(0), last=last)
+    rows = tx.execute(_SQL["text_hashes"], first=pieces.key(0), last=last)
     if [sha256 for (sha256,) in rows] != arriving.hashes:
         raise ConflictError(f"document {row.id} is converted by another process, too")
-    _put(connection, tenant, row, shown, text_bytes=arriving.size_bytes, problem=None)
+    _put(tx, row, shown, text_bytes=arriving.size_bytes, problem=None)
 
 
 async def _end_unreadable(tenant: Tenant, row: DocumentRow, problem: str) -> None:
@@ -154,31 +131,24 @@ async def _end_unreadable(tenant: Tenant, row: DocumentRow, problem: str) -> Non
     messages = (await prepare_messages([draft], tenant.codec)).messages
     shown = tenant.codec.encode(row.shown_name)
 
-    def transact(connection: Connection) -> None:
-        present = _find(connection, tenant=tenant, document_id=row.id)
+    def transact(tx: Transaction) -> None:
+        present = _find(tx, document_id=row.id)
         if present is None or present.record is None:
             return
-        removed = delete_text(connection, tenant, row.number)
-        grow_counters(connection, tenant, stored_bytes=-removed)
+        removed = delete_text(tx, row.number)
+        grow_counters(tx, stored_bytes=-removed)
         new = NewChunks(row=present, record=present.record, messages=messages, indexing=WORDS_ALONE)
-        add_chunks(connection, tenant, new)
-        _put(connection, tenant, present, shown, text_bytes=0, problem=problem)
-        end_indexing(connection, tenant, present, state="unreadable")
+        add_chunks(tx, new)
+        _put(tx, present, shown, text_bytes=0, problem=problem)
+        end_indexing(tx, present, state="unreadable")
 
-    await tenant.database.write(transact)
+    await tenant.write(transact)
 
 
 def _put(
-    connection: Connection,
-    tenant: Tenant,
-    row: DocumentRow,
-    shown: StoredContent,
-    *,
-    text_bytes: int,
-    problem: str | None,
+    tx: Transaction, row: DocumentRow, shown: StoredContent, *, text_bytes: int, problem: str | None
 ) -> None:
-    tenant.execute(
-        connection,
+    tx.execute(
         _SQL["put_text"],
         number=row.number,
         text_bytes=text_bytes,
@@ -187,4 +157,4 @@ def _put(
         content=shown.content,
     )
     for statement in ("put_memory_hash", "put_version_hashes"):
-        tenant.execute(connection, _SQL[statement], memory=row.memory, sha256=shown.sha256)
+        tx.execute(_SQL[statement], memory=row.memory, sha256=shown.sha256)

@@ -36,9 +36,8 @@ from engram.storage.content.pieces import (
 )
 from engram.storage.memories.options import options_to_json
 from engram.storage.memories.storing import check_episodes
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 
 _SQL = load_queries("documents/documents.sql")
 _LIFE = timedelta(minutes=bounds.UPLOAD_MINUTES)
@@ -60,19 +59,18 @@ async def begin_upload(
     if draft.size_bytes is not None:
         limits.check(draft.size_bytes)
 
-    def transact(connection: Connection) -> Upload:
+    def transact(tx: Transaction) -> Upload:
         now = tenant.now()
         since = now - _LIFE_MICROSECONDS
-        (uploads,) = tenant.execute(connection, _SQL["count_uploads"], since=since).fetchone()
+        (uploads,) = tx.execute(_SQL["count_uploads"], since=since).fetchone()
         if uploads >= bounds.UPLOADS_MAX:
             raise LimitExceededError(
                 "uploads", limit=bounds.UPLOADS_MAX, actual=uploads + 1, unit="uploads at once"
             )
-        check_episodes(connection, tenant, [draft.options.episode_id])
+        check_episodes(tx, [draft.options.episode_id])
         document_id = DocumentId(tenant.ids.new("doc_"))
         options = options_to_json(draft.options)
-        tenant.execute(
-            connection,
+        tx.execute(
             _SQL["add_upload"],
             id=document_id,
             name=draft.name,
@@ -82,27 +80,20 @@ async def begin_upload(
             now=now,
         )
         stored_bytes = row_bytes(draft.name, draft.media_type, options)
-        grow_counters(connection, tenant, quota=quota, stored_bytes=stored_bytes)
-        audit.record(
-            connection,
-            tenant,
-            now=now,
-            actor=actor,
-            action="begin_upload",
-            subject=document_id,
-        )
-        return _upload(find_row(connection, tenant, document_id))
+        grow_counters(tx, quota=quota, stored_bytes=stored_bytes)
+        audit.record(tx, now=now, actor=actor, action="begin_upload", subject=document_id)
+        return _upload(find_row(tx, document_id))
 
-    return await tenant.database.write(transact)
+    return await tenant.write(transact)
 
 
-def get_upload(connection: Connection, tenant: Tenant, document_id: DocumentId) -> Upload:
+def get_upload(tx: Transaction, document_id: DocumentId) -> Upload:
     """Return how much has arrived.
 
     Raises:
         NotFoundError: there is no such upload, or it has expired, or it is finished.
     """
-    row = find_upload(connection, tenant, document_id)
+    row = find_upload(tx, document_id)
     if row.state != "uploading":
         raise NotFoundError("upload", document_id)
     return _upload(row)
@@ -120,7 +111,7 @@ async def add_part(
     """Keep the next part; the last one again changes nothing."""
     sha256 = (await asyncio.to_thread(hashlib.sha256, data)).digest()
     while True:
-        begun = await tenant.database.read(partial(_see, tenant=tenant, document_id=document_id))
+        begun = await tenant.read(partial(_see, document_id=document_id))
         row = begun.row
         if part == row.parts - 1 and sha256 == row.part_sha256:
             return _upload(row)
@@ -134,39 +125,29 @@ async def add_part(
         )
         size_bytes = row.size_bytes + len(data)
         work = partial(
-            _keep,
-            tenant=tenant,
-            row=row,
-            pieces=pieces,
-            sha256=sha256,
-            size_bytes=size_bytes,
-            quota=quota,
+            _keep, row=row, pieces=pieces, sha256=sha256, size_bytes=size_bytes, quota=quota
         )
-        if (upload := await tenant.database.write(work)) is not None:
+        if (upload := await tenant.write(work)) is not None:
             return upload
 
 
 async def abort_upload(tenant: Tenant, document_id: DocumentId) -> bool:
     """Remove an upload that is not finished."""
 
-    def transact(connection: Connection) -> bool:
+    def transact(tx: Transaction) -> bool:
         try:
-            row = find_row(connection, tenant, document_id)
+            row = find_row(tx, document_id)
         except NotFoundError:
             return False
-        return delete_upload(connection, tenant, row.number)
+        return delete_upload(tx, row.number)
 
-    return await tenant.database.write(transact)
+    return await tenant.write(transact)
 
 
 async def drop_expired_uploads(tenant: Tenant) -> int:
     """Remove uploads that nobody has continued, one to a transaction; return how many."""
     since = tenant.now() - _LIFE_MICROSECONDS
-    rows = await tenant.database.read(
-        lambda connection: tenant.execute(
-            connection, _SQL["expired_uploads"], since=since
-        ).fetchall()
-    )
+    rows = await tenant.read(lambda tx: tx.execute(_SQL["expired_uploads"], since=since).fetchall())
     for (number,) in rows:
         await drop_upload(tenant, number)
     return len(rows)
@@ -174,38 +155,38 @@ async def drop_expired_uploads(tenant: Tenant) -> int:
 
 async def drop_upload(tenant: Tenant, number: int) -> None:
     """Remove an upload and all that has arrived of it."""
-    await tenant.database.write(lambda connection: delete_upload(connection, tenant, number))
+    await tenant.write(lambda tx: delete_upload(tx, number))
 
 
-def delete_upload(connection: Connection, tenant: Tenant, number: int) -> bool:
+def delete_upload(tx: Transaction, number: int) -> bool:
     """Remove an upload; False when it is none any more."""
-    stored_bytes = measure_document(connection, tenant, number)
-    removed = tenant.execute(connection, _SQL["delete_upload"], number=number).rowcount
+    stored_bytes = measure_document(tx, number)
+    removed = tx.execute(_SQL["delete_upload"], number=number).rowcount
     if removed:
-        stored_bytes += delete_pieces(connection, tenant, number)
-        grow_counters(connection, tenant, stored_bytes=-stored_bytes)
+        stored_bytes += delete_pieces(tx, number)
+        grow_counters(tx, stored_bytes=-stored_bytes)
     return bool(removed)
 
 
-def find_upload(connection: Connection, tenant: Tenant, document_id: DocumentId) -> DocumentRow:
+def find_upload(tx: Transaction, document_id: DocumentId) -> DocumentRow:
     """Return the row of an upload that has not expired, or of the document it has become.
 
     Raises:
         NotFoundError: there is none.
     """
-    row = find_row(connection, tenant, document_id)
-    if row.state == "uploading" and (row.waits_since or 0) + _LIFE_MICROSECONDS <= tenant.now():
+    row = find_row(tx, document_id)
+    if row.state == "uploading" and (row.waits_since or 0) + _LIFE_MICROSECONDS <= tx.tenant.now():
         raise NotFoundError("upload", document_id)
     return row
 
 
-def _see(connection: Connection, *, tenant: Tenant, document_id: DocumentId) -> _Begun:
-    row = find_upload(connection, tenant, document_id)
+def _see(tx: Transaction, *, document_id: DocumentId) -> _Begun:
+    row = find_upload(tx, document_id)
     place, size = divmod(row.size_bytes, DOCUMENT_PIECE_BYTES)
     if row.state != "uploading" or not size:
         return _Begun(row, b"")
     try:
-        return _Begun(row, read_piece(connection, tenant, Pieces(document=row.number), place))
+        return _Begun(row, read_piece(tx, Pieces(document=row.number), place))
     except ContentError as exc:
         raise StoreCorruptError(f"upload {document_id} cannot be read: {exc}") from exc
 
@@ -238,9 +219,8 @@ def _check_size(row: DocumentRow, size_bytes: int, limits: DocumentLimits) -> No
 
 
 def _keep(
-    connection: Connection,
+    tx: Transaction,
     *,
-    tenant: Tenant,
     row: DocumentRow,
     pieces: list[NewPiece],
     sha256: bytes,
@@ -248,20 +228,19 @@ def _keep(
     quota: Quota,
 ) -> Upload | None:
     """Store a part; None when the upload is not what it was any more."""
-    present = find_upload(connection, tenant, row.id)
+    present = find_upload(tx, row.id)
     if (present.state, present.parts) != ("uploading", row.parts):
         return None
-    added = put_pieces(connection, tenant, Pieces(document=row.number), pieces)
-    grow_counters(connection, tenant, quota=quota, stored_bytes=added)
-    tenant.execute(
-        connection,
+    added = put_pieces(tx, Pieces(document=row.number), pieces)
+    grow_counters(tx, quota=quota, stored_bytes=added)
+    tx.execute(
         _SQL["add_part"],
         number=row.number,
         sha256=sha256,
         size_bytes=size_bytes,
-        now=tenant.now(),
+        now=tx.tenant.now(),
     )
-    return _upload(find_row(connection, tenant, row.id))
+    return _upload(find_row(tx, row.id))
 
 
 def _upload(row: DocumentRow) -> Upload:

@@ -17,17 +17,10 @@ from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.conversations.records import read_words, remove_record
-from engram.storage.memories.rows import (
-    MemoryRow,
-    fields_of,
-    find_memory,
-    memory_of,
-    read_row,
-)
+from engram.storage.memories.rows import MemoryRow, fields_of, find_memory, memory_of, read_row
 from engram.storage.postings.index import MessageWords
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rows import Stretch
 from engram.text.windows import window_count
 
@@ -63,22 +56,22 @@ async def change_memory(
         NotFoundError: there is no such memory.
         StoreCorruptError: its text cannot be read.
     """
-    see = partial(_see, tenant=tenant, memory_id=memory_id, with_words=with_words)
+    see = partial(_see, memory_id=memory_id, with_words=with_words)
     while True:
         try:
-            return await attempt(await tenant.database.read(see))
+            return await attempt(await tenant.read(see))
         except MovedOnError:
             continue
 
 
-def check_unmoved(connection: Connection, tenant: Tenant, seen: Seen) -> None:
+def check_unmoved(tx: Transaction, seen: Seen) -> None:
     """Return if a memory is still as it was read.
 
     Raises:
         MovedOnError: it has changed.
         NotFoundError: it is gone.
     """
-    row = tenant.execute(connection, _SQL["get_version"], number=seen.row.number).fetchone()
+    row = tx.execute(_SQL["get_version"], number=seen.row.number).fetchone()
     if row is None:
         raise NotFoundError("memory", seen.row.id)
     if row[0] != seen.row.version:
@@ -92,32 +85,26 @@ def refuse_immutable(row: MemoryRow) -> None:
         raise ConflictError(message)
 
 
-def stretch_of(connection: Connection, tenant: Tenant, row: MemoryRow) -> Stretch | None:
+def stretch_of(tx: Transaction, row: MemoryRow) -> Stretch | None:
     """Return the record of a memory, if it has one."""
     if row.record is None:
         return None
     messages = 1
     if row.document_id is not None:
-        messages, _ = record_size(connection, tenant, row.record)
+        messages, _ = record_size(tx, row.record)
     return Stretch(row.record, ConversationId(row.id), messages)
 
 
 def remove_searched(
-    connection: Connection,
-    tenant: Tenant,
-    row: MemoryRow,
-    *,
-    known: Sequence[MessageWords],
-    skip_damaged: bool,
+    tx: Transaction, row: MemoryRow, *, known: Sequence[MessageWords], skip_damaged: bool
 ) -> None:
     """Remove the record that a memory had, and take it off the counters, but for its bytes."""
-    stretch = stretch_of(connection, tenant, row)
+    stretch = stretch_of(tx, row)
     if stretch is None:
         return
-    remove_record(connection, tenant, stretch, known=known, skip_damaged=skip_damaged)
+    remove_record(tx, stretch, known=known, skip_damaged=skip_damaged)
     grow_counters(
-        connection,
-        tenant,
+        tx,
         messages=-1,
         chunks=-window_count(stretch.last_sequence),
         memories=-1,
@@ -126,8 +113,7 @@ def remove_searched(
 
 
 def index_again(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     row: MemoryRow,
     *,
     tags: Sequence[str],
@@ -138,28 +124,20 @@ def index_again(
     """Take the chunks of a document out of the search, and let it wait for its index."""
     if row.record is None:
         return
-    _, stored_bytes = record_size(connection, tenant, row.record)
-    grow_counters(connection, tenant, content_bytes=-stored_bytes)
-    tenant.execute(connection, _SQL["put_record"], number=row.number, record=None)
-    remove_searched(connection, tenant, row, known=known, skip_damaged=skip_damaged)
-    record = add_record(connection, tenant, row.id, project=row.project, tags=tags, now=now)
-    wait_again(connection, tenant, row.document_id)
-    tenant.execute(connection, _SQL["put_record"], number=row.number, record=record)
+    _, stored_bytes = record_size(tx, row.record)
+    grow_counters(tx, content_bytes=-stored_bytes)
+    tx.execute(_SQL["put_record"], number=row.number, record=None)
+    remove_searched(tx, row, known=known, skip_damaged=skip_damaged)
+    record = add_record(tx, row.id, project=row.project, tags=tags, now=now)
+    wait_again(tx, row.document_id)
+    tx.execute(_SQL["put_record"], number=row.number, record=record)
 
 
 def keep_version(
-    connection: Connection,
-    tenant: Tenant,
-    row: MemoryRow,
-    *,
-    change: Change,
-    actor: str,
-    now: int,
-    with_text: bool,
+    tx: Transaction, row: MemoryRow, *, change: Change, actor: str, now: int, with_text: bool
 ) -> None:
     """Write down what a memory is before it changes; `with_text` if its record will not have it."""
-    tenant.execute(
-        connection,
+    tx.execute(
         _SQL["add_version"],
         number=row.number,
         version=row.version,
@@ -171,13 +149,7 @@ def keep_version(
         sha256=row.sha256,
     )
     if with_text:
-        tenant.execute(
-            connection,
-            _SQL["keep_text"],
-            number=row.number,
-            version=row.version,
-            record=row.record,
-        )
+        tx.execute(_SQL["keep_text"], number=row.number, version=row.version, record=row.record)
 
 
 async def set_summary(
@@ -185,27 +157,22 @@ async def set_summary(
 ) -> None:
     """Keep a summary beside a memory; it is no new version."""
 
-    def transact(connection: Connection) -> None:
-        number = find_memory(connection, tenant, memory_id)
-        before = measure_memory(connection, tenant, number)
-        tenant.execute(connection, _SQL["put_summary"], number=number, summary=summary)
-        added = measure_memory(connection, tenant, number) - before
-        grow_counters(connection, tenant, quota=quota, stored_bytes=added)
+    def transact(tx: Transaction) -> None:
+        number = find_memory(tx, memory_id)
+        before = measure_memory(tx, number)
+        tx.execute(_SQL["put_summary"], number=number, summary=summary)
+        added = measure_memory(tx, number) - before
+        grow_counters(tx, quota=quota, stored_bytes=added)
         audit.record(
-            connection,
-            tenant,
-            now=tenant.now(),
-            actor=actor,
-            action="memory_summarize",
-            subject=memory_id,
+            tx, now=tenant.now(), actor=actor, action="memory_summarize", subject=memory_id
         )
 
-    await tenant.database.write(transact)
+    await tenant.write(transact)
 
 
-def _see(connection: Connection, *, tenant: Tenant, memory_id: MemoryId, with_words: bool) -> Seen:
-    row = read_row(connection, tenant, memory_id)
-    memory = memory_of(connection, tenant, row)
-    stretch = stretch_of(connection, tenant, row) if with_words else None
-    known = () if stretch is None else read_words(connection, tenant, stretch, skip_damaged=False)
+def _see(tx: Transaction, *, memory_id: MemoryId, with_words: bool) -> Seen:
+    row = read_row(tx, memory_id)
+    memory = memory_of(tx, row)
+    stretch = stretch_of(tx, row) if with_words else None
+    known = () if stretch is None else read_words(tx, stretch, skip_damaged=False)
     return Seen(row=row, memory=memory, known=known)

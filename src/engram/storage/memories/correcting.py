@@ -21,12 +21,7 @@ from engram.storage.bookkeeping.stored_size import measure_memory
 from engram.storage.content import training
 from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessage, prepare_messages
-from engram.storage.conversations.records import (
-    NewRecord,
-    add_records,
-    remove_record,
-    replace_tags,
-)
+from engram.storage.conversations.records import NewRecord, add_records, remove_record, replace_tags
 from engram.storage.memories.changing import (
     MovedOnError,
     Seen,
@@ -38,10 +33,9 @@ from engram.storage.memories.changing import (
     stretch_of,
 )
 from engram.storage.memories.rows import microseconds, read_memories
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.rows import copy_vectors
 from engram.storage.words.rebuild import clear_state
 
@@ -52,7 +46,6 @@ _SQL = load_queries("memories/memories.sql")
 class _Correction:
     """One correction, ready for its transaction."""
 
-    tenant: Tenant
     seen: Seen
     after: Memory
     message: PreparedMessage | None
@@ -101,7 +94,6 @@ async def _attempt(
         if await shrink_document(tenant, document_id):
             raise MovedOnError
     correction = _Correction(
-        tenant=tenant,
         seen=seen,
         after=after,
         message=await _prepare(tenant, seen, after),
@@ -109,7 +101,7 @@ async def _attempt(
         quota=quota,
         indexing=indexing,
     )
-    return await tenant.database.write(partial(_transact, correction=correction))
+    return await tenant.write(partial(_transact, correction=correction))
 
 
 def _corrected(seen: Seen, change: MemoryChange) -> Memory:
@@ -139,15 +131,14 @@ async def _prepare(tenant: Tenant, seen: Seen, after: Memory) -> PreparedMessage
     return message
 
 
-def _transact(connection: Connection, *, correction: _Correction) -> Memory:
-    tenant, seen, after = correction.tenant, correction.seen, correction.after
-    now = tenant.now()
-    state = clear_state(connection, tenant, now=now)
-    check_unmoved(connection, tenant, seen)
-    before = measure_memory(connection, tenant, seen.row.number)
+def _transact(tx: Transaction, *, correction: _Correction) -> Memory:
+    seen, after = correction.seen, correction.after
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    check_unmoved(tx, seen)
+    before = measure_memory(tx, seen.row.number)
     keep_version(
-        connection,
-        tenant,
+        tx,
         seen.row,
         change="update",
         actor=correction.actor,
@@ -155,59 +146,50 @@ def _transact(connection: Connection, *, correction: _Correction) -> Memory:
         with_text=correction.has_new_text,
     )
     if correction.message is not None:
-        _replace_record(connection, correction, correction.message, state=state, now=now)
+        _replace_record(tx, correction, correction.message, state=state, now=now)
     elif seen.row.document_id is not None and after.valid_from != seen.memory.valid_from:
-        _index_again(connection, correction, now)
+        _index_again(tx, correction, now)
     elif after.tags != seen.memory.tags and seen.row.record is not None:
-        replace_tags(connection, tenant, seen.row.record, after.tags)
-    _put_fields(connection, correction, now)
-    after_bytes = measure_memory(connection, tenant, seen.row.number, since=seen.row.version)
-    grow_counters(connection, tenant, quota=correction.quota, stored_bytes=after_bytes - before)
-    _record(connection, correction, now)
-    return read_memories(connection, tenant, [seen.row.number])[seen.row.number]
+        replace_tags(tx, seen.row.record, after.tags)
+    _put_fields(tx, correction, now)
+    after_bytes = measure_memory(tx, seen.row.number, since=seen.row.version)
+    grow_counters(tx, quota=correction.quota, stored_bytes=after_bytes - before)
+    _record(tx, correction, now)
+    return read_memories(tx, [seen.row.number])[seen.row.number]
 
 
 def _replace_record(
-    connection: Connection,
-    correction: _Correction,
-    message: PreparedMessage,
-    *,
-    state: State,
-    now: int,
+    tx: Transaction, correction: _Correction, message: PreparedMessage, *, state: State, now: int
 ) -> None:
     """Remove the record and store one of the new text, or of the same at another moment."""
-    tenant, row, after = correction.tenant, correction.seen.row, correction.after
+    row, after = correction.seen.row, correction.after
     if correction.has_new_text:
-        _count_text(connection, correction, message, state=state, now=now)
-    stretch = stretch_of(connection, tenant, row)
+        _count_text(tx, correction, message, state=state, now=now)
+    stretch = stretch_of(tx, row)
     if stretch is None:
         raise ConflictError(f"memory {row.id} has no text that is searched")
-    number = take_numbers(connection, tenant, "memory", 1).start
+    number = take_numbers(tx, "memory", 1).start
     if not correction.has_new_text:
-        copy_vectors(
-            connection, tenant, message_key(stretch.conversation, 1), message_key(number, 1)
-        )
-    tenant.execute(connection, _SQL["put_record"], number=row.number, record=None)
-    remove_record(connection, tenant, stretch, known=correction.seen.known, skip_damaged=False)
+        copy_vectors(tx, message_key(stretch.conversation, 1), message_key(number, 1))
+    tx.execute(_SQL["put_record"], number=row.number, record=None)
+    remove_record(tx, stretch, known=correction.seen.known, skip_damaged=False)
     record = NewRecord(
         number=number, id=row.id, project=row.project, tags=after.tags, message=message
     )
     add_records(
-        connection,
-        tenant,
+        tx,
         [record],
         indexing=correction.indexing if correction.has_new_text else None,
         state=state,
         now=now if correction.has_new_text else row.stored_at or now,
     )
-    tenant.execute(connection, _SQL["put_record"], number=row.number, record=number)
+    tx.execute(_SQL["put_record"], number=row.number, record=number)
 
 
-def _index_again(connection: Connection, correction: _Correction, now: int) -> None:
+def _index_again(tx: Transaction, correction: _Correction, now: int) -> None:
     """Let a document wait for its index: each of its chunks is found by the day it is of."""
     index_again(
-        connection,
-        correction.tenant,
+        tx,
         correction.seen.row,
         tags=correction.after.tags,
         known=correction.seen.known,
@@ -217,27 +199,19 @@ def _index_again(connection: Connection, correction: _Correction, now: int) -> N
 
 
 def _count_text(
-    connection: Connection,
-    correction: _Correction,
-    message: PreparedMessage,
-    *,
-    state: State,
-    now: int,
+    tx: Transaction, correction: _Correction, message: PreparedMessage, *, state: State, now: int
 ) -> None:
     """Count the new text beside the old one, which is kept."""
     added = message.content_bytes
     state.check_quota(correction.quota, messages=0, stored_bytes=added)
-    grow_counters(connection, correction.tenant, content_bytes=added)
-    training.enqueue_when_due(
-        connection, correction.tenant, state, messages=0, content_bytes=added, now=now
-    )
+    grow_counters(tx, content_bytes=added)
+    training.enqueue_when_due(tx, state, messages=0, content_bytes=added, now=now)
 
 
-def _put_fields(connection: Connection, correction: _Correction, now: int) -> None:
+def _put_fields(tx: Transaction, correction: _Correction, now: int) -> None:
     after, message = correction.after, correction.message
     row = correction.seen.row
-    correction.tenant.execute(
-        connection,
+    tx.execute(
         _SQL["change_memory"],
         number=row.number,
         memory_type=after.memory_type,
@@ -253,12 +227,11 @@ def _put_fields(connection: Connection, correction: _Correction, now: int) -> No
     )
 
 
-def _record(connection: Connection, correction: _Correction, now: int) -> None:
+def _record(tx: Transaction, correction: _Correction, now: int) -> None:
     before, after = correction.seen.memory, correction.after
     changed = [name for name in Memory.__slots__ if getattr(before, name) != getattr(after, name)]
     audit.record(
-        connection,
-        correction.tenant,
+        tx,
         now=now,
         actor=correction.actor,
         action="memory_correct",

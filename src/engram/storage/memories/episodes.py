@@ -13,81 +13,52 @@ from engram.model.memory import Episode
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import measure_episode, row_bytes
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("memories/episodes.sql")
 
 
 def start_episode(
-    connection: Connection,
-    tenant: Tenant,
-    project: str,
-    description: str,
-    *,
-    actor: str,
-    quota: Quota,
+    tx: Transaction, project: str, description: str, *, actor: str, quota: Quota
 ) -> EpisodeId:
     """Begin an episode."""
-    episode_id = EpisodeId(tenant.ids.new("ep_"))
-    now = tenant.now()
-    tenant.execute(
-        connection,
-        _SQL["start_episode"],
-        id=episode_id,
-        project=project,
-        description=description,
-        now=now,
+    episode_id = EpisodeId(tx.tenant.ids.new("ep_"))
+    now = tx.tenant.now()
+    tx.execute(
+        _SQL["start_episode"], id=episode_id, project=project, description=description, now=now
     )
-    grow_counters(connection, tenant, quota=quota, stored_bytes=row_bytes(project, description))
-    audit.record(
-        connection,
-        tenant,
-        now=now,
-        actor=actor,
-        action="memory_episode_start",
-        subject=episode_id,
-    )
+    grow_counters(tx, quota=quota, stored_bytes=row_bytes(project, description))
+    audit.record(tx, now=now, actor=actor, action="memory_episode_start", subject=episode_id)
     return episode_id
 
 
 def end_episode(
-    connection: Connection,
-    tenant: Tenant,
-    episode_id: EpisodeId,
-    *,
-    summary: str | None,
-    actor: str,
-    quota: Quota,
+    tx: Transaction, episode_id: EpisodeId, *, summary: str | None, actor: str, quota: Quota
 ) -> Episode:
     """End an episode, or give one that has ended a summary."""
-    now = tenant.now()
+    now = tx.tenant.now()
     values = {"id": episode_id, "summary": summary, "now": now}
-    before = measure_episode(connection, tenant, episode_id)
-    if tenant.execute(connection, _SQL["end_episode"], **values).fetchone() is None:
+    before = measure_episode(tx, episode_id)
+    if tx.execute(_SQL["end_episode"], **values).fetchone() is None:
         raise NotFoundError("episode", episode_id)
-    added = measure_episode(connection, tenant, episode_id) - before
-    grow_counters(connection, tenant, quota=quota, stored_bytes=added)
-    audit.record(
-        connection, tenant, now=now, actor=actor, action="memory_episode_end", subject=episode_id
-    )
-    return get_episode(connection, tenant, episode_id)
+    added = measure_episode(tx, episode_id) - before
+    grow_counters(tx, quota=quota, stored_bytes=added)
+    audit.record(tx, now=now, actor=actor, action="memory_episode_end", subject=episode_id)
+    return get_episode(tx, episode_id)
 
 
-def get_episode(connection: Connection, tenant: Tenant, episode_id: EpisodeId) -> Episode:
+def get_episode(tx: Transaction, episode_id: EpisodeId) -> Episode:
     """Return an episode."""
-    row = tenant.execute(connection, _SQL["get_episode"], id=episode_id).fetchone()
+    row = tx.execute(_SQL["get_episode"], id=episode_id).fetchone()
     if row is None:
         raise NotFoundError("episode", episode_id)
     return episode_of(row)
 
 
-def list_episodes(
-    connection: Connection, tenant: Tenant, project: str, *, limit: int
-) -> tuple[Episode, ...]:
+def list_episodes(tx: Transaction, project: str, *, limit: int) -> tuple[Episode, ...]:
     """Return the episodes of a project, the last begun first."""
-    rows = tenant.execute(connection, _SQL["list_episodes"], project=project, limit=limit)
+    rows = tx.execute(_SQL["list_episodes"], project=project, limit=limit)
     return tuple(map(episode_of, rows))
 
 

@@ -35,9 +35,8 @@ from engram.storage.memories.changing import (
     remove_searched,
 )
 from engram.storage.memories.rows import read_memories
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("memories/memories.sql")
@@ -80,9 +79,7 @@ async def forget(
         quota=quota,
         now=to_microseconds(now),
     )
-    for document_id in await tenant.database.read(
-        lambda connection: find_owned(connection, tenant, [memory_id], immutable=False)
-    ):
+    for document_id in await tenant.read(lambda tx: find_owned(tx, [memory_id], immutable=False)):
         await shrink_document(tenant, document_id)
     return await change_memory(
         tenant, memory_id, partial(_forget, forgetting=forgetting), with_words=True
@@ -105,25 +102,23 @@ async def _forget(seen: Seen, *, forgetting: _Forgetting) -> Memory:
         return seen.memory
     refuse_immutable(seen.row)
     work = partial(_transact_forget, seen=seen, forgetting=forgetting)
-    return await forgetting.tenant.database.write(work)
+    return await forgetting.tenant.write(work)
 
 
-def _transact_forget(connection: Connection, *, seen: Seen, forgetting: _Forgetting) -> Memory:
-    tenant, row, now = forgetting.tenant, seen.row, forgetting.now
-    clear_state(connection, tenant, now=tenant.now())
-    check_unmoved(connection, tenant, seen)
-    before = measure_memory(connection, tenant, row.number)
+def _transact_forget(tx: Transaction, *, seen: Seen, forgetting: _Forgetting) -> Memory:
+    row, now = seen.row, forgetting.now
+    clear_state(tx, now=tx.tenant.now())
+    check_unmoved(tx, seen)
+    before = measure_memory(tx, row.number)
     keep_version(
-        connection,
-        tenant,
+        tx,
         row,
         change=forgetting.change,
         actor=forgetting.actor,
         now=now,
         with_text=row.document_id is None,
     )
-    tenant.execute(
-        connection,
+    tx.execute(
         _SQL["forget_memory"],
         number=row.number,
         valid_to=now if row.valid_to is None else min(row.valid_to, now),
@@ -131,14 +126,14 @@ def _transact_forget(connection: Connection, *, seen: Seen, forgetting: _Forgett
         now=now,
     )
     if row.document_id is not None and row.record is not None:
-        _, stored_bytes = record_size(connection, tenant, row.record)
-        grow_counters(connection, tenant, content_bytes=-stored_bytes)
-        rest(connection, tenant, row.document_id)
+        _, stored_bytes = record_size(tx, row.record)
+        grow_counters(tx, content_bytes=-stored_bytes)
+        rest(tx, row.document_id)
     # The version has the bytes of another memory now.
-    remove_searched(connection, tenant, row, known=seen.known, skip_damaged=False)
-    after = measure_memory(connection, tenant, row.number, since=row.version)
-    grow_counters(connection, tenant, quota=forgetting.quota, stored_bytes=after - before)
-    return _finish(connection, tenant, row.number, actor=forgetting.actor, action="memory_forget")
+    remove_searched(tx, row, known=seen.known, skip_damaged=False)
+    after = measure_memory(tx, row.number, since=row.version)
+    grow_counters(tx, quota=forgetting.quota, stored_bytes=after - before)
+    return _finish(tx, row.number, actor=forgetting.actor, action="memory_forget")
 
 
 async def _restore(seen: Seen, *, restoring: _Restoring) -> Memory:
@@ -151,45 +146,28 @@ async def _restore(seen: Seen, *, restoring: _Restoring) -> Memory:
         )
         (message,) = (await prepare_messages([draft], restoring.tenant.codec)).messages
     work = partial(_transact_restore, seen=seen, restoring=restoring, message=message)
-    return await restoring.tenant.database.write(work)
+    return await restoring.tenant.write(work)
 
 
 def _transact_restore(
-    connection: Connection,
-    *,
-    seen: Seen,
-    restoring: _Restoring,
-    message: PreparedMessage | None,
+    tx: Transaction, *, seen: Seen, restoring: _Restoring, message: PreparedMessage | None
 ) -> Memory:
     """Store a memory's text as a new record, or let its document wait for its index."""
-    tenant, row = restoring.tenant, seen.row
-    now = tenant.now()
-    state = clear_state(connection, tenant, now=now)
-    check_unmoved(connection, tenant, seen)
+    row = seen.row
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    check_unmoved(tx, seen)
     # The version before may have the text, and gives it back.
     since = row.version - 1
-    bytes_before = measure_memory(connection, tenant, row.number, since=since)
-    before = _fields_before(connection, tenant, seen)
-    keep_version(
-        connection,
-        tenant,
-        row,
-        change="update",
-        actor=restoring.actor,
-        now=now,
-        with_text=False,
-    )
+    bytes_before = measure_memory(tx, row.number, since=since)
+    before = _fields_before(tx, seen)
+    keep_version(tx, row, change="update", actor=restoring.actor, now=now, with_text=False)
     if message is None:
-        number = add_record(
-            connection, tenant, row.id, project=row.project, tags=seen.memory.tags, now=now
-        )
-        wait_again(connection, tenant, row.document_id)
+        number = add_record(tx, row.id, project=row.project, tags=seen.memory.tags, now=now)
+        wait_again(tx, row.document_id)
     else:
-        number = _add_text(
-            connection, seen, restoring, message, state=state, now=before["stored_at"]
-        )
-    tenant.execute(
-        connection,
+        number = _add_text(tx, seen, restoring, message, state=state, now=before["stored_at"])
+    tx.execute(
         _SQL["restore_memory"],
         number=row.number,
         record=number,
@@ -197,13 +175,13 @@ def _transact_restore(
         reason=before["reason"],
         now=now,
     )
-    added = measure_memory(connection, tenant, row.number, since=since) - bytes_before
-    grow_counters(connection, tenant, quota=restoring.quota, stored_bytes=added)
-    return _finish(connection, tenant, row.number, actor=restoring.actor, action="memory_restore")
+    added = measure_memory(tx, row.number, since=since) - bytes_before
+    grow_counters(tx, quota=restoring.quota, stored_bytes=added)
+    return _finish(tx, row.number, actor=restoring.actor, action="memory_restore")
 
 
 def _add_text(
-    connection: Connection,
+    tx: Transaction,
     seen: Seen,
     restoring: _Restoring,
     message: PreparedMessage,
@@ -212,38 +190,32 @@ def _add_text(
     now: int,
 ) -> int:
     """Take the text from the version that has it, and search it again; return the record."""
-    tenant, row = restoring.tenant, seen.row
-    tenant.execute(connection, _SQL["release_text"], number=row.number, version=row.version - 1)
-    number = take_numbers(connection, tenant, "memory", 1).start
+    row = seen.row
+    tx.execute(_SQL["release_text"], number=row.number, version=row.version - 1)
+    number = take_numbers(tx, "memory", 1).start
     record = NewRecord(
         number=number, id=row.id, project=row.project, tags=seen.memory.tags, message=message
     )
-    add_records(connection, tenant, [record], indexing=restoring.indexing, state=state, now=now)
-    grow_counters(connection, tenant, messages=1, chunks=1, memories=1)
+    add_records(tx, [record], indexing=restoring.indexing, state=state, now=now)
+    grow_counters(tx, messages=1, chunks=1, memories=1)
     return number
 
 
-def _fields_before(connection: Connection, tenant: Tenant, seen: Seen) -> dict[str, Any]:
+def _fields_before(tx: Transaction, seen: Seen) -> dict[str, Any]:
     """Return what the version before a memory was forgotten has kept."""
-    row = tenant.execute(
-        connection,
-        _SQL["get_version_fields"],
-        number=seen.row.number,
-        version=seen.row.version - 1,
+    row = tx.execute(
+        _SQL["get_version_fields"], number=seen.row.number, version=seen.row.version - 1
     ).fetchone()
     if row is None:
         raise StoreCorruptError(f"memory {seen.row.id} has lost the version it would go back to")
     return json.loads(row[0])
 
 
-def _finish(
-    connection: Connection, tenant: Tenant, number: int, *, actor: str, action: str
-) -> Memory:
-    memory = read_memories(connection, tenant, [number])[number]
+def _finish(tx: Transaction, number: int, *, actor: str, action: str) -> Memory:
+    memory = read_memories(tx, [number])[number]
     audit.record(
-        connection,
-        tenant,
-        now=tenant.now(),
+        tx,
+        now=tx.tenant.now(),
         actor=actor,
         action=action,
         subject=memory.id,

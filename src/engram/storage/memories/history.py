@@ -9,39 +9,25 @@ from datetime import datetime
 from engram.clock import to_microseconds
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryVersion
-from engram.storage.memories.rows import (
-    find_memory,
-    read_memories,
-    read_version,
-    read_versions,
-)
-from engram.storage.rows.database import Connection
+from engram.storage.memories.rows import find_memory, read_memories, read_version, read_versions
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("memories/history.sql")
 _OF_ONE = "AND memory.project = :one_project"
 _OF_ANY = "AND memory.project IN (SELECT value FROM json_each(:projects))"
 
 
-def read_history(
-    connection: Connection, tenant: Tenant, memory_id: MemoryId
-) -> tuple[MemoryVersion, ...]:
+def read_history(tx: Transaction, memory_id: MemoryId) -> tuple[MemoryVersion, ...]:
     """Return the versions a memory had before the present one, oldest first."""
-    return read_versions(connection, tenant, find_memory(connection, tenant, memory_id))
+    return read_versions(tx, find_memory(tx, memory_id))
 
 
 def read_timeline(
-    connection: Connection,
-    tenant: Tenant,
-    as_of: datetime,
-    *,
-    projects: Sequence[str] | None,
-    limit: int,
+    tx: Transaction, as_of: datetime, *, projects: Sequence[str] | None, limit: int
 ) -> tuple[Memory, ...]:
     """Return the memories that were known and held at a moment, as they were then, newest first."""
-    rows = tenant.execute(
-        connection,
+    rows = tx.execute(
         timeline_statement(projects),
         as_of=to_microseconds(as_of),
         projects=json.dumps(projects),
@@ -49,11 +35,9 @@ def read_timeline(
         limit=limit,
     ).fetchall()
     unchanged = [number for number, version in rows if version is None]
-    present = read_memories(connection, tenant, unchanged)
+    present = read_memories(tx, unchanged)
     return tuple(
-        present[number]
-        if version is None
-        else read_version(connection, tenant, number, version).memory
+        present[number] if version is None else read_version(tx, number, version).memory
         for number, version in rows
     )
 

@@ -14,9 +14,8 @@ from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryFilters, MemoryPage, MemoryQuery
 from engram.storage.bookkeeping.counters import read_counters
 from engram.storage.memories.rows import find_memory, read_memories
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("memories/memories.sql")
 _READ_AT_ONCE = 20
@@ -36,30 +35,24 @@ _CONDITIONS = MappingProxyType(
 )
 
 
-def get(
-    connection: Connection, tenant: Tenant, memory_ids: Sequence[MemoryId]
-) -> dict[MemoryId, Memory]:
+def get(tx: Transaction, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Memory]:
     """Return the memories that exist, in the order asked for."""
-    cursor = tenant.execute(connection, _SQL["find_memories"], ids=json.dumps(memory_ids))
+    cursor = tx.execute(_SQL["find_memories"], ids=json.dumps(memory_ids))
     numbers = [number for (number,) in cursor]
-    found = {memory.id: memory for memory in read_memories(connection, tenant, numbers).values()}
+    found = {memory.id: memory for memory in read_memories(tx, numbers).values()}
     return {memory_id: found[memory_id] for memory_id in memory_ids if memory_id in found}
 
 
-def list_memories(
-    connection: Connection, tenant: Tenant, query: MemoryQuery, *, now: datetime
-) -> MemoryPage:
+def list_memories(tx: Transaction, query: MemoryQuery, *, now: datetime) -> MemoryPage:
     """Return one page of the memories that meet every filter, newest first."""
     values = {**_listed_values(query.filters), "now": to_microseconds(now)}
-    rows = tenant.execute(
-        connection, list_statement(query), limit=query.limit, offset=query.offset, **values
-    )
-    found = _read_fitting(connection, tenant, [number for (number,) in rows])
+    rows = tx.execute(list_statement(query), limit=query.limit, offset=query.offset, **values)
+    found = _read_fitting(tx, [number for (number,) in rows])
     if query.include_forgotten or not query.filters.is_empty:
         count = _SQL["count_memories"].replace("/*conditions*/", _conditions(query))
-        total = tenant.execute(connection, count, **values).fetchone()[0]
+        total = tx.execute(count, **values).fetchone()[0]
     else:
-        total = _count_in_time(connection, tenant, values["now"])
+        total = _count_in_time(tx, values["now"])
     seen = query.offset + len(found)
     return MemoryPage(
         memories=tuple(found.values()),
@@ -68,14 +61,12 @@ def list_memories(
     )
 
 
-def _read_fitting(
-    connection: Connection, tenant: Tenant, numbers: Sequence[int]
-) -> dict[int, Memory]:
+def _read_fitting(tx: Transaction, numbers: Sequence[int]) -> dict[int, Memory]:
     """Return the first memories, at least one, and not much more text than memory should hold."""
     found: dict[int, Memory] = {}
     characters = 0
     for start in range(0, len(numbers), _READ_AT_ONCE):
-        batch = read_memories(connection, tenant, numbers[start : start + _READ_AT_ONCE])
+        batch = read_memories(tx, numbers[start : start + _READ_AT_ONCE])
         found |= batch
         characters += sum(len(memory.content) for memory in batch.values())
         if characters > limits.PAGE_CHARACTERS_MAX:
@@ -110,39 +101,28 @@ def _walked(name: str, values: Mapping[str, Any], conditions: str) -> str:
     return _SQL[name].replace("/*conditions*/", conditions).replace("/*by_number*/", by_number)
 
 
-def _count_in_time(connection: Connection, tenant: Tenant, now: int) -> int:
+def _count_in_time(tx: Transaction, now: int) -> int:
     """Return how many memories are listed without filters, without counting all of them."""
-    counted = tenant.execute(connection, _SQL["count_out_of_time"], now=now).fetchone()[0]
-    return read_counters(connection, tenant).memories - counted
+    counted = tx.execute(_SQL["count_out_of_time"], now=now).fetchone()[0]
+    return read_counters(tx).memories - counted
 
 
 def scan(
-    connection: Connection,
-    tenant: Tenant,
-    project: str | None,
-    *,
-    after: MemoryId | None,
-    limit: int,
+    tx: Transaction, project: str | None, *, after: MemoryId | None, limit: int
 ) -> tuple[Memory, ...]:
     """Return the next memories in the order of storing, forgotten ones included."""
-    numbers = scan_numbers(connection, tenant, project, after=after, limit=limit)
-    return tuple(read_memories(connection, tenant, numbers).values())
+    numbers = scan_numbers(tx, project, after=after, limit=limit)
+    return tuple(read_memories(tx, numbers).values())
 
 
 def scan_numbers(
-    connection: Connection,
-    tenant: Tenant,
-    project: str | None,
-    *,
-    after: MemoryId | None,
-    limit: int,
+    tx: Transaction, project: str | None, *, after: MemoryId | None, limit: int
 ) -> list[int]:
     """Return the numbers of the next memories in the order of storing."""
     values = {} if project is None else {"one_project": project}
-    rows = tenant.execute(
-        connection,
+    rows = tx.execute(
         _walked("scan_memories", values, memory_conditions(values)),
-        after=0 if after is None else find_memory(connection, tenant, after),
+        after=0 if after is None else find_memory(tx, after),
         limit=limit,
         **values,
     )

@@ -17,9 +17,8 @@ from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.stored_size import row_bytes
 from engram.storage.memories.rows import find_memory
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 
 _SQL = load_queries("memories/relations.sql")
 _CIRCLE_NAMED_MAX = 10
@@ -35,35 +34,26 @@ class RelationRow(NamedTuple):
     created_at: int
 
 
-def connect(
-    connection: Connection, tenant: Tenant, draft: RelationDraft, *, actor: str, quota: Quota
-) -> Relation:
+def connect(tx: Transaction, draft: RelationDraft, *, actor: str, quota: Quota) -> Relation:
     """Relate two memories, or give their relation another strength."""
-    source = find_memory(connection, tenant, draft.source_id)
-    target = find_memory(connection, tenant, draft.target_id)
+    source = find_memory(tx, draft.source_id)
+    target = find_memory(tx, draft.target_id)
     if draft.relation_type == "supersedes":
-        refuse_circle(connection, tenant, source=source, target=target)
-    row = _put(connection, tenant, draft, source=source, target=target, quota=quota)
+        refuse_circle(tx, source=source, target=target)
+    row = _put(tx, draft, source=source, target=target, quota=quota)
     _record(
-        connection,
-        tenant,
+        tx,
         draft.source_id,
         draft.target_id,
         draft.relation_type,
         action="memory_connect",
         actor=actor,
     )
-    return _relation(tenant, row, {source: draft.source_id, target: draft.target_id})
+    return _relation(tx.tenant, row, {source: draft.source_id, target: draft.target_id})
 
 
 def _put(
-    connection: Connection,
-    tenant: Tenant,
-    draft: RelationDraft,
-    *,
-    source: int,
-    target: int,
-    quota: Quota,
+    tx: Transaction, draft: RelationDraft, *, source: int, target: int, quota: Quota
 ) -> RelationRow:
     values = {
         "source": source,
@@ -71,17 +61,16 @@ def _put(
         "relation_type": draft.relation_type,
         "strength": draft.strength,
     }
-    made = tenant.execute(connection, _SQL["change_relation"], **values).fetchone()
+    made = tx.execute(_SQL["change_relation"], **values).fetchone()
     if made is None:
-        now = tenant.now()
-        made = tenant.execute(connection, _SQL["add_relation"], **values, now=now).fetchone()
-        grow_counters(connection, tenant, quota=quota, stored_bytes=row_bytes())
+        now = tx.tenant.now()
+        made = tx.execute(_SQL["add_relation"], **values, now=now).fetchone()
+        grow_counters(tx, quota=quota, stored_bytes=row_bytes())
     return RelationRow(source, target, draft.relation_type, draft.strength, made[0])
 
 
 def disconnect(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     source_id: MemoryId,
     target_id: MemoryId,
     relation_type: RelationType,
@@ -89,8 +78,7 @@ def disconnect(
     actor: str,
 ) -> bool:
     """Take a relation away; False when there was none."""
-    removed = tenant.execute(
-        connection,
+    removed = tx.execute(
         _SQL["remove_relation"],
         source_id=source_id,
         target_id=target_id,
@@ -98,59 +86,42 @@ def disconnect(
     ).fetchone()
     if removed is None:
         return False
-    grow_counters(connection, tenant, stored_bytes=-row_bytes())
-    _record(
-        connection,
-        tenant,
-        source_id,
-        target_id,
-        relation_type,
-        action="memory_disconnect",
-        actor=actor,
-    )
+    grow_counters(tx, stored_bytes=-row_bytes())
+    _record(tx, source_id, target_id, relation_type, action="memory_disconnect", actor=actor)
     return True
 
 
-def walk(
-    connection: Connection, tenant: Tenant, memory_ids: Sequence[MemoryId], *, hops: int
-) -> tuple[Relation, ...]:
+def walk(tx: Transaction, memory_ids: Sequence[MemoryId], *, hops: int) -> tuple[Relation, ...]:
     """Return the relations met within `hops` steps, nearest first, then strongest, ties by id."""
-    starts = tenant.execute(connection, _SQL["memory_numbers"], ids=json.dumps(memory_ids))
+    starts = tx.execute(_SQL["memory_numbers"], ids=json.dumps(memory_ids))
     nearest: dict[RelationRow, int] = {}
     for number, _ in starts.fetchall():
-        for row, hop in _walk_from(connection, tenant, number, hops=hops):
+        for row, hop in _walk_from(tx, number, hops=hops):
             nearest[row] = min(hop, nearest.get(row, hop))
-    related = relations_of(connection, tenant, list(nearest))
+    related = relations_of(tx, list(nearest))
     found = list(zip(nearest.values(), related, strict=True))
     found.sort(key=lambda each: (each[0], -each[1].strength, each[1].id))
     return tuple(relation for _, relation in found)
 
 
-def relations_of(
-    connection: Connection, tenant: Tenant, rows: Sequence[RelationRow]
-) -> list[Relation]:
+def relations_of(tx: Transaction, rows: Sequence[RelationRow]) -> list[Relation]:
     """Return the relations of rows, in their order."""
-    ids = _read_ids(connection, tenant, {end for row in rows for end in row[:2]})
-    return [_relation(tenant, row, ids) for row in rows]
+    ids = _read_ids(tx, {end for row in rows for end in row[:2]})
+    return [_relation(tx.tenant, row, ids) for row in rows]
 
 
-def find_ends(
-    connection: Connection, tenant: Tenant, relations: Sequence[Relation]
-) -> dict[MemoryId, int]:
+def find_ends(tx: Transaction, relations: Sequence[Relation]) -> dict[MemoryId, int]:
     """Return the numbers of the memories that relations speak of, as far as they are here."""
     ids = {end for each in relations for end in (each.source_id, each.target_id)}
-    rows = tenant.execute(connection, _SQL["memory_numbers"], ids=json.dumps(sorted(ids)))
+    rows = tx.execute(_SQL["memory_numbers"], ids=json.dumps(sorted(ids)))
     return {memory_id: number for number, memory_id in rows.fetchall()}
 
 
-def _walk_from(
-    connection: Connection, tenant: Tenant, start: int, *, hops: int
-) -> Iterable[tuple[RelationRow, int]]:
+def _walk_from(tx: Transaction, start: int, *, hops: int) -> Iterable[tuple[RelationRow, int]]:
     """Yield the relations met from one memory and at which step, breadth first."""
     reached, nearer = {start}, set[int]()
     for hop in range(1, hops + 1):
-        cursor = tenant.execute(
-            connection,
+        cursor = tx.execute(
             _SQL["next_relations"],
             reached=json.dumps(sorted(reached)),
             nearer=json.dumps(sorted(nearer)),
@@ -164,17 +135,17 @@ def _walk_from(
             return
 
 
-def refuse_circle(connection: Connection, tenant: Tenant, *, source: int, target: int) -> None:
+def refuse_circle(tx: Transaction, *, source: int, target: int) -> None:
     """Refuse that `source` supersedes what supersedes it already, itself or through others.
 
     Raises:
         InvalidRequestError: it would.
     """
-    cursor = tenant.execute(connection, _SQL["superseded_from"], start=target)
+    cursor = tx.execute(_SQL["superseded_from"], start=target)
     path = _shortest_path(cursor.fetchall(), start=target, end=source)
     if path is None:
         return
-    ids = _read_ids(connection, tenant, path)
+    ids = _read_ids(tx, path)
     named = [ids[number] for number in path]
     if len(named) > _CIRCLE_NAMED_MAX:
         named[_CIRCLE_NAMED_MAX - 1 : -1] = [MemoryId(f"{len(named) - _CIRCLE_NAMED_MAX} others")]
@@ -207,12 +178,10 @@ def _way_back(came_from: Mapping[int, int | None], end: int) -> Sequence[int]:
     return path[::-1]
 
 
-def _read_ids(
-    connection: Connection, tenant: Tenant, numbers: Iterable[int]
-) -> dict[int, MemoryId]:
+def _read_ids(tx: Transaction, numbers: Iterable[int]) -> dict[int, MemoryId]:
     """Return the public ids of memories."""
     wanted = json.dumps(sorted(numbers))
-    return dict(tenant.execute(connection, _SQL["memory_ids"], numbers=wanted).fetchall())
+    return dict(tx.execute(_SQL["memory_ids"], numbers=wanted).fetchall())
 
 
 def _relation(tenant: Tenant, row: RelationRow, ids: Mapping[int, MemoryId]) -> Relation:
@@ -229,8 +198,7 @@ def _relation(tenant: Tenant, row: RelationRow, ids: Mapping[int, MemoryId]) -> 
 
 
 def _record(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     source_id: MemoryId,
     target_id: MemoryId,
     relation_type: RelationType,
@@ -239,9 +207,8 @@ def _record(
     actor: str,
 ) -> None:
     audit.record(
-        connection,
-        tenant,
-        now=tenant.now(),
+        tx,
+        now=tx.tenant.now(),
         actor=actor,
         action=action,
         subject=source_id,

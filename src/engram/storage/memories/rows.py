@@ -14,9 +14,8 @@ from engram.model.memory import Change, Memory, MemoryVersion
 from engram.storage.codec import ContentError
 from engram.storage.content.document_body import document_content
 from engram.storage.content.messages import decode_text
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("memories/memories.sql")
 _MOMENTS = ("valid_from", "valid_to", "expires_at")
@@ -74,81 +73,77 @@ FIELD_NAMES = MemoryRow._fields[
 """What a version keeps of its memory, beside the text."""
 
 
-def find_memory(connection: Connection, tenant: Tenant, memory_id: MemoryId) -> int:
+def find_memory(tx: Transaction, memory_id: MemoryId) -> int:
     """Return a memory's number.
 
     Raises:
         NotFoundError: there is no such memory here.
     """
-    row = tenant.execute(connection, _SQL["find_memory"], id=memory_id).fetchone()
+    row = tx.execute(_SQL["find_memory"], id=memory_id).fetchone()
     if row is None:
         raise NotFoundError("memory", memory_id)
     return row[0]
 
 
-def read_row(connection: Connection, tenant: Tenant, memory_id: MemoryId) -> MemoryRow:
+def read_row(tx: Transaction, memory_id: MemoryId) -> MemoryRow:
     """Return the row of a memory.
 
     Raises:
         NotFoundError: there is no such memory here.
     """
-    (row,) = read_rows(connection, tenant, [find_memory(connection, tenant, memory_id)])
+    (row,) = read_rows(tx, [find_memory(tx, memory_id)])
     return row
 
 
-def read_rows(connection: Connection, tenant: Tenant, numbers: Sequence[int]) -> list[MemoryRow]:
+def read_rows(tx: Transaction, numbers: Sequence[int]) -> list[MemoryRow]:
     """Return the rows of the memories that exist among `numbers`, in any order."""
-    rows = tenant.execute(connection, _SQL["load_memories"], numbers=json.dumps(numbers))
+    rows = tx.execute(_SQL["load_memories"], numbers=json.dumps(numbers))
     return [MemoryRow._make(row) for row in rows.fetchall()]
 
 
-def read_memories(
-    connection: Connection, tenant: Tenant, numbers: Sequence[int]
-) -> dict[int, Memory]:
+def read_memories(tx: Transaction, numbers: Sequence[int]) -> dict[int, Memory]:
     """Return the memories that exist among `numbers`, in the order asked for.
 
     Raises:
         StoreCorruptError: the text of one cannot be read.
     """
-    rows = read_rows(connection, tenant, numbers)
-    found = {row.number: memory_of(connection, tenant, row) for row in rows}
+    rows = read_rows(tx, numbers)
+    found = {row.number: memory_of(tx, row) for row in rows}
     return {number: found[number] for number in numbers if number in found}
 
 
-def read_versions(connection: Connection, tenant: Tenant, number: int) -> tuple[MemoryVersion, ...]:
+def read_versions(tx: Transaction, number: int) -> tuple[MemoryVersion, ...]:
     """Return the versions that a memory had before the present one, oldest first.
 
     Raises:
         StoreCorruptError: the text of one cannot be read.
     """
-    memory = read_memories(connection, tenant, [number])[number]
-    cursor = tenant.execute(connection, _SQL["load_versions"], number=number)
+    memory = read_memories(tx, [number])[number]
+    cursor = tx.execute(_SQL["load_versions"], number=number)
     rows = [VersionRow._make(row) for row in cursor.fetchall()]
     versions: list[MemoryVersion] = []
     text, sha256 = memory.content, bytes.fromhex(memory.content_hash)
     for row in reversed(rows):
         # A version without a text has that of the next.
         if row.content is not None:
-            text, sha256 = _text_of(connection, tenant, memory.id, row), row.sha256
+            text, sha256 = _text_of(tx, memory.id, row), row.sha256
         if sha256 != row.sha256:
             raise _unreadable(memory.id, row.version, "its text is missing")
         versions.append(_version(memory.id, memory.created_at, row, text))
     return tuple(reversed(versions))
 
 
-def read_version(
-    connection: Connection, tenant: Tenant, number: int, version: int
-) -> MemoryVersion:
+def read_version(tx: Transaction, number: int, version: int) -> MemoryVersion:
     """Return one of the versions that a memory had before the present one.
 
     Raises:
         StoreCorruptError: its text cannot be read.
     """
-    memory_id, created_at, *columns = tenant.execute(
-        connection, _SQL["load_version"], number=number, version=version
+    memory_id, created_at, *columns = tx.execute(
+        _SQL["load_version"], number=number, version=version
     ).fetchone()
     row = VersionRow._make(columns)
-    text = _text_of(connection, tenant, memory_id, row)
+    text = _text_of(tx, memory_id, row)
     return _version(memory_id, from_microseconds(created_at), row, text)
 
 
@@ -168,7 +163,7 @@ def microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else to_microseconds(moment)
 
 
-def memory_of(connection: Connection, tenant: Tenant, row: MemoryRow) -> Memory:
+def memory_of(tx: Transaction, row: MemoryRow) -> Memory:
     """Return the memory of a row.
 
     Raises:
@@ -177,7 +172,7 @@ def memory_of(connection: Connection, tenant: Tenant, row: MemoryRow) -> Memory:
     return _memory(
         fields_of(row),
         id=row.id,
-        content=_text_of(connection, tenant, row.id, row),
+        content=_text_of(tx, row.id, row),
         sha256=row.sha256,
         version=row.version,
         created_at=row.created_at,
@@ -230,26 +225,15 @@ def _memory(
     )
 
 
-def _text_of(
-    connection: Connection,
-    tenant: Tenant,
-    memory_id: MemoryId,
-    row: MemoryRow | VersionRow,
-) -> str:
+def _text_of(tx: Transaction, memory_id: MemoryId, row: MemoryRow | VersionRow) -> str:
     """Return the proved text of a row."""
     document_id = _document_of(row)
     if row.content is None and document_id is None:
         raise _unreadable(memory_id, row.version, "its text is missing")
     try:
         if document_id is not None:
-            return document_content(connection, tenant, document_id, sha256=row.sha256)
-        return decode_text(
-            connection,
-            tenant,
-            row.content or b"",
-            encoding=row.content_encoding,
-            sha256=row.sha256,
-        )
+            return document_content(tx, document_id, sha256=row.sha256)
+        return decode_text(tx, row.content or b"", encoding=row.content_encoding, sha256=row.sha256)
     except ContentError as exc:
         raise _unreadable(memory_id, row.version, str(exc)) from exc
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from engram.clock import from_microseconds
 from engram.model.memory import MemoryStatus, MemoryType, ProjectSize
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("memories/status.sql")
 _OF_PROJECT = "AND memory.project = :project"
@@ -27,16 +26,16 @@ class _Group(NamedTuple):
     newest: int | None
 
 
-def list_projects(connection: Connection, tenant: Tenant) -> tuple[ProjectSize, ...]:
+def list_projects(tx: Transaction) -> tuple[ProjectSize, ...]:
     """Return the projects that have memories, by name."""
-    rows = tenant.execute(connection, _SQL["list_projects"])
+    rows = tx.execute(_SQL["list_projects"])
     return tuple(ProjectSize(project=project, memories=memories) for project, memories in rows)
 
 
-def read_status(connection: Connection, tenant: Tenant, project: str | None) -> MemoryStatus:
+def read_status(tx: Transaction, project: str | None) -> MemoryStatus:
     """Count the memories of a project, or of all, and what belongs to them."""
     groups, chunks, relations = (
-        tenant.execute(connection, statement(name, project), project=project).fetchall()
+        tx.execute(statement(name, project), project=project).fetchall()
         for name in ("count_memories", "count_chunks", "count_relations")
     )
     return _status([_Group._make(row) for row in groups], *chunks[0], relations=relations[0][0])

@@ -61,24 +61,16 @@ class TableMemoryStore:
         )
 
     async def get(self, memory_ids: Sequence[MemoryId]) -> Mapping[MemoryId, Memory]:
-        return await self._database.read(
-            lambda connection: memory_listing.get(connection, self._tenant, memory_ids)
-        )
+        return await self._tenant.read(lambda tx: memory_listing.get(tx, memory_ids))
 
     async def list(self, query: MemoryQuery, *, now: datetime) -> MemoryPage:
-        return await self._database.read(
-            lambda connection: memory_listing.list_memories(
-                connection, self._tenant, query, now=now
-            )
-        )
+        return await self._tenant.read(lambda tx: memory_listing.list_memories(tx, query, now=now))
 
     async def scan(
         self, project: str | None, *, after: MemoryId | None, limit: int
     ) -> tuple[Memory, ...]:
-        return await self._database.read(
-            lambda connection: memory_listing.scan(
-                connection, self._tenant, project, after=after, limit=limit
-            )
+        return await self._tenant.read(
+            lambda tx: memory_listing.scan(tx, project, after=after, limit=limit)
         )
 
     async def correct(
@@ -105,13 +97,7 @@ class TableMemoryStore:
         quota: Quota = UNBOUNDED,
     ) -> Memory:
         return await memory_forgetting.forget(
-            self._tenant,
-            memory_id,
-            reason=reason,
-            change=change,
-            actor=actor,
-            quota=quota,
-            now=now,
+            self._tenant, memory_id, reason=reason, change=change, actor=actor, quota=quota, now=now
         )
 
     async def restore(
@@ -140,114 +126,81 @@ class TableMemoryStore:
         return await memory_removal.delete_project(self._tenant, project, actor=actor)
 
     async def history(self, memory_id: MemoryId) -> tuple[MemoryVersion, ...]:
-        return await self._database.read(
-            lambda connection: memory_history.read_history(connection, self._tenant, memory_id)
-        )
+        return await self._tenant.read(lambda tx: memory_history.read_history(tx, memory_id))
 
     async def timeline(
         self, as_of: datetime, *, projects: Sequence[str] | None, limit: int
     ) -> tuple[Memory, ...]:
-        return await self._database.read(
-            lambda connection: memory_history.read_timeline(
-                connection, self._tenant, as_of, projects=projects, limit=limit
-            )
+        return await self._tenant.read(
+            lambda tx: memory_history.read_timeline(tx, as_of, projects=projects, limit=limit)
         )
 
     async def connect(
         self, draft: RelationDraft, *, actor: str, quota: Quota = UNBOUNDED
     ) -> Relation:
-        return await self._database.write(
-            lambda connection: relations.connect(
-                connection, self._tenant, draft, actor=actor, quota=quota
-            )
+        return await self._tenant.write(
+            lambda tx: relations.connect(tx, draft, actor=actor, quota=quota)
         )
 
     async def disconnect(
         self, source_id: MemoryId, target_id: MemoryId, relation_type: RelationType, *, actor: str
     ) -> bool:
-        return await self._database.write(
-            lambda connection: relations.disconnect(
-                connection, self._tenant, source_id, target_id, relation_type, actor=actor
-            )
+        return await self._tenant.write(
+            lambda tx: relations.disconnect(tx, source_id, target_id, relation_type, actor=actor)
         )
 
     async def relations(
         self, memory_ids: Sequence[MemoryId], *, hops: int = 1
     ) -> tuple[Relation, ...]:
-        return await self._database.read(
-            lambda connection: relations.walk(connection, self._tenant, memory_ids, hops=hops)
-        )
+        return await self._tenant.read(lambda tx: relations.walk(tx, memory_ids, hops=hops))
 
     async def record_feedback(
         self, feedback: Feedback, *, actor: str, quota: Quota = UNBOUNDED
     ) -> int:
-        return await self._database.write(
-            lambda connection: record_feedback(
-                connection, self._tenant, feedback, actor=actor, quota=quota
-            )
+        return await self._tenant.write(
+            lambda tx: record_feedback(tx, feedback, actor=actor, quota=quota)
         )
 
     async def start_episode(
         self, project: str, description: str, *, actor: str, quota: Quota = UNBOUNDED
     ) -> EpisodeId:
-        return await self._database.write(
-            lambda connection: episodes.start_episode(
-                connection, self._tenant, project, description, actor=actor, quota=quota
-            )
+        return await self._tenant.write(
+            lambda tx: episodes.start_episode(tx, project, description, actor=actor, quota=quota)
         )
 
     async def end_episode(
-        self,
-        episode_id: EpisodeId,
-        *,
-        summary: str | None,
-        actor: str,
-        quota: Quota = UNBOUNDED,
+        self, episode_id: EpisodeId, *, summary: str | None, actor: str, quota: Quota = UNBOUNDED
     ) -> Episode:
-        return await self._database.write(
-            lambda connection: episodes.end_episode(
-                connection, self._tenant, episode_id, summary=summary, actor=actor, quota=quota
+        return await self._tenant.write(
+            lambda tx: episodes.end_episode(
+                tx, episode_id, summary=summary, actor=actor, quota=quota
             )
         )
 
     async def list_episodes(self, project: str, *, limit: int) -> tuple[Episode, ...]:
-        return await self._database.read(
-            lambda connection: episodes.list_episodes(
-                connection, self._tenant, project, limit=limit
-            )
-        )
+        return await self._tenant.read(lambda tx: episodes.list_episodes(tx, project, limit=limit))
 
     async def get_episode(self, episode_id: EpisodeId) -> Episode:
-        return await self._database.read(
-            lambda connection: episodes.get_episode(connection, self._tenant, episode_id)
-        )
+        return await self._tenant.read(lambda tx: episodes.get_episode(tx, episode_id))
 
     async def projects(self) -> tuple[ProjectSize, ...]:
-        return await self._database.read(
-            lambda connection: memory_status.list_projects(connection, self._tenant)
-        )
+        return await self._tenant.read(memory_status.list_projects)
 
     async def status(self, project: str | None) -> MemoryStatus:
-        return await self._database.read(
-            lambda connection: memory_status.read_status(connection, self._tenant, project)
-        )
+        return await self._tenant.read(lambda tx: memory_status.read_status(tx, project))
 
     async def read_records(
         self, project: str | None, *, after: MemoryId | None, limit: int
     ) -> tuple[MemoryRecord, ...]:
-        return await self._database.read(
-            lambda connection: transfer_out.read_records(
-                connection, self._tenant, project, after=after, limit=limit
-            )
+        return await self._tenant.read(
+            lambda tx: transfer_out.read_records(tx, project, after=after, limit=limit)
         )
 
     async def read_episodes(
         self, project: str | None, *, after: EpisodeId | None, limit: int
     ) -> tuple[Episode, ...]:
-        return await self._database.read(
-            lambda connection: transfer_out.read_episodes(
-                connection, self._tenant, project, after=after, limit=limit
-            )
+        return await self._tenant.read(
+            lambda tx: transfer_out.read_episodes(tx, project, after=after, limit=limit)
         )
 
     async def store_records(
@@ -265,26 +218,20 @@ class TableMemoryStore:
     async def store_episode(
         self, episode: Episode, *, actor: str, quota: Quota = UNBOUNDED
     ) -> bool:
-        return await self._database.write(
-            lambda connection: transfer_in.store_episode(
-                connection, self._tenant, episode, actor=actor, quota=quota
-            )
+        return await self._tenant.write(
+            lambda tx: transfer_in.store_episode(tx, episode, actor=actor, quota=quota)
         )
 
     async def store_relations(
         self, relations: Sequence[Relation], *, actor: str, quota: Quota = UNBOUNDED
     ) -> int:
-        return await self._database.write(
-            lambda connection: transfer_in.store_relations(
-                connection, self._tenant, relations, actor=actor, quota=quota
-            )
+        return await self._tenant.write(
+            lambda tx: transfer_in.store_relations(tx, relations, actor=actor, quota=quota)
         )
 
     async def verify(
         self, project: str | None, *, after: MemoryId | None, limit: int
     ) -> MemoryProof:
-        return await self._database.read(
-            lambda connection: transfer_out.verify(
-                connection, self._tenant, project, after=after, limit=limit
-            )
+        return await self._tenant.read(
+            lambda tx: transfer_out.verify(tx, project, after=after, limit=limit)
         )

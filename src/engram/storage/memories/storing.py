@@ -23,9 +23,8 @@ from engram.storage.content.dictionaries import learn_awaited
 from engram.storage.content.preparation import PreparedMessage, prepare_messages
 from engram.storage.conversations.records import NewRecord, add_records
 from engram.storage.memories.rows import microseconds
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("memories/memories.sql")
@@ -35,7 +34,6 @@ _SQL = load_queries("memories/memories.sql")
 class Storing:
     """One call, ready for its transaction."""
 
-    tenant: Tenant
     drafts: Sequence[MemoryDraft]
     messages: Sequence[PreparedMessage]
     actor: str
@@ -73,7 +71,6 @@ async def store(
     await learn_awaited(tenant)
     prepared = await prepare_messages([draft.as_message() for draft in drafts], tenant.codec)
     storing = Storing(
-        tenant=tenant,
         drafts=drafts,
         messages=prepared.messages,
         actor=actor,
@@ -81,39 +78,36 @@ async def store(
         indexing=indexing,
         once=once,
     )
-    outcome = await tenant.database.write(partial(_transact, storing=storing))
+    outcome = await tenant.write(partial(_transact, storing=storing))
     if outcome.dictionary is not None:
         tenant.codec.announce_dictionary(outcome.dictionary)
     return outcome.stored
 
 
-def _transact(connection: Connection, *, storing: Storing) -> _Outcome:
-    tenant = storing.tenant
-    now = tenant.now()
-    state = clear_state(connection, tenant, now=now)
-    check_episodes(connection, tenant, [draft.episode_id for draft in storing.drafts])
-    new, stored = _tell_apart(connection, storing, now)
+def _transact(tx: Transaction, *, storing: Storing) -> _Outcome:
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    check_episodes(tx, [draft.episode_id for draft in storing.drafts])
+    new, stored = _tell_apart(tx, storing, now)
     if new:
-        _add(connection, storing, new, state=state, now=now)
+        _add(tx, storing, new, state=state, now=now)
     return _Outcome(stored, state.dictionary)
 
 
-def check_episodes(
-    connection: Connection, tenant: Tenant, episode_ids: Iterable[EpisodeId | None]
-) -> None:
+def check_episodes(tx: Transaction, episode_ids: Iterable[EpisodeId | None]) -> None:
     """Refuse episodes that are not here; None is none.
 
     Raises:
         NotFoundError: one of them is not here.
     """
     named = [episode_id for episode_id in episode_ids if episode_id is not None]
-    missing = tenant.execute(connection, _SQL["missing_episodes"], ids=json.dumps(named)).fetchone()
+    missing = tx.execute(_SQL["missing_episodes"], ids=json.dumps(named)).fetchone()
     if missing is not None:
         raise NotFoundError("episode", missing[0])
 
 
 def _tell_apart(
-    connection: Connection, storing: Storing, now: int
+    tx: Transaction, storing: Storing, now: int
 ) -> tuple[list[_New], tuple[StoredMemory, ...]]:
     """Return the drafts that are to be stored, and where each draft of the call goes."""
     known: dict[tuple[bytes, str, str], MemoryId] = {}
@@ -123,8 +117,8 @@ def _tell_apart(
         same = (message.values["sha256"], draft.project, draft.category)
         found = None
         if storing.once:
-            found = known.get(same) or _find_duplicate(connection, storing.tenant, *same, now=now)
-        memory_id = found or MemoryId(storing.tenant.ids.new("mem_"))
+            found = known.get(same) or _find_duplicate(tx, *same, now=now)
+        memory_id = found or MemoryId(tx.tenant.ids.new("mem_"))
         known[same] = memory_id
         stored.append(StoredMemory(id=memory_id, is_duplicate=found is not None))
         if found is None:
@@ -133,41 +127,19 @@ def _tell_apart(
 
 
 def _find_duplicate(
-    connection: Connection,
-    tenant: Tenant,
-    sha256: bytes,
-    project: str,
-    category: str,
-    *,
-    now: int,
+    tx: Transaction, sha256: bytes, project: str, category: str, *, now: int
 ) -> MemoryId | None:
-    row = tenant.execute(
-        connection,
-        _SQL["find_duplicate"],
-        sha256=sha256,
-        project=project,
-        category=category,
-        now=now,
+    row = tx.execute(
+        _SQL["find_duplicate"], sha256=sha256, project=project, category=category, now=now
     ).fetchone()
     return None if row is None else row[0]
 
 
-def _add(
-    connection: Connection,
-    storing: Storing,
-    new: Sequence[_New],
-    *,
-    state: State,
-    now: int,
-) -> None:
-    tenant = storing.tenant
-    size = {
-        "messages": len(new),
-        "content_bytes": sum(each.message.content_bytes for each in new),
-    }
+def _add(tx: Transaction, storing: Storing, new: Sequence[_New], *, state: State, now: int) -> None:
+    size = {"messages": len(new), "content_bytes": sum(each.message.content_bytes for each in new)}
     stored_bytes = sum(map(_stored_bytes, new))
     state.check_quota(storing.quota, messages=len(new), stored_bytes=stored_bytes)
-    numbers = take_numbers(connection, tenant, "memory", len(new))
+    numbers = take_numbers(tx, "memory", len(new))
     records = [
         NewRecord(
             number=number,
@@ -179,23 +151,21 @@ def _add(
         for number, each in zip(numbers, new, strict=True)
     ]
     indexing = indexing_of(storing.indexing, [each.place for each in new])
-    add_records(connection, tenant, records, indexing=indexing, state=state, now=now)
-    tenant.execute_many(
-        connection,
+    add_records(tx, records, indexing=indexing, state=state, now=now)
+    tx.execute_many(
         _SQL["add_memory"],
         [_values(each, record, now) for each, record in zip(new, numbers, strict=True)],
     )
     grow_counters(
-        connection,
-        tenant,
+        tx,
         quota=storing.quota,
         chunks=len(new),
         memories=len(new),
         stored_bytes=stored_bytes,
         **size,
     )
-    training.enqueue_when_due(connection, tenant, state, **size, now=now)
-    _record(connection, storing, [each.id for each in new], now)
+    training.enqueue_when_due(tx, state, **size, now=now)
+    _record(tx, storing, [each.id for each in new], now)
 
 
 def indexing_of(indexing: Indexing, places: Sequence[int]) -> Indexing:
@@ -241,12 +211,11 @@ def _values(new: _New, record: int, now: int) -> dict[str, object]:
     }
 
 
-def _record(connection: Connection, storing: Storing, ids: Sequence[MemoryId], now: int) -> None:
+def _record(tx: Transaction, storing: Storing, ids: Sequence[MemoryId], now: int) -> None:
     """Write the audit row; one memory is its subject, several are listed."""
     is_one = len(ids) == 1
     audit.record(
-        connection,
-        storing.tenant,
+        tx,
         now=now,
         actor=storing.actor,
         action="memory_store",

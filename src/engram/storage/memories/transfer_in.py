@@ -29,9 +29,8 @@ from engram.storage.conversations.records import NewRecord, add_records
 from engram.storage.memories.relations import find_ends, refuse_circle
 from engram.storage.memories.rows import microseconds
 from engram.storage.memories.storing import check_episodes, indexing_of
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("memories/transfer.sql")
@@ -54,7 +53,6 @@ class _Prepared(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Import:
-    tenant: Tenant
     prepared: Sequence[_Prepared]
     actor: str
     quota: Quota
@@ -67,12 +65,7 @@ class _Outcome(NamedTuple):
 
 
 async def store_records(
-    tenant: Tenant,
-    records: Sequence[MemoryRecord],
-    *,
-    actor: str,
-    quota: Quota,
-    indexing: Indexing,
+    tenant: Tenant, records: Sequence[MemoryRecord], *, actor: str, quota: Quota, indexing: Indexing
 ) -> RecordsStored:
     """Store memories as they were, or none of them."""
     await learn_awaited(tenant)
@@ -80,19 +73,16 @@ async def store_records(
     messages = (await prepare_messages(drafts, tenant.codec)).messages
     texts = await asyncio.to_thread(lambda: [_texts(tenant, record) for record in records])
     prepared = list(map(_Prepared, range(len(records)), records, messages, texts))
-    work = _Import(tenant=tenant, prepared=prepared, actor=actor, quota=quota, indexing=indexing)
-    outcome = await tenant.database.write(partial(_transact, work=work))
+    work = _Import(prepared=prepared, actor=actor, quota=quota, indexing=indexing)
+    outcome = await tenant.write(partial(_transact, work=work))
     if outcome.dictionary is not None:
         tenant.codec.announce_dictionary(outcome.dictionary)
     return outcome.stored
 
 
-def store_episode(
-    connection: Connection, tenant: Tenant, episode: Episode, *, actor: str, quota: Quota
-) -> bool:
+def store_episode(tx: Transaction, episode: Episode, *, actor: str, quota: Quota) -> bool:
     """Store an episode as it was; False when it is here already."""
-    row = tenant.execute(
-        connection,
+    row = tx.execute(
         _SQL["import_episode"],
         id=episode.id,
         project=episode.project,
@@ -103,30 +93,24 @@ def store_episode(
     ).fetchone()
     if row is not None:
         stored_bytes = row_bytes(episode.project, episode.description, episode.summary)
-        grow_counters(connection, tenant, quota=quota, stored_bytes=stored_bytes)
-        _record(connection, tenant, actor=actor, subject=episode.id)
+        grow_counters(tx, quota=quota, stored_bytes=stored_bytes)
+        _record(tx, actor=actor, subject=episode.id)
     return row is not None
 
 
 def store_relations(
-    connection: Connection,
-    tenant: Tenant,
-    relations: Sequence[Relation],
-    *,
-    actor: str,
-    quota: Quota,
+    tx: Transaction, relations: Sequence[Relation], *, actor: str, quota: Quota
 ) -> int:
     """Store relations between memories that are here; return how many are new."""
-    numbers = find_ends(connection, tenant, relations)
+    numbers = find_ends(tx, relations)
     stored = 0
     for relation in relations:
         source, target = numbers.get(relation.source_id), numbers.get(relation.target_id)
         if source is None or target is None:
             continue
         if relation.relation_type == "supersedes":
-            refuse_circle(connection, tenant, source=source, target=target)
-        row = tenant.execute(
-            connection,
+            refuse_circle(tx, source=source, target=target)
+        row = tx.execute(
             _SQL["import_relation"],
             source=source,
             target=target,
@@ -136,8 +120,8 @@ def store_relations(
         ).fetchone()
         stored += row is not None
     if stored:
-        grow_counters(connection, tenant, quota=quota, stored_bytes=stored * row_bytes())
-        _record(connection, tenant, actor=actor, details={"relations": stored})
+        grow_counters(tx, quota=quota, stored_bytes=stored * row_bytes())
+        _record(tx, actor=actor, details={"relations": stored})
     return stored
 
 
@@ -161,39 +145,37 @@ def _texts(tenant: Tenant, record: MemoryRecord) -> list[StoredContent | None]:
     ]
 
 
-def _transact(connection: Connection, *, work: _Import) -> _Outcome:
-    tenant = work.tenant
-    now = tenant.now()
-    state = clear_state(connection, tenant, now=now)
-    new, stored = _tell_apart(connection, work)
-    check_episodes(connection, tenant, [each.record.memory.episode_id for each in new])
+def _transact(tx: Transaction, *, work: _Import) -> _Outcome:
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    new, stored = _tell_apart(tx, work)
+    check_episodes(tx, [each.record.memory.episode_id for each in new])
     size = {
         "messages": sum(each.record.memory.is_searched for each in new),
         "content_bytes": sum(each.content_bytes for each in new),
     }
     state.check_quota(work.quota, messages=size["messages"], stored_bytes=size["content_bytes"])
-    stored_bytes = sum([_add(connection, work, each, state=state) for each in new])
+    stored_bytes = sum([_add(tx, work, each, state=state) for each in new])
     if new:
         searched = size["messages"]
         grow_counters(
-            connection,
-            tenant,
+            tx,
             quota=work.quota,
             chunks=searched,
             memories=searched,
             stored_bytes=stored_bytes,
             **size,
         )
-        training.enqueue_when_due(connection, tenant, state, **size, now=now)
+        training.enqueue_when_due(tx, state, **size, now=now)
         ids = [each.record.memory.id for each in new]
-        _record(connection, tenant, actor=work.actor, details={"memories": ids})
+        _record(tx, actor=work.actor, details={"memories": ids})
     return _Outcome(stored, state.dictionary)
 
 
-def _tell_apart(connection: Connection, work: _Import) -> tuple[list[_Prepared], RecordsStored]:
+def _tell_apart(tx: Transaction, work: _Import) -> tuple[list[_Prepared], RecordsStored]:
     """Return the records that are to be stored, and what becomes of all."""
     ids = [each.record.memory.id for each in work.prepared]
-    rows = work.tenant.execute(connection, _SQL["known_ids"], ids=json.dumps(ids))
+    rows = tx.execute(_SQL["known_ids"], ids=json.dumps(ids))
     known: dict[MemoryId, int] = dict(rows.fetchall())
     unknown = dict[MemoryId, _Prepared]()
     for each in work.prepared:
@@ -210,14 +192,14 @@ def _tell_apart(connection: Connection, work: _Import) -> tuple[list[_Prepared],
     )
 
 
-def _add(connection: Connection, work: _Import, each: _Prepared, *, state: State) -> int:
+def _add(tx: Transaction, work: _Import, each: _Prepared, *, state: State) -> int:
     """Store a memory with its versions; return the bytes that it counts."""
-    tenant, memory = work.tenant, each.record.memory
+    memory = each.record.memory
     lineage = [*(version.memory for version in each.record.versions), memory]
     stored_at = _stored_moments(lineage)
     record: int | None = None
     if memory.is_searched:
-        record = take_numbers(connection, tenant, "memory", 1).start
+        record = take_numbers(tx, "memory", 1).start
         new = NewRecord(
             number=record,
             id=memory.id,
@@ -226,15 +208,13 @@ def _add(connection: Connection, work: _Import, each: _Prepared, *, state: State
             message=each.message,
         )
         indexing = indexing_of(work.indexing, [each.place])
-        add_records(connection, tenant, [new], indexing=indexing, state=state, now=stored_at[-1])
-    (number,) = tenant.execute(
-        connection, _SQL["import_memory"], **_memory_values(memory, record)
-    ).fetchone()
+        add_records(tx, [new], indexing=indexing, state=state, now=stored_at[-1])
+    (number,) = tx.execute(_SQL["import_memory"], **_memory_values(memory, record)).fetchone()
     rows = [
         _version_values(each, place, number, moment) for place, moment in enumerate(stored_at[:-1])
     ]
-    tenant.execute_many(connection, _SQL["import_version"], rows)
-    return measure_memory(connection, tenant, number, since=0)
+    tx.execute_many(_SQL["import_version"], rows)
+    return measure_memory(tx, number, since=0)
 
 
 def _stored_moments(lineage: Sequence[Memory]) -> list[int]:
@@ -307,17 +287,15 @@ def _fields(memory: Memory) -> dict[str, Any]:
 
 
 def _record(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     *,
     actor: str,
     subject: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> None:
     audit.record(
-        connection,
-        tenant,
-        now=tenant.now(),
+        tx,
+        now=tx.tenant.now(),
         actor=actor,
         action="memory_import",
         subject=subject,

@@ -20,9 +20,8 @@ from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.failures import translated_failures
 from engram.storage.postgres.near_vectors import TABLES, fill_in, halfvec
 from engram.storage.postgres.pool import Driver
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import StoredEmbedder, read_embedders
 from engram.vectors.quantise import restore, unpack_blobs
 
@@ -48,13 +47,13 @@ class Lagging:
     newest: int
 
 
-def find_lagging(connection: Connection, *, tenant: Tenant) -> Lagging | None:
+def find_lagging(tx: Transaction) -> Lagging | None:
     """Return whose vectors are to be moved, if there are enough of them."""
-    row = tenant.execute(connection, _SQL["sizes"]).fetchone()
+    row = tx.execute(_SQL["sizes"]).fetchone()
     if row is None or row[1] < VECTORS_MIN:
         return None
     newest: int = row[0]
-    embedders = read_embedders(connection, tenant).by_role
+    embedders = read_embedders(tx).by_role
     tier: Tier = "deep" if "deep" in embedders else "instant"
     embedder = embedders.get(tier)
     if embedder is None or newest - (embedder.near_upto or 0) < BEHIND_MAX:
@@ -80,10 +79,10 @@ def move(
         return moved
 
 
-def note_moved(connection: Connection, *, tenant: Tenant, lagging: Lagging) -> None:
+def note_moved(tx: Transaction, *, lagging: Lagging) -> None:
     """Let searches rely on the partition."""
     number = lagging.embedder.number
-    tenant.execute(connection, _SQL["add_upto"], number=number, upto=lagging.newest)
+    tx.execute(_SQL["add_upto"], number=number, upto=lagging.newest)
 
 
 def drop_partition(connect: Callable[[], Driver], organization: int) -> None:

@@ -8,8 +8,7 @@ from functools import partial
 
 from engram.model.vectors import Tier
 from engram.storage.postgres.pool import Driver
-from engram.storage.rows.database import Connection
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.threads import WorkerThreads
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder
 from engram.storage.vectors.index import ComparedVectors
@@ -22,33 +21,23 @@ class NearIndex:
     """The vectors of a PostgreSQL installation."""
 
     def __init__(
-        self,
-        matrices: BudgetedMatrices,
-        *,
-        connect: Callable[[], Driver],
-        threads: WorkerThreads,
+        self, matrices: BudgetedMatrices, *, connect: Callable[[], Driver], threads: WorkerThreads
     ) -> None:
         self._matrices = matrices
         self._connect = connect
         self._threads = threads
 
     def current(
-        self,
-        connection: Connection,
-        tenant: Tenant,
-        embedders: Embedders,
-        *,
-        tier: Tier,
-        embedder: StoredEmbedder,
+        self, tx: Transaction, embedders: Embedders, *, tier: Tier, embedder: StoredEmbedder
     ) -> ComparedVectors:
-        source = StoredVectors(connection, tenant, embedders, tier=tier, embedder=embedder)
+        source = StoredVectors(tx, embedders, tier=tier, embedder=embedder)
         if embedder.near_upto is None:
-            return self._matrices.current((tenant.id, embedder.number), source)
+            return self._matrices.current((tx.tenant.id, embedder.number), source)
         from engram.storage.postgres.near_vectors import NearVectors  # noqa: PLC0415 brings NumPy
 
-        name = (tenant.id, embedder.number, embedder.near_upto)
+        name = (tx.tenant.id, embedder.number, embedder.near_upto)
         newest = self._matrices.current(name, _Newest(source, embedder.near_upto))
-        return NearVectors(connection, tenant, embedder, tier=tier, newest=newest)
+        return NearVectors(tx, embedder, tier=tier, newest=newest)
 
     def forget(self) -> None:
         """Remember no vectors any more."""
@@ -58,16 +47,16 @@ class NearIndex:
         """Give a big organisation its partition, or bring that up to date."""
         from engram.storage.postgres import near_filling  # noqa: PLC0415 brings NumPy
 
-        find = partial(near_filling.find_lagging, tenant=tenant)
-        lagging = await tenant.database.read(find)
+        find = near_filling.find_lagging
+        lagging = await tenant.read(find)
         if lagging is None:
             return 0
         move = partial(near_filling.move, self._connect, tenant, lagging)
         moved = await self._threads.run(move)
         if moved is None:
             return 0
-        note = partial(near_filling.note_moved, tenant=tenant, lagging=lagging)
-        await tenant.database.write(note)
+        note = partial(near_filling.note_moved, lagging=lagging)
+        await tenant.write(note)
         return moved
 
     async def drop(self, organization: int) -> None:

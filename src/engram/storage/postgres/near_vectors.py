@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from engram.model.vectors import Tier
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import StoredEmbedder
 from engram.vectors.arrays import Cosines, Keys, Query
 from engram.vectors.matrix import VectorMatrix
@@ -42,16 +41,9 @@ class NearVectors:
     """The vectors of one embedder, most of them in the database and the newest in memory."""
 
     def __init__(
-        self,
-        connection: Connection,
-        tenant: Tenant,
-        embedder: StoredEmbedder,
-        *,
-        tier: Tier,
-        newest: VectorSnapshot,
+        self, tx: Transaction, embedder: StoredEmbedder, *, tier: Tier, newest: VectorSnapshot
     ) -> None:
-        self._connection = connection
-        self._tenant = tenant
+        self._tx = tx
         self._embedder = embedder
         self._tier: Tier = tier
         self._newest = newest
@@ -87,8 +79,7 @@ class NearVectors:
         statement = _SQL["nearest"].replace(
             "/*conditions*/", "" if ranges is None else _SQL["is_allowed"]
         )
-        rows = self._tenant.execute(
-            self._connection,
+        rows = self._tx.execute(
             fill_in(
                 statement, embedder=self._embedder.number, dimensions=self._embedder.dimensions
             ),
@@ -115,9 +106,7 @@ class NearVectors:
 
     def _ask(self, name: str, **values: Any) -> list[Any]:
         statement = fill_in(_SQL[name], table=TABLES[self._tier])
-        return self._tenant.execute(
-            self._connection, statement, embedder=self._embedder.number, **values
-        ).fetchall()
+        return self._tx.execute(statement, embedder=self._embedder.number, **values).fetchall()
 
 
 def fill_in(statement: str, **names: str | int) -> str:

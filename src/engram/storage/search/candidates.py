@@ -19,7 +19,7 @@ from engram.storage.search.record_filters import ranges_of, read_record_filter
 from engram.storage.search.state import SearchState
 from engram.storage.search.word_filters import Conditions, conditions_of
 from engram.storage.search.word_search import Asking, WordMatches, search_words
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import read_embedders
 from engram.storage.vectors.index import ComparedVectors, VectorIndex
 from engram.vectors.snapshot import Allowed, Asked
@@ -59,8 +59,7 @@ class _Legs:
 
 
 def find_candidates(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     terms: Sequence[str],
     *,
     state: SearchState,
@@ -77,33 +76,32 @@ def find_candidates(
         NotFoundError: the filters name a conversation that is not here.
         InvalidVectorError: a query vector has other dimensions than its identity's vectors.
     """
-    records = read_record_filter(connection, filters, kinds, organization_id=tenant.number, now=now)
-    conditions = conditions_of(connection, filters, organization_id=tenant.number, records=records)
-    found = _vector_legs(connection, tenant, index, vectors)
-    allowed = allowed_keys(connection, conditions)
+    records = read_record_filter(
+        tx.connection, filters, kinds, organization_id=tx.tenant.number, now=now
+    )
+    conditions = conditions_of(
+        tx.connection, filters, organization_id=tx.tenant.number, records=records
+    )
+    found = _vector_legs(tx, index, vectors)
+    allowed = allowed_keys(tx.connection, conditions)
     near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
     asked = Asking(
-        organization_id=tenant.number,
+        organization_id=tx.tenant.number,
         state=state,
-        index=tenant.words,
-        known_rows=tenant.known_rows,
-        known_words=tenant.known_words,
+        index=tx.tenant.words,
+        known_rows=tx.tenant.known_rows,
+        known_words=tx.tenant.known_words,
         allowed=allowed,
         limit=limit,
         also=near,
     )
-    words = search_words(connection, terms, asked)
-    return _united(words, found, *_worths(connection, tenant, words.keys >> SEQUENCE_BITS))
+    words = search_words(tx.connection, terms, asked)
+    return _united(words, found, *_worths(tx, words.keys >> SEQUENCE_BITS))
 
 
-def _vector_legs(
-    connection: Connection,
-    tenant: Tenant,
-    index: VectorIndex,
-    vectors: Iterable[QueryVector],
-) -> _Legs:
+def _vector_legs(tx: Transaction, index: VectorIndex, vectors: Iterable[QueryVector]) -> _Legs:
     """Return the legs that can be compared, and the tiers that cannot."""
-    embedders = read_embedders(connection, tenant)
+    embedders = read_embedders(tx)
     found = _Legs()
     for vector in vectors:
         embedder = embedders.matching(vector.tier, vector.identity)
@@ -111,7 +109,7 @@ def _vector_legs(
             if vector.tier in embedders.by_role:
                 found.mismatched.append(vector.tier)
             continue
-        snapshot = index.current(connection, tenant, embedders, tier=vector.tier, embedder=embedder)
+        snapshot = index.current(tx, embedders, tier=vector.tier, embedder=embedder)
         if not snapshot.rows_live:
             continue
         if vector.vector is None:
@@ -144,13 +142,13 @@ def _first_column(
     return np.fromiter((row[0] for row in rows), dtype=np.int64)
 
 
-def _worths(connection: Connection, tenant: Tenant, conversations: Keys) -> tuple[Values, Values]:
+def _worths(tx: Transaction, conversations: Keys) -> tuple[Values, Values]:
     """Return the importance and the usefulness of those that are memories; they come last."""
     importance, useful = np.full(len(conversations), np.nan), np.zeros(len(conversations))
     first = int(np.searchsorted(conversations, _FIRST_RECORD))
     records = conversations[first:].tolist()
     if records:
-        worths = read_worths(connection, tenant, records)
+        worths = read_worths(tx, records)
         known = [worths.get(record, _UNKNOWN_WORTH) for record in records]
         importance[first:], useful[first:] = zip(*known, strict=True)
     return importance, useful

@@ -9,20 +9,18 @@ from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Loaded
 from engram.storage.content.messages import find_rows, read_conversations, read_rows
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.message_cache import KnownMessage
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.found_memories import read_found_memories
 from engram.storage.search.state import SearchState
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _MESSAGES = load_queries("search/messages.sql")
 
 
 def load_found(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     messages: Sequence[MessageKey],
     conversations: Sequence[ConversationKey],
     *,
@@ -32,59 +30,58 @@ def load_found(
     records = [number for number in conversations if kind_of(number) != "conversation"]
     said = [key for key in messages if kind_of(conversation_of(key)) != "memory"]
     numbers = [number for number in conversations if kind_of(number) == "conversation"]
-    known = read_conversations(connection, tenant, numbers)
+    known = read_conversations(tx, numbers)
     return Loaded(
-        messages=_read_found(connection, tenant, said, known, revision=state.revision),
+        messages=_read_found(tx, said, known, revision=state.revision),
         conversations=known,
-        memories=read_found_memories(connection, tenant, records) if records else {},
-        chunk_counts=_chunk_counts(connection, tenant, records),
+        memories=read_found_memories(tx, records) if records else {},
+        chunk_counts=_chunk_counts(tx, records),
         pending=state.pending,
     )
 
 
 def _read_found(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     keys: Sequence[MessageKey],
     known: Mapping[ConversationKey, Conversation],
     *,
     revision: int,
 ) -> dict[MessageKey, Message]:
     """Return the messages that exist among `keys`, as far as they are remembered without decoding."""
-    found = _remembered(connection, tenant, keys, revision=revision)
+    found = _remembered(tx, keys, revision=revision)
     missing = [key for key in keys if key not in found]
     if missing:
-        rows = find_rows(connection, tenant, missing)
-        read = read_rows(connection, tenant, rows, known=known)
+        rows = find_rows(tx, missing)
+        read = read_rows(tx, rows, known=known)
         for row in rows:
             entry = KnownMessage(read[MessageKey(row.key)], row.sha256, revision)
-            tenant.messages.put(row.key, entry)
+            tx.tenant.messages.put(row.key, entry)
         found |= read
     return found
 
 
 def _remembered(
-    connection: Connection, tenant: Tenant, keys: Sequence[MessageKey], *, revision: int
+    tx: Transaction, keys: Sequence[MessageKey], *, revision: int
 ) -> dict[MessageKey, Message]:
     """Return the messages that are remembered, and are still there with the same proof."""
-    entries = {key: entry for key in keys if (entry := tenant.messages.get(key)) is not None}
+    entries = {key: entry for key in keys if (entry := tx.tenant.messages.get(key)) is not None}
     found = {key: entry.message for key, entry in entries.items() if entry.revision == revision}
     unproved = [key for key in entries if key not in found]
     if unproved:
-        proofs = tenant.execute(connection, _MESSAGES["load_proofs"], keys=json.dumps(unproved))
+        proofs = tx.execute(_MESSAGES["load_proofs"], keys=json.dumps(unproved))
         for key, proof in proofs:
             message = entries[key].message
             if entries[key].sha256 == proof:
-                tenant.messages.put(key, KnownMessage(message, proof, revision))
+                tx.tenant.messages.put(key, KnownMessage(message, proof, revision))
                 found[key] = message
     return found
 
 
 def _chunk_counts(
-    connection: Connection, tenant: Tenant, records: Sequence[ConversationKey]
+    tx: Transaction, records: Sequence[ConversationKey]
 ) -> dict[ConversationKey, int]:
     documents = [number for number in records if kind_of(number) == "document"]
     if not documents:
         return {}
-    known = read_conversations(connection, tenant, documents)
+    known = read_conversations(tx, documents)
     return {number: record.message_count for number, record in known.items()}

@@ -10,9 +10,8 @@ from engram.model.ids import ConversationKey
 from engram.model.memory import Memory
 from engram.storage.memories.feedback import usefulness
 from engram.storage.memories.rows import read_memories
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("search/memories.sql")
 
@@ -24,35 +23,31 @@ class Worth(NamedTuple):
     usefulness: float
 
 
-def read_worths(connection: Connection, tenant: Tenant, records: Iterable[int]) -> dict[int, Worth]:
+def read_worths(tx: Transaction, records: Iterable[int]) -> dict[int, Worth]:
     """Return the worth of the memories with these records."""
-    facts = _facts(connection, tenant, records)
-    useful = usefulness(connection, tenant, [number for _, number, _ in facts])
+    facts = _facts(tx, records)
+    useful = usefulness(tx, [number for _, number, _ in facts])
     return {
         record: Worth(importance, useful.get(number, 0.0)) for record, number, importance in facts
     }
 
 
-def read_found_memories(
-    connection: Connection, tenant: Tenant, records: Iterable[int]
-) -> dict[ConversationKey, Memory]:
+def read_found_memories(tx: Transaction, records: Iterable[int]) -> dict[ConversationKey, Memory]:
     """Return the memories with these records, by record.
 
     Raises:
         StoreCorruptError: the text of one cannot be read.
     """
-    facts = _facts(connection, tenant, records)
-    memories = read_memories(connection, tenant, [number for _, number, _ in facts])
+    facts = _facts(tx, records)
+    memories = read_memories(tx, [number for _, number, _ in facts])
     return {ConversationKey(record): memories[number] for record, number, _ in facts}
 
 
-def count_moments_passed(connection: Connection, tenant: Tenant, *, now: int) -> int:
+def count_moments_passed(tx: Transaction, *, now: int) -> int:
     """Return how many beginnings and ends of memories' times have come."""
-    return tenant.execute(connection, _SQL["moments_passed"], now=now).fetchone()[0]
+    return tx.execute(_SQL["moments_passed"], now=now).fetchone()[0]
 
 
-def _facts(
-    connection: Connection, tenant: Tenant, records: Iterable[int]
-) -> list[tuple[int, int, int]]:
+def _facts(tx: Transaction, records: Iterable[int]) -> list[tuple[int, int, int]]:
     wanted = json.dumps(list(records))
-    return tenant.execute(connection, _SQL["record_facts"], records=wanted).fetchall()
+    return tx.execute(_SQL["record_facts"], records=wanted).fetchall()

@@ -9,9 +9,8 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from engram.model.vectors import StoredIdentities
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 
 _SQL = load_queries("vectors/vectors.sql")
 
@@ -70,24 +69,20 @@ class Embedders:
         return StoredIdentities(**{role: found.identity for role, found in self.by_role.items()})
 
 
-def read_embedders(connection: Connection, tenant: Tenant) -> Embedders:
+def read_embedders(tx: Transaction) -> Embedders:
     """Return the embedders that have a role."""
     by_role: dict[str, StoredEmbedder] = {}
     state = None
-    for role, number, identity, near_upto, seq, forgotten in tenant.execute(
-        connection, _SQL["list_embedders"]
-    ):
+    for role, number, identity, near_upto, seq, forgotten in tx.execute(_SQL["list_embedders"]):
         by_role[role] = StoredEmbedder(number, identity, near_upto)
         state = None if seq is None else VectorState(seq, forgotten)
     return Embedders(by_role, state)
 
 
-def register(
-    connection: Connection, tenant: Tenant, *, role: EmbedderRole, identity: str
-) -> StoredEmbedder | None:
+def register(tx: Transaction, *, role: EmbedderRole, identity: str) -> StoredEmbedder | None:
     """Give a vacant role to an embedder; None when another has it."""
-    embedders = read_embedders(connection, tenant)
+    embedders = read_embedders(tx)
     if role in embedders.by_role:
         return embedders.matching(role, identity)
-    row = tenant.execute(connection, _SQL["add_embedder"], role=role, identity=identity)
+    row = tx.execute(_SQL["add_embedder"], role=role, identity=identity)
     return StoredEmbedder(row.fetchone()[0], identity)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from engram.model.vectors import Tier
-from engram.storage.rows.database import Connection
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder
 
 if TYPE_CHECKING:
@@ -42,13 +41,7 @@ class VectorIndex(Protocol):
     """The vectors of organisations, wherever they are compared."""
 
     def current(
-        self,
-        connection: Connection,
-        tenant: Tenant,
-        embedders: Embedders,
-        *,
-        tier: Tier,
-        embedder: StoredEmbedder,
+        self, tx: Transaction, embedders: Embedders, *, tier: Tier, embedder: StoredEmbedder
     ) -> ComparedVectors:
         """Return all vectors of an embedder that the transaction sees, or more."""
         ...

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from engram.model.vectors import Tier
-from engram.storage.rows.database import Connection
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder
 from engram.storage.vectors.index import ComparedVectors
 from engram.storage.vectors.source import StoredVectors
@@ -18,16 +17,10 @@ class MatrixIndex:
         self._matrices = matrices
 
     def current(
-        self,
-        connection: Connection,
-        tenant: Tenant,
-        embedders: Embedders,
-        *,
-        tier: Tier,
-        embedder: StoredEmbedder,
+        self, tx: Transaction, embedders: Embedders, *, tier: Tier, embedder: StoredEmbedder
     ) -> ComparedVectors:
-        source = StoredVectors(connection, tenant, embedders, tier=tier, embedder=embedder)
-        return self._matrices.current((tenant.id, embedder.number), source)
+        source = StoredVectors(tx, embedders, tier=tier, embedder=embedder)
+        return self._matrices.current((tx.tenant.id, embedder.number), source)
 
     async def tend(self, tenant: Tenant) -> int:  # noqa: ARG002 nothing is kept of it
         return 0

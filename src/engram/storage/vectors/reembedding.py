@@ -13,30 +13,12 @@ from functools import partial
 
 from engram.errors import ConflictError
 from engram.model.ids import MessageKey
-from engram.model.vectors import (
-    Embedded,
-    ReembeddingBegun,
-    Unmoved,
-    UnmovedBatch,
-    UnmovedCount,
-)
+from engram.model.vectors import Embedded, ReembeddingBegun, Unmoved, UnmovedBatch, UnmovedCount
 from engram.storage.content.messages import read_names, read_readable
-from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import (
-    KIND_BITS,
-    KINDS,
-    conversation_of,
-    kind_of,
-    message_key,
-)
+from engram.storage.rows.keys import KIND_BITS, KINDS, conversation_of, kind_of, message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
-from engram.storage.vectors.embedders import (
-    Embedders,
-    StoredEmbedder,
-    read_embedders,
-    register,
-)
+from engram.storage.tenant import Tenant, Transaction
+from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register
 from engram.storage.vectors.rows import add_vectors, count_change, enqueue_missing
 
 _SQL = load_queries("vectors/reembedding.sql")
@@ -46,15 +28,15 @@ _NOBODY = -1
 
 async def begin_reembedding(tenant: Tenant, identity: str) -> ReembeddingBegun:
     """Give an embedder the role of the next one, and take it from another that had it."""
-    return await tenant.database.write(partial(_begin, tenant=tenant, identity=identity))
+    return await tenant.write(partial(_begin, identity=identity))
 
 
 async def measure_unmoved(
     tenant: Tenant, identity: str, *, passage_characters: int
 ) -> UnmovedCount:
     """Count the messages without a vector of an embedder."""
-    return await tenant.database.read(
-        partial(_measure, tenant=tenant, identity=identity, passage_characters=passage_characters)
+    return await tenant.read(
+        partial(_measure, identity=identity, passage_characters=passage_characters)
     )
 
 
@@ -68,10 +50,9 @@ async def read_unmoved(
     without: Collection[MessageKey],
 ) -> UnmovedBatch:
     """Return the next messages without a vector of the next embedder."""
-    return await tenant.database.read(
+    return await tenant.read(
         partial(
             _read,
-            tenant=tenant,
             identity=identity,
             after=after,
             limit=limit,
@@ -83,33 +64,29 @@ async def read_unmoved(
 
 async def store_next_vectors(tenant: Tenant, identity: str, embedded: Sequence[Embedded]) -> int:
     """Store vectors of the next embedder; return of how many messages."""
-    return await tenant.database.write(
-        partial(_store, tenant=tenant, identity=identity, embedded=embedded)
-    )
+    return await tenant.write(partial(_store, identity=identity, embedded=embedded))
 
 
 async def finish_reembedding(
     tenant: Tenant, identity: str, *, without: Collection[MessageKey]
 ) -> bool:
     """Let the next embedder take over, if every message has its vectors."""
-    return await tenant.database.write(
-        partial(_finish, tenant=tenant, identity=identity, without=without)
-    )
+    return await tenant.write(partial(_finish, identity=identity, without=without))
 
 
-def _begin(connection: Connection, *, tenant: Tenant, identity: str) -> ReembeddingBegun:
-    if read_embedders(connection, tenant).deep is None:
-        register(connection, tenant, role="deep", identity=identity)
-        enqueue_missing(connection, tenant)
-    embedders = read_embedders(connection, tenant)
+def _begin(tx: Transaction, *, identity: str) -> ReembeddingBegun:
+    if read_embedders(tx).deep is None:
+        register(tx, role="deep", identity=identity)
+        enqueue_missing(tx)
+    embedders = read_embedders(tx)
     is_current = embedders.matching("deep", identity) is not None
     half_built = embedders.by_role.get("next")
     dropped = None
     if half_built is not None and (is_current or half_built.identity != identity):
-        _change_role(connection, tenant, half_built, role="old")
+        _change_role(tx, half_built, role="old")
         dropped = half_built.identity
     if not is_current:
-        register(connection, tenant, role="next", identity=identity)
+        register(tx, role="next", identity=identity)
     return ReembeddingBegun(is_current=is_current, dropped=dropped)
 
 
@@ -127,13 +104,10 @@ def _next(embedders: Embedders, identity: str) -> StoredEmbedder | None:
     return found
 
 
-def _measure(
-    connection: Connection, *, tenant: Tenant, identity: str, passage_characters: int
-) -> UnmovedCount:
-    embedders = read_embedders(connection, tenant)
+def _measure(tx: Transaction, *, identity: str, passage_characters: int) -> UnmovedCount:
+    embedders = read_embedders(tx)
     embedder = embedders.matching("deep", identity) or embedders.matching("next", identity)
-    row = tenant.execute(
-        connection,
+    row = tx.execute(
         _SQL["measure_unmoved"],
         embedder=_NOBODY if embedder is None else embedder.number,
         passage_characters=passage_characters,
@@ -142,29 +116,27 @@ def _measure(
 
 
 def _read(
-    connection: Connection,
+    tx: Transaction,
     *,
-    tenant: Tenant,
     identity: str,
     after: MessageKey | None,
     limit: int,
     characters_max: int,
     without: Collection[MessageKey],
 ) -> UnmovedBatch:
-    embedder = _next(read_embedders(connection, tenant), identity)
+    embedder = _next(read_embedders(tx), identity)
     if embedder is None:
         return UnmovedBatch()
     keys = _unmoved_keys(
-        connection,
-        tenant,
+        tx,
         embedder,
-        after=_somewhere(connection, tenant, embedder) if after is None else after,
+        after=_somewhere(tx, embedder) if after is None else after,
         limit=limit,
         characters_max=characters_max,
         without=without,
     )
-    messages, damaged = read_readable(connection, tenant, keys)
-    names = read_names(connection, tenant, messages)
+    messages, damaged = read_readable(tx, keys)
+    names = read_names(tx, messages)
     return UnmovedBatch(
         messages=tuple(
             Unmoved(
@@ -180,8 +152,7 @@ def _read(
 
 
 def _unmoved_keys(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     embedder: StoredEmbedder,
     *,
     after: int,
@@ -190,8 +161,7 @@ def _unmoved_keys(
     without: Collection[MessageKey] = (),
 ) -> list[MessageKey]:
     """Return the next messages, at least one if there is any, and not more text than asked."""
-    rows = tenant.execute(
-        connection,
+    rows = tx.execute(
         _SQL["find_unmoved"],
         embedder=embedder.number,
         after=after,
@@ -208,13 +178,13 @@ def _unmoved_keys(
     return keys
 
 
-def _somewhere(connection: Connection, tenant: Tenant, embedder: StoredEmbedder) -> int:
+def _somewhere(tx: Transaction, embedder: StoredEmbedder) -> int:
     """Return by chance a key before one of the messages that have no vector yet."""
-    ranges = _unmoved_ranges(connection, tenant, embedder)
+    ranges = _unmoved_ranges(tx, embedder)
     keys = sum(map(len, ranges))
     if not keys:
         return 0
-    place: int = connection.execute(_SQL["any_place"], {"count": keys}).fetchone()[0]
+    place: int = tx.connection.execute(_SQL["any_place"], {"count": keys}).fetchone()[0]
     for span in ranges:
         if place < len(span):
             return span[place] - 1
@@ -222,104 +192,76 @@ def _somewhere(connection: Connection, tenant: Tenant, embedder: StoredEmbedder)
     raise AssertionError("a place lies in one of the ranges")
 
 
-def _unmoved_ranges(
-    connection: Connection, tenant: Tenant, embedder: StoredEmbedder
-) -> list[range]:
+def _unmoved_ranges(tx: Transaction, embedder: StoredEmbedder) -> list[range]:
     """Return between which keys messages without vectors lie: the kinds are far from each other."""
     ranges: list[range] = []
     for place in range(len(KINDS)):
         before = message_key(place << KIND_BITS, 0)
         end = message_key((place + 1) << KIND_BITS, 0)
-        first = _unmoved_keys(connection, tenant, embedder, after=before, limit=1, characters_max=0)
+        first = _unmoved_keys(tx, embedder, after=before, limit=1, characters_max=0)
         if first and first[0] < end:
-            (last,) = tenant.execute(
-                connection, _SQL["last_unmoved"], embedder=embedder.number, before=end
+            (last,) = tx.execute(
+                _SQL["last_unmoved"], embedder=embedder.number, before=end
             ).fetchone()
             ranges.append(range(first[0], last + 1))
     return ranges
 
 
-def _store(
-    connection: Connection,
-    *,
-    tenant: Tenant,
-    identity: str,
-    embedded: Sequence[Embedded],
-) -> int:
-    embedder = _next(read_embedders(connection, tenant), identity)
+def _store(tx: Transaction, *, identity: str, embedded: Sequence[Embedded]) -> int:
+    embedder = _next(read_embedders(tx), identity)
     if embedder is None:
         return 0
-    lacking = _lacking(connection, tenant, embedder, [message.key for message in embedded])
+    lacking = _lacking(tx, embedder, [message.key for message in embedded])
     owned = [
         (message.key, passage)
         for message in embedded
         if message.key in lacking
         for passage in message.passages
     ]
-    add_vectors(connection, tenant, embedder, "deep", owned)
-    count_change(connection, tenant, vectors=len(owned), pending=0)
+    add_vectors(tx, embedder, "deep", owned)
+    count_change(tx, vectors=len(owned), pending=0)
     return len(lacking)
 
 
-def _finish(
-    connection: Connection,
-    *,
-    tenant: Tenant,
-    identity: str,
-    without: Collection[MessageKey],
-) -> bool:
-    embedders = read_embedders(connection, tenant)
+def _finish(tx: Transaction, *, identity: str, without: Collection[MessageKey]) -> bool:
+    embedders = read_embedders(tx)
     embedder = _next(embedders, identity)
     if embedder is None:
         return True
-    if _unmoved_keys(
-        connection, tenant, embedder, after=0, limit=1, characters_max=0, without=without
-    ):
+    if _unmoved_keys(tx, embedder, after=0, limit=1, characters_max=0, without=without):
         return False
-    lacking = _lacking(connection, tenant, embedder, without)
-    _take_over(connection, tenant, embedders, lacking)
+    lacking = _lacking(tx, embedder, without)
+    _take_over(tx, embedders, lacking)
     return True
 
 
-def _take_over(
-    connection: Connection,
-    tenant: Tenant,
-    embedders: Embedders,
-    lacking: Collection[MessageKey],
-) -> None:
+def _take_over(tx: Transaction, embedders: Embedders, lacking: Collection[MessageKey]) -> None:
     """Make the next embedder the deep one; only messages of `lacking` are left to wait for it."""
     keys = _as_json(lacking)
     for role in ("deep", "instant"):
         replaced = embedders.by_role.get(role)
         if replaced is not None:
-            _change_role(connection, tenant, replaced, role="old")
-    _change_role(connection, tenant, embedders.by_role["next"], role="deep")
+            _change_role(tx, replaced, role="old")
+    _change_role(tx, embedders.by_role["next"], role="deep")
     instant = embedders.by_role.get("instant")
     if instant is not None and lacking:
-        register(connection, tenant, role="instant", identity=instant.identity)
-        tenant.execute(connection, _SQL["keep_instants"], keys=keys)
-    ended = tenant.execute(connection, _SQL["end_waiting"], keys=keys).rowcount
-    begun = tenant.execute(connection, _SQL["begin_waiting"], keys=keys).rowcount
-    count_change(connection, tenant, vectors=0, pending=begun - ended)
+        register(tx, role="instant", identity=instant.identity)
+        tx.execute(_SQL["keep_instants"], keys=keys)
+    ended = tx.execute(_SQL["end_waiting"], keys=keys).rowcount
+    begun = tx.execute(_SQL["begin_waiting"], keys=keys).rowcount
+    count_change(tx, vectors=0, pending=begun - ended)
 
 
 def _lacking(
-    connection: Connection,
-    tenant: Tenant,
-    embedder: StoredEmbedder,
-    keys: Collection[MessageKey],
+    tx: Transaction, embedder: StoredEmbedder, keys: Collection[MessageKey]
 ) -> set[MessageKey]:
     """Return those of the messages that exist and have no vector of the embedder."""
-    rows = tenant.execute(
-        connection, _SQL["lacking"], embedder=embedder.number, keys=_as_json(keys)
-    )
+    rows = tx.execute(_SQL["lacking"], embedder=embedder.number, keys=_as_json(keys))
     return {key for (key,) in rows}
 
 
-def _change_role(
-    connection: Connection, tenant: Tenant, embedder: StoredEmbedder, *, role: str
-) -> None:
-    tenant.execute(connection, _SQL["change_role"], number=embedder.number, role=role)
+def _change_role(tx: Transaction, embedder: StoredEmbedder, *, role: str) -> None:
+    tx.execute(_SQL["change_role"], number=embedder.number, role=role)
 
 
 def _as_json(keys: Collection[MessageKey]) -> str:

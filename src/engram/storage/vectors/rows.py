@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of, message_key
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register
 from engram.storage.vectors.source import STATE_MISSING
 
@@ -18,21 +17,19 @@ _UNEMBEDDED = load_queries("vectors/unembedded.sql")
 _ADD: dict[Tier, str] = {"instant": "add_instant_vector", "deep": "add_vector"}
 
 
-def index_appended(
-    connection: Connection, tenant: Tenant, keys: Sequence[int], indexing: Indexing
-) -> None:
+def index_appended(tx: Transaction, keys: Sequence[int], indexing: Indexing) -> None:
     """Store the vectors of new messages, and let those wait that have no deep ones."""
-    embedders = read_embedders(connection, tenant)
+    embedders = read_embedders(tx)
     deep = embedders.deep
-    added, tier = _add_new(connection, tenant, embedders, keys, indexing.vectors)
+    added, tier = _add_new(tx, embedders, keys, indexing.vectors)
     if deep is None and tier == "deep":
-        enqueue_missing(connection, tenant)  # those stored before there was an embedder
+        enqueue_missing(tx)  # those stored before there was an embedder
     is_queued = indexing.is_queued or deep is not None
     waiting = _without_deep(keys, indexing.vectors, tier) if is_queued else ()
     is_of_document = bool(keys) and kind_of(conversation_of(keys[0])) == "document"
     statement = "add_unembedded_last" if is_of_document else "add_unembedded"
-    tenant.execute_many(connection, _UNEMBEDDED[statement], ({"key": key} for key in waiting))
-    count_change(connection, tenant, vectors=added, pending=len(waiting))
+    tx.execute_many(_UNEMBEDDED[statement], ({"key": key} for key in waiting))
+    count_change(tx, vectors=added, pending=len(waiting))
 
 
 def _without_deep(keys: Sequence[int], new: NewVectors | None, tier: Tier | None) -> Sequence[int]:
@@ -42,28 +39,24 @@ def _without_deep(keys: Sequence[int], new: NewVectors | None, tier: Tier | None
     return [key for key, passages in zip(keys, new.messages, strict=True) if not passages]
 
 
-def enqueue_missing(connection: Connection, tenant: Tenant) -> int:
+def enqueue_missing(tx: Transaction) -> int:
     """Let every message wait that has no vector of the deep embedder; return how many began to."""
-    deep = read_embedders(connection, tenant).deep
+    deep = read_embedders(tx).deep
     if deep is None:
         return 0
-    added = tenant.execute(connection, _UNEMBEDDED["add_all_unembedded"], deep=deep.number).rowcount
-    count_change(connection, tenant, vectors=0, pending=added)
+    added = tx.execute(_UNEMBEDDED["add_all_unembedded"], deep=deep.number).rowcount
+    count_change(tx, vectors=0, pending=added)
     return added
 
 
 def _add_new(
-    connection: Connection,
-    tenant: Tenant,
-    embedders: Embedders,
-    keys: Sequence[int],
-    new: NewVectors | None,
+    tx: Transaction, embedders: Embedders, keys: Sequence[int], new: NewVectors | None
 ) -> tuple[int, Tier | None]:
     """Return how many vectors were added, and of which tier; None when they are not of use here."""
     if new is None:
         return 0, None
     embedder = embedders.matching(new.tier, new.identity) or register(
-        connection, tenant, role=new.tier, identity=new.identity
+        tx, role=new.tier, identity=new.identity
     )
     if embedder is None:
         return 0, None
@@ -72,13 +65,12 @@ def _add_new(
         for key, passages in zip(keys, new.messages, strict=True)
         for passage in passages
     ]
-    add_vectors(connection, tenant, embedder, new.tier, owned)
+    add_vectors(tx, embedder, new.tier, owned)
     return len(owned), new.tier
 
 
 def add_vectors(
-    connection: Connection,
-    tenant: Tenant,
+    tx: Transaction,
     embedder: StoredEmbedder,
     tier: Tier,
     owned: Sequence[tuple[int, PassageVector]],
@@ -89,9 +81,8 @@ def add_vectors(
         InvalidVectorError: one has other dimensions than the embedder's vectors.
     """
     _check_sizes(embedder, owned)
-    first = _take_seqs(connection, tenant, len(owned)) - len(owned) + 1
-    tenant.execute_many(
-        connection,
+    first = _take_seqs(tx, len(owned)) - len(owned) + 1
+    tx.execute_many(
         _SQL[_ADD[tier]],
         (
             {
@@ -117,76 +108,63 @@ def _check_sizes(embedder: StoredEmbedder, owned: Sequence[tuple[int, PassageVec
 
 
 def replace_instant(
-    connection: Connection,
-    tenant: Tenant,
-    embedder: StoredEmbedder,
-    embedded: Sequence[Embedded],
+    tx: Transaction, embedder: StoredEmbedder, embedded: Sequence[Embedded]
 ) -> None:
     """Store the deep vectors of messages in the place of their instant ones."""
     removed = 0
     for message in embedded:
         keys = {"first": message.key, "last": message.key}
-        removed += tenant.execute(connection, _SQL["delete_instant_vectors"], **keys).rowcount
+        removed += tx.execute(_SQL["delete_instant_vectors"], **keys).rowcount
     owned = [(message.key, passage) for message in embedded for passage in message.passages]
-    add_vectors(connection, tenant, embedder, "deep", owned)
-    count_change(connection, tenant, vectors=len(owned) - removed, pending=-len(embedded))
+    add_vectors(tx, embedder, "deep", owned)
+    count_change(tx, vectors=len(owned) - removed, pending=-len(embedded))
 
 
-def remove_conversation(
-    connection: Connection, tenant: Tenant, conversation: int, *, last_sequence: int
-) -> int:
+def remove_conversation(tx: Transaction, conversation: int, *, last_sequence: int) -> int:
     """Remove the vectors of a conversation and tell everyone; return how many there were."""
     return remove_messages(
-        connection,
-        tenant,
-        first=message_key(conversation, 1),
-        last=message_key(conversation, last_sequence),
+        tx, first=message_key(conversation, 1), last=message_key(conversation, last_sequence)
     )
 
 
-def remove_messages(connection: Connection, tenant: Tenant, *, first: int, last: int) -> int:
+def remove_messages(tx: Transaction, *, first: int, last: int) -> int:
     """Remove the vectors of messages and tell everyone; return how many there were."""
     keys = {"first": first, "last": last}
-    waiting = tenant.execute(connection, _UNEMBEDDED["delete_unembedded"], **keys).rowcount
+    waiting = tx.execute(_UNEMBEDDED["delete_unembedded"], **keys).rowcount
     removed = sum(
-        tenant.execute(connection, _SQL[name], **keys).rowcount
+        tx.execute(_SQL[name], **keys).rowcount
         for name in ("delete_instant_vectors", "delete_vectors")
     )
     if removed:
-        tenant.execute(
-            connection,
-            _SQL["add_removal"],
-            seq=_take_seqs(connection, tenant, 1),
-            **keys,
-        )
-    count_change(connection, tenant, vectors=-removed, pending=-waiting)
+        tx.execute(_SQL["add_removal"], seq=_take_seqs(tx, 1), **keys)
+    count_change(tx, vectors=-removed, pending=-waiting)
     return removed
 
 
-def copy_vectors(connection: Connection, tenant: Tenant, old: int, new: int) -> None:
+def copy_vectors(tx: Transaction, old: int, new: int) -> None:
     """Give a message the vectors of another with the same text, or its place in the queue."""
     added = 0
     for count, copy in (
         ("count_instant_vectors", "copy_instant_vectors"),
         ("count_vectors", "copy_vectors"),
     ):
-        (vectors,) = tenant.execute(connection, _SQL[count], key=old).fetchone()
-        before = _take_seqs(connection, tenant, vectors) - vectors
-        tenant.execute(connection, _SQL[copy], key=old, new=new, before=before)
+        (vectors,) = tx.execute(_SQL[count], key=old).fetchone()
+        before = _take_seqs(tx, vectors) - vectors
+        tx.execute(_SQL[copy], key=old, new=new, before=before)
         added += vectors
-    waiting = tenant.execute(connection, _UNEMBEDDED["copy_unembedded"], key=old, new=new).rowcount
-    count_change(connection, tenant, vectors=added, pending=waiting)
+    waiting = tx.execute(_UNEMBEDDED["copy_unembedded"], key=old, new=new).rowcount
+    count_change(tx, vectors=added, pending=waiting)
 
 
-def count_change(connection: Connection, tenant: Tenant, *, vectors: int, pending: int) -> None:
+def count_change(tx: Transaction, *, vectors: int, pending: int) -> None:
     """Bring the counters up to date."""
     if vectors or pending:
-        tenant.execute(connection, _SQL["count_change"], vectors=vectors, pending=pending)
+        tx.execute(_SQL["count_change"], vectors=vectors, pending=pending)
 
 
-def _take_seqs(connection: Connection, tenant: Tenant, count: int) -> int:
+def _take_seqs(tx: Transaction, count: int) -> int:
     """Return the last of `count` new numbers of changes."""
-    row = tenant.execute(connection, _SQL["take_seqs"], count=count).fetchone()
+    row = tx.execute(_SQL["take_seqs"], count=count).fetchone()
     if row is None:
         raise StoreCorruptError(STATE_MISSING)
     return row[0]

@@ -7,9 +7,8 @@ from typing import Any
 
 from engram.errors import StoreCorruptError
 from engram.model.vectors import Tier
-from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder
 from engram.vectors.source import VectorChanges
 
@@ -26,16 +25,9 @@ class StoredVectors:
     """The `VectorSource` of one tier, read in the transaction that a connection is in."""
 
     def __init__(
-        self,
-        connection: Connection,
-        tenant: Tenant,
-        embedders: Embedders,
-        *,
-        tier: Tier,
-        embedder: StoredEmbedder,
+        self, tx: Transaction, embedders: Embedders, *, tier: Tier, embedder: StoredEmbedder
     ) -> None:
-        self._connection = connection
-        self._tenant = tenant
+        self._tx = tx
         self._embedders = embedders
         self._tier: Tier = tier
         self._embedder = embedder
@@ -78,4 +70,4 @@ class StoredVectors:
         return removed
 
     def _ask(self, name: str, **values: int) -> list[Any]:
-        return self._tenant.execute(self._connection, _SQL[name], **values).fetchall()
+        return self._tx.execute(_SQL[name], **values).fetchall()

@@ -12,10 +12,9 @@ from engram.clock import to_microseconds
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded
 from engram.storage.content.messages import read_names, read_readable
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import read_embedders, register
 from engram.storage.vectors.rows import enqueue_missing, replace_instant
 
@@ -29,9 +28,7 @@ _SQL = load_queries("vectors/unembedded.sql")
 
 async def identities(tenant: Tenant) -> StoredIdentities:
     """Return whose vectors the organisation holds."""
-    return await tenant.database.read(
-        lambda connection: read_embedders(connection, tenant).identities()
-    )
+    return await tenant.read(lambda tx: read_embedders(tx).identities())
 
 
 async def adopt_embedder(tenant: Tenant, identity: str) -> bool:
@@ -39,24 +36,18 @@ async def adopt_embedder(tenant: Tenant, identity: str) -> bool:
     stored = await identities(tenant)
     if stored.deep is not None:
         return stored.deep == identity
-    return await tenant.database.write(partial(_adopt, tenant=tenant, identity=identity))
+    return await tenant.write(partial(_adopt, identity=identity))
 
 
 async def claim_unembedded(
     tenant: Tenant, *, owner: str, lease: timedelta, limit: int, characters_max: int
 ) -> tuple[Unembedded, ...]:
     """Lease waiting messages, the newest first; look before writing."""
-    find = partial(_claimable, tenant=tenant, limit=limit, characters_max=characters_max)
+    find = partial(_claimable, limit=limit, characters_max=characters_max)
     until = to_microseconds(tenant.clock.now() + lease)
-    while await tenant.database.read(find):
-        attempts = await tenant.database.write(
-            lambda connection: _lease(
-                connection, tenant, find(connection), owner=owner, until=until
-            )
-        )
-        claimed, damaged = await tenant.database.read(
-            partial(_read, tenant=tenant, attempts=attempts)
-        )
+    while await tenant.read(find):
+        attempts = await tenant.write(lambda tx: _lease(tx, find(tx), owner=owner, until=until))
+        claimed, damaged = await tenant.read(partial(_read, attempts=attempts))
         if damaged:
             await postpone_unembedded(tenant, damaged, owner=owner, delay=DAMAGED_DELAY)
         if claimed:
@@ -66,10 +57,8 @@ async def claim_unembedded(
 
 async def has_leased(tenant: Tenant) -> bool:
     """Say whether any process holds waiting messages."""
-    return await tenant.database.read(
-        lambda connection: (
-            tenant.execute(connection, _SQL["has_leased"], now=tenant.now()).fetchone() is not None
-        )
+    return await tenant.read(
+        lambda tx: tx.execute(_SQL["has_leased"], now=tenant.now()).fetchone() is not None
     )
 
 
@@ -77,9 +66,7 @@ async def store_vectors(
     tenant: Tenant, identity: str, embedded: Sequence[Embedded], *, owner: str
 ) -> int:
     """Store deep vectors of messages still leased to `owner`; return how many messages that were."""
-    return await tenant.database.write(
-        partial(_store, tenant=tenant, identity=identity, embedded=embedded, owner=owner)
-    )
+    return await tenant.write(partial(_store, identity=identity, embedded=embedded, owner=owner))
 
 
 async def renew_unembedded(
@@ -98,30 +85,26 @@ async def postpone_unembedded(
     await _change(tenant, "postpone_unembedded", keys, owner=owner, available_at=available_at)
 
 
-def _adopt(connection: Connection, *, tenant: Tenant, identity: str) -> bool:
-    if register(connection, tenant, role="deep", identity=identity) is None:
+def _adopt(tx: Transaction, *, identity: str) -> bool:
+    if register(tx, role="deep", identity=identity) is None:
         return False
-    enqueue_missing(connection, tenant)
+    enqueue_missing(tx)
     return True
 
 
 async def _change(
     tenant: Tenant, statement: str, keys: Sequence[MessageKey], *, owner: str, **values: int
 ) -> None:
-    await tenant.database.write(
-        lambda connection: (
-            tenant.execute(
-                connection, _SQL[statement], keys=json.dumps(keys), owner=owner, **values
-            ).rowcount
+    await tenant.write(
+        lambda tx: (
+            tx.execute(_SQL[statement], keys=json.dumps(keys), owner=owner, **values).rowcount
         )
     )
 
 
-def _claimable(
-    connection: Connection, *, tenant: Tenant, limit: int, characters_max: int
-) -> list[int]:
+def _claimable(tx: Transaction, *, limit: int, characters_max: int) -> list[int]:
     """Return the numbers of the next messages, at least one and not much more text than asked."""
-    rows = tenant.execute(connection, _SQL["find_unembedded"], now=tenant.now(), limit=limit)
+    rows = tx.execute(_SQL["find_unembedded"], now=tx.tenant.now(), limit=limit)
     numbers: list[int] = []
     characters = 0
     for number, _, length in rows.fetchall():
@@ -133,29 +116,24 @@ def _claimable(
 
 
 def _lease(
-    connection: Connection,
-    tenant: Tenant,
-    numbers: Sequence[int],
-    *,
-    owner: str,
-    until: int,
+    tx: Transaction, numbers: Sequence[int], *, owner: str, until: int
 ) -> dict[MessageKey, int]:
     """Return the keys of the messages leased, the newest first, and how often each was."""
-    rows = tenant.execute(
-        connection, _SQL["lease_unembedded"], owner=owner, until=until, numbers=json.dumps(numbers)
+    rows = tx.execute(
+        _SQL["lease_unembedded"], owner=owner, until=until, numbers=json.dumps(numbers)
     )
     newest_first = sorted(rows.fetchall(), reverse=True)
     return {key: attempts for _, key, attempts in newest_first}
 
 
 def _read(
-    connection: Connection, *, tenant: Tenant, attempts: dict[MessageKey, int]
+    tx: Transaction, *, attempts: dict[MessageKey, int]
 ) -> tuple[tuple[Unembedded, ...], list[MessageKey]]:
     """Return the messages that can be read, and the keys of those that cannot."""
-    messages, damaged = read_readable(connection, tenant, attempts)
+    messages, damaged = read_readable(tx, attempts)
     for reason in damaged.values():
         logger.warning("a message gets no vector: %s", reason)
-    names = read_names(connection, tenant, messages)
+    names = read_names(tx, messages)
     found = (
         Unembedded(
             key=key,
@@ -169,23 +147,14 @@ def _read(
     return tuple(found), list(damaged)
 
 
-def _store(
-    connection: Connection,
-    *,
-    tenant: Tenant,
-    identity: str,
-    embedded: Sequence[Embedded],
-    owner: str,
-) -> int:
-    embedder = read_embedders(connection, tenant).matching("deep", identity)
+def _store(tx: Transaction, *, identity: str, embedded: Sequence[Embedded], owner: str) -> int:
+    embedder = read_embedders(tx).matching("deep", identity)
     if embedder is None:
         return 0  # Another embedder has taken over; the messages wait on for that one.
     held = [
         message
         for message in embedded
-        if tenant.execute(
-            connection, _SQL["finish_unembedded"], key=message.key, owner=owner
-        ).rowcount
+        if tx.execute(_SQL["finish_unembedded"], key=message.key, owner=owner).rowcount
     ]
-    replace_instant(connection, tenant, embedder, held)
+    replace_instant(tx, embedder, held)
     return len(held)

@@ -15,10 +15,9 @@ from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
 from engram.storage.content.messages import message_rows, read_message, read_title
 from engram.storage.postings.index import MessageWords
-from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant
+from engram.storage.tenant import Transaction
 from engram.text.analyse import message_words, part_words
 from engram.text.windows import window_count, window_gains, windows_holding
 
@@ -36,73 +35,51 @@ class Stretch:
 
 
 def add_rows(
-    connection: Connection,
-    tenant: Tenant,
-    rows: Sequence[MessageWords],
-    *,
-    window_words: int,
-    also_next: bool,
+    tx: Transaction, rows: Sequence[MessageWords], *, window_words: int, also_next: bool
 ) -> None:
     """Add messages to the word index, and to that being built if it has come so far.
 
     `window_words` is what windows have gained by them.
     """
-    tenant.words.add(connection, rows, organization_id=tenant.number)
+    tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number)
     if also_next:
-        tenant.words.add(connection, rows, organization_id=tenant.number, is_next=True)
-    _grow_windows(connection, tenant, window_words, also_next=also_next)
+        tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
+    _grow_windows(tx, window_words, also_next=also_next)
 
 
 def remove_rows(
-    connection: Connection,
-    tenant: Tenant,
-    rows: Sequence[MessageWords],
-    *,
-    window_words: int,
-    also_next: bool,
+    tx: Transaction, rows: Sequence[MessageWords], *, window_words: int, also_next: bool
 ) -> None:
     """Remove messages from the word index, and from that being built if it holds them already.
 
     `window_words` is what windows have lost by it.
     """
-    tenant.words.remove(connection, rows, organization_id=tenant.number)
+    tx.tenant.words.remove(tx.connection, rows, organization_id=tx.tenant.number)
     if also_next:
-        tenant.words.remove(connection, rows, organization_id=tenant.number, is_next=True)
-    _grow_windows(connection, tenant, -window_words, also_next=also_next)
+        tx.tenant.words.remove(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
+    _grow_windows(tx, -window_words, also_next=also_next)
 
 
-def add_next_rows(
-    connection: Connection, tenant: Tenant, rows: Sequence[MessageWords], *, window_words: int
-) -> None:
+def add_next_rows(tx: Transaction, rows: Sequence[MessageWords], *, window_words: int) -> None:
     """Add messages to the word index that is being built."""
-    tenant.words.add(connection, rows, organization_id=tenant.number, is_next=True)
-    tenant.execute(connection, _SQL["grow_windows"], words=0, next_words=window_words)
+    tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
+    tx.execute(_SQL["grow_windows"], words=0, next_words=window_words)
 
 
 def append_rows(
-    connection: Connection,
-    tenant: Tenant,
-    stretch: Stretch,
-    words: Sequence[tuple[str, str]],
-    *,
-    also_next: bool,
+    tx: Transaction, stretch: Stretch, words: Sequence[tuple[str, str]], *, also_next: bool
 ) -> int:
     """Index messages that follow a stretch, given their words; return how many windows came new."""
     first = message_key(stretch.conversation, stretch.last_sequence + 1)
     rows = [MessageWords(key, *parts) for key, parts in enumerate(words, first)]
     last = stretch.last_sequence + len(rows)
-    gained = words_gained(connection, tenant, stretch, rows, last_sequence=last)
-    add_rows(connection, tenant, rows, window_words=gained, also_next=also_next)
+    gained = words_gained(tx, stretch, rows, last_sequence=last)
+    add_rows(tx, rows, window_words=gained, also_next=also_next)
     return window_count(last) - window_count(stretch.last_sequence)
 
 
 def words_gained(
-    connection: Connection,
-    tenant: Tenant,
-    stretch: Stretch,
-    rows: Iterable[MessageWords],
-    *,
-    last_sequence: int,
+    tx: Transaction, stretch: Stretch, rows: Iterable[MessageWords], *, last_sequence: int
 ) -> int:
     """Return how many words more all windows have once a stretch ends at `last_sequence`.
 
@@ -113,7 +90,7 @@ def words_gained(
     lengths = {position_of(row.key): row.telling_words for row in rows}
     earlier = [message_key(stretch.conversation, place) for place in gains if place not in lengths]
     if earlier:
-        found = tenant.words.lengths(connection, earlier, organization_id=tenant.number)
+        found = tx.tenant.words.lengths(tx.connection, earlier, organization_id=tx.tenant.number)
         lengths |= {position_of(each.key): each.telling for each in found}
     return sum(gain * lengths.get(place, 0) for place, gain in gains.items())
 
@@ -127,12 +104,7 @@ def words_in_windows(rows: Iterable[MessageWords], *, last_sequence: int) -> int
 
 
 def words_of(
-    connection: Connection,
-    tenant: Tenant,
-    stretch: Stretch,
-    *,
-    after: int = 0,
-    skip_damaged: bool,
+    tx: Transaction, stretch: Stretch, *, after: int = 0, skip_damaged: bool
 ) -> Iterator[MessageWords]:
     """Yield the words of the messages of a stretch whose sequence is past `after`.
 
@@ -140,15 +112,14 @@ def words_of(
         StoreCorruptError: a message cannot be read, and is not to be taken for an empty one.
     """
     rows = message_rows(
-        connection,
-        tenant,
+        tx,
         first=message_key(stretch.conversation, after + 1),
         last=message_key(stretch.conversation, stretch.last_sequence),
     )
-    title = read_title(connection, tenant, stretch.conversation)
+    title = read_title(tx, stretch.conversation)
     for row in rows:
         try:
-            message = read_message(connection, tenant, row, conversation_id=stretch.conversation_id)
+            message = read_message(tx, row, conversation_id=stretch.conversation_id)
         except StoreCorruptError:
             if not skip_damaged:
                 raise
@@ -169,12 +140,7 @@ def known_words(words: Iterable[MessageWords], *, characters_max: int) -> list[M
 
 
 def batches_of_rows(
-    connection: Connection,
-    tenant: Tenant,
-    stretch: Stretch,
-    *,
-    known: Sequence[MessageWords],
-    skip_damaged: bool,
+    tx: Transaction, stretch: Stretch, *, known: Sequence[MessageWords], skip_damaged: bool
 ) -> Iterator[list[MessageWords]]:
     """Yield all messages of a conversation, from the words known already and then from the texts.
 
@@ -182,7 +148,7 @@ def batches_of_rows(
     """
     known = [item for item in known if position_of(item.key) <= stretch.last_sequence]
     after = position_of(known[-1].key) if known else 0
-    rest = words_of(connection, tenant, stretch, after=after, skip_damaged=skip_damaged)
+    rest = words_of(tx, stretch, after=after, skip_damaged=skip_damaged)
     batch: list[MessageWords] = []
     for item in chain(known, rest):
         batch.append(item)
@@ -192,6 +158,6 @@ def batches_of_rows(
     yield batch
 
 
-def _grow_windows(connection: Connection, tenant: Tenant, words: int, *, also_next: bool) -> None:
+def _grow_windows(tx: Transaction, words: int, *, also_next: bool) -> None:
     next_words = words if also_next else 0
-    tenant.execute(connection, _SQL["grow_windows"], words=words, next_words=next_words)
+    tx.execute(_SQL["grow_windows"], words=words, next_words=next_words)
