@@ -15,7 +15,7 @@ from bench.wire import connected, prepare_post
 from engram.clock import RandomIds, SystemClock
 from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tools.server import Server, running_server
 

@@ -11,8 +11,8 @@ from engram.embedding.tiers import Tiers
 from engram.service import Service
 from engram.service.indexing import Indexer
 from engram.settings import Settings
-from engram.storage.ports import Store
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.store import Store
 from engram.wiring import build_embedders, build_service
 
 

@@ -26,7 +26,7 @@ from engram.model.conversation import AppendRequest, ConversationDraft
 from engram.model.ids import ConversationId, OrganizationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.vectors import QueryVector
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.connection import PostgresConnection, set_up
 from engram.storage.postgres.dialect import translate
 from engram.storage.postgres.store import PostgresStore

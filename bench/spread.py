@@ -22,7 +22,7 @@ from engram.limits import LEG_CANDIDATES
 from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, ConversationDraft
 from engram.model.search import Candidates, SearchFilters
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres import near_filling
 from engram.storage.postgres.sharding import shard
 from engram.storage.postgres.store import PostgresStore

@@ -27,9 +27,9 @@ from engram.service.rate import RateLimiter
 from engram.service.usage import UsageMeter
 from engram.settings import Settings
 from engram.storage.bookkeeping.audited import Announce
-from engram.storage.ports import Store
 from engram.storage.private import make_private
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.store import Store
 
 if TYPE_CHECKING:
     from engram.language.port import LanguageModel

@@ -48,8 +48,6 @@ UNASKED = {
     "engram.model.document_query",
     "engram.model.recall",
     "engram.model.transfer",
-    "engram.storage.document_ports",
-    "engram.storage.memory_ports",
     "engram.storage.documents.store",
     "engram.storage.memories.store",
     "engram.storage.checks.repair",

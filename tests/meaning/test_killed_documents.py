@@ -18,8 +18,9 @@ from engram.model.document import DocumentDraft, DocumentLimits
 from engram.model.ids import DocumentId
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
-from engram.storage.document_ports import DocumentStore
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.documents.store import DocumentStore
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.meaning.hashing import QuickEmbedder
 from tests.meaning.programs.killed_documents import LaterClock
 from tests.service.bodies import prose, stream

@@ -16,8 +16,9 @@ from engram.model.access import OrganizationDraft
 from engram.model.vectors import StoredIdentities
 from engram.service.indexing import Indexer
 from engram.service.reembedding import Reembedding
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.keys import conversation_of, message_key, position_of
+from engram.storage.store import Store
 from tests.service.embedders import NamedEmbedder
 from tests.storage.drafts import opened
 from tests.storage.places import is_database, store_at

@@ -24,7 +24,7 @@ from engram.service.background import Background
 from engram.service.batch import LEASE, RETRY_DELAY_MAX
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 

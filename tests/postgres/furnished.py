@@ -9,7 +9,8 @@ from engram.model.access import KeyDraft, OrganizationDraft
 from engram.model.ids import OrganizationId
 from engram.model.memory import Feedback, MemoryChange
 from engram.storage.control.store import hash_secret
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from engram.text.analyse import query_terms
 from tests.fakes import SOME_DAY
 from tests.storage import document_drafts as documents

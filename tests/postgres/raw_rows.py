@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.connection import PostgresConnection, set_up
 from engram.storage.rows.database import Connection
 from tests.postgres.databases import as_owner

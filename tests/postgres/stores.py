@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 from engram.clock import RandomIds, SystemClock
 from engram.model.access import OrganizationDraft
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.store import PostgresStore
+from engram.storage.store import Store
 from tests.storage.drafts import ACTOR
 
 

@@ -14,7 +14,7 @@ from engram.embedding.choice import NoEmbedder
 from engram.errors import ConfigurationError, StoreUnavailableError
 from engram.model.vectors import QueryVector
 from engram.settings import Settings
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.address import complete, complete_reading
 from engram.transport.asgi import create_app
 from engram.transport.mcp.server import Caller, build_server

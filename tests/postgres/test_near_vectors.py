@@ -13,7 +13,7 @@ from engram.model.conversation import ConversationDraft
 from engram.model.ids import ConversationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.vectors import QueryVector
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres import near_filling, near_vectors
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock, SequentialIds

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from engram.errors import StoreUnavailableError
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.address import complete
 from engram.storage.postgres.outcome import was_committed
 from engram.storage.postgres.pool import Pool

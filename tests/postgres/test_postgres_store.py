@@ -24,7 +24,7 @@ from engram.errors import (
 from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, Loaded, SearchFilters
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock

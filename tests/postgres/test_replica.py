@@ -15,7 +15,7 @@ from engram.errors import ConfigurationError, NotFoundError
 from engram.model.access import KeyDraft
 from engram.settings import Settings
 from engram.storage.control.store import hash_secret
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.address import complete, complete_reading
 from engram.storage.postgres.database import ReplicatedDatabase
 from engram.storage.postgres.pool import Pool

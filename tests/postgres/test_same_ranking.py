@@ -28,9 +28,9 @@ from engram.model.search import (
 )
 from engram.service import Service
 from engram.settings import Settings
-from engram.storage.ports import Store
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.store import Store
 from engram.wiring import build_service
 from tests.fakes import SOME_DAY, FakeClock, SequentialIds
 from tests.meaning.hashing import QuickEmbedder

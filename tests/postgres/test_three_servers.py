@@ -13,12 +13,13 @@ from engram.clock import RandomIds
 from engram.errors import ConflictError, NotFoundError, StoreUnavailableError
 from engram.model.access import KeyDraft, OrganizationDraft
 from engram.storage.migrations import Migration
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres import logins, sharding
 from engram.storage.postgres.layout import read_layout
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.sharding import shard
 from engram.storage.postgres.store import PostgresStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.postgres.databases import as_owner
 from tests.postgres.furnished import (

@@ -12,7 +12,8 @@ import anyio
 from engram.errors import StoreBusyError
 from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId, OrganizationId
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.postgres.servers import PATIENCE_S
 from tests.storage.drafts import append, begin
 

@@ -16,7 +16,7 @@ from engram.model.search import SearchAnswer, SearchRequest
 from engram.model.vectors import WORDS_ALONE, Indexing, NewVectors, Tier
 from engram.retrieval import pipeline
 from engram.retrieval.question import Questions
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
 
 NO_EMBEDDER = Tiers()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engram.model.access import OrganizationDraft
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock, SequentialIds
 

@@ -20,7 +20,7 @@ from engram.model.search import Detail, ProfileName, SearchRequest, SearchResult
 from engram.model.vectors import WORDS_ALONE
 from engram.retrieval.fuse import Scoring, score
 from engram.retrieval.profiles import PROFILES
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.text.chunks import chunks_of
 from tests.retrieval.asking import add, add_meant, meant, search
 from tests.retrieval.candidates import CALIBRATIONS, NOW, Row, rows, table

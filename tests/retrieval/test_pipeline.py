@@ -12,7 +12,7 @@ from engram.errors import NotFoundError
 from engram.model.ids import ConversationId, chunk_id
 from engram.model.search import SearchFilters, SearchRequest
 from engram.retrieval.find import shorten
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.text.windows import window_text
 from tests.retrieval.asking import add, contents_of, search
 

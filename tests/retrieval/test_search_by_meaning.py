@@ -16,7 +16,7 @@ from engram.model.search import (
     SearchRequest,
 )
 from engram.retrieval.profiles import PROFILES
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.retrieval.asking import add, add_meant, contents_of, search
 from tests.retrieval.embedders import FailingEmbedder, OtherEmbedder
 

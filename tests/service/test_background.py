@@ -16,7 +16,7 @@ from engram.model.access import Organization, OrganizationDraft
 from engram.service.background import LEASE, TRAIN_DICTIONARY, Background
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 

@@ -31,7 +31,7 @@ from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.vectors import Indexing
 from engram.service.batch import LEASE, RETRY_DELAY, RETRY_DELAY_MAX
 from engram.service.indexing import EMBEDDER_DELAY_MAX_S, EMBEDDER_DELAY_S, Indexer
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.service.embedders import NamedEmbedder

@@ -13,7 +13,7 @@ from engram.embedding.tiers import Tiers
 from engram.errors import EmbedderUnavailableError
 from engram.model.access import OrganizationDraft
 from engram.service.meaning import Meaning
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.service.embedders import NamedEmbedder

@@ -22,7 +22,7 @@ from engram.service.activity import Activity
 from engram.service.batch import STORED_TOGETHER, STORED_TOGETHER_ASKED
 from engram.service.indexing import Indexer
 from engram.service.pace import LOOK_S, PASSAGES_TOGETHER, REST_MAX_S, RESTS, Pace, PacedEmbedder
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.service.embedders import NamedEmbedder

@@ -19,7 +19,7 @@ from engram.model.status import UsageDay
 from engram.service import Service
 from engram.service.usage import UsageMeter
 from engram.settings import Settings
-from engram.storage.organization import TableOrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import open_service
 from tests.fakes import FakeClock, SequentialIds
@@ -115,7 +115,7 @@ class SometimesAway(SqliteStore):
 
     is_away = True
 
-    async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
+    async def organization(self, organization_id: OrganizationId) -> OrganizationStore:
         if self.is_away:
             raise StorageError("the disk is away")
         return await super().organization(organization_id)

@@ -10,9 +10,10 @@ import pytest
 
 from engram.clock import RandomIds
 from engram.model.access import OrganizationDraft
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.owner import FileOwner
+from engram.storage.store import Store
 from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock, SequentialIds
 from tests.storage.drafts import BuildStore

@@ -18,8 +18,8 @@ from engram.model.document import (
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryOptions
 from engram.model.vectors import WORDS_ALONE, Indexing
-from engram.storage.document_ports import UnindexedText
-from engram.storage.ports import OrganizationStore
+from engram.storage.documents.indexing import UnindexedText
+from engram.storage.organization import OrganizationStore
 from engram.text.documents import DocumentChunk, DocumentChunker
 from engram.text.utf8 import Utf8Reader
 from tests.storage.drafts import ACTOR, UNBOUNDED

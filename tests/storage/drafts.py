@@ -23,8 +23,9 @@ from engram.model.conversation import (
 from engram.model.ids import ConversationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.status import Finding
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
+from engram.storage.store import Store
 from tests.postgres.databases import present_database
 from tests.postgres.raw_rows import opened_rows, refuse_rows
 from tests.storage.finding import find_candidates

@@ -22,7 +22,7 @@ from engram.model.vectors import (
     QueryVector,
     Tier,
 )
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.vectors.quantise import pack_blobs, quantise
 from tests.storage.drafts import ACTOR, UNBOUNDED, drafts
 from tests.storage.finding import find_candidates

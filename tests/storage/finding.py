@@ -10,7 +10,7 @@ from engram.clock import to_microseconds
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import KINDS, Candidates, Kind, SearchFilters
 from engram.model.vectors import QueryVector
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
 
 EVERYTHING = SearchFilters()

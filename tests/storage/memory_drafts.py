@@ -19,7 +19,7 @@ from engram.model.memory import (
     StoredMemory,
 )
 from engram.model.vectors import WORDS_ALONE, Indexing
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED
 

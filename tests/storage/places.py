@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engram.clock import Clock, RandomIds
-from engram.storage.ports import Store
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.sqlite.store import SqliteStore
+from engram.storage.store import Store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

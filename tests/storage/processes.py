@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engram.model.conversation import Message, MessageQuery
 from engram.model.ids import ConversationId
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 
 PROJECT = Path(__file__).parents[2]
 """Where programs are run."""

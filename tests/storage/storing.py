@@ -19,7 +19,7 @@ from engram.model.conversation import (
 from engram.model.document import DocumentDraft
 from engram.model.ids import ConversationId, DocumentId, EpisodeId, MemoryId
 from engram.model.memory import Episode, Feedback, MemoryChange, MemoryDraft, MemoryOptions
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import BOUNDS, PDF, claim
 from tests.storage.document_drafts import index as index_document

@@ -20,7 +20,7 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationId, message_id
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,

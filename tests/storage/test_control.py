@@ -21,7 +21,8 @@ from engram.model.access import (
 )
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.status import UsageDay
-from engram.storage.ports import ControlStore, Store
+from engram.storage.control.store import ControlStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 
 ACTOR = "operator"

@@ -11,7 +11,8 @@ from engram.errors import ConflictError, LimitExceededError, NotFoundError
 from engram.model.access import AuditEntry, AuditNote, KeyDraft, NewKey, Organization
 from engram.model.access import OrganizationDraft as Draft
 from engram.model.ids import KeyId, OrganizationId
-from engram.storage.ports import ControlStore, Store
+from engram.storage.control.store import ControlStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 
 ACTOR = "operator"

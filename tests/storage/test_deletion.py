@@ -10,7 +10,7 @@ import pytest
 from engram.errors import NotFoundError
 from engram.model.conversation import ConversationQuery, MessageQuery
 from engram.model.ids import ConversationId
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
 from tests.storage.drafts import ACTOR, append, begin, find, findings, opened, read_texts, tables_of
 

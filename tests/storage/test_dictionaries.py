@@ -12,7 +12,7 @@ from engram.errors import StoreCorruptError
 from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
 from engram.storage.content import training
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.words import rebuild
 from tests.storage.drafts import (
     append,

@@ -16,7 +16,7 @@ from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId, ConversationKey, DocumentId
 from engram.model.memory import MemoryDraft
 from engram.model.vectors import Indexing
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.text.documents import chunk_document
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (

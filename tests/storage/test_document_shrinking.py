@@ -13,8 +13,7 @@ from engram.model.memory import MemoryChange
 from engram.model.vectors import Indexing
 from engram.storage.bodies import shrinking as document_shrinking
 from engram.storage.bodies.shrinking import shrink_document
-from engram.storage.organization import TableOrganizationStore
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
     WORKER,
@@ -42,7 +41,7 @@ def few_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 async def shrink(organization: OrganizationStore, document_id: DocumentId) -> None:
     """Begin a removal that does not come."""
-    assert isinstance(organization, TableOrganizationStore)
+    assert isinstance(organization, OrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage]
     await shrink_document(tenant, document_id)
 

@@ -26,7 +26,7 @@ from engram.model.access import Quota
 from engram.model.document import DocumentDraft, DocumentLimits
 from engram.model.ids import DocumentId, EpisodeId
 from engram.model.memory import MemoryOptions
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
     BOUNDS,

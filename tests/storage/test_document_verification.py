@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
 from tests.storage.document_drafts import (
     PDF,

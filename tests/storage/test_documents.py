@@ -16,7 +16,7 @@ from engram.limits import DOCUMENT_PIECE_BYTES, WHOLE_DOCUMENT_BYTES_MAX
 from engram.model.document import ByteRange
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryChange, MemoryFilters, MemoryOptions, MemoryQuery
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
 from engram.text.synopsis import synopsis
 from tests.fakes import FakeClock

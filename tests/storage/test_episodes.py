@@ -10,7 +10,8 @@ from engram.errors import NotFoundError
 from engram.model.access import OrganizationDraft
 from engram.model.ids import EpisodeId
 from engram.model.memory import Episode
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR
 from tests.storage.memory_drafts import remember

@@ -15,7 +15,8 @@ from engram.errors import NotFoundError
 from engram.model.access import OrganizationDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import FailureClass, Feedback
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.storage.drafts import ACTOR, opened
 from tests.storage.memory_drafts import NOWHERE, remember
 
@@ -164,9 +165,9 @@ async def test_usefulness_lies_between_minus_one_and_one_and_follows_every_word(
 async def usefulness_of(organization: OrganizationStore, memory_id: MemoryId) -> float:
     from engram.storage.memories import feedback
     from engram.storage.memories import rows as memory_rows
-    from engram.storage.organization import TableOrganizationStore
+    from engram.storage.organization import OrganizationStore
 
-    assert isinstance(organization, TableOrganizationStore)
+    assert isinstance(organization, OrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] no port shows it
     number = await tenant.read(lambda tx: memory_rows.find_memory(tx, memory_id))
     found = await tenant.read(lambda tx: feedback.usefulness(tx, [number]))

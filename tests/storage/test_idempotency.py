@@ -11,7 +11,7 @@ import pytest
 
 from engram.errors import IdempotencyConflictError
 from engram.model.conversation import AppendReceipt, AppendRequest, MessageDraft
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY, FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage
 

@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 from engram.model.status import Job
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import findings
 

@@ -27,7 +27,7 @@ from engram.model.memory import (
 )
 from engram.model.search import KINDS, Kind, SearchFilters
 from engram.model.vectors import QueryVector
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
 from tests.fakes import SOME_DAY, FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin

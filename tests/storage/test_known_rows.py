@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engram.clock import RandomIds
 from engram.model.access import OrganizationDraft
 from engram.model.search import Candidates
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock, SequentialIds
 from tests.storage.drafts import ACTOR, append, begin, find

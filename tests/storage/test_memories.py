@@ -27,7 +27,7 @@ from engram.model.memory import (
 )
 from engram.model.search import SearchFilters
 from engram.model.vectors import Indexing
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,

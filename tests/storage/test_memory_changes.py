@@ -23,7 +23,7 @@ from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryDraft, MemoryQuery
 from engram.model.search import SearchFilters
 from engram.model.vectors import Tier
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import (
     ACTOR,

@@ -16,7 +16,8 @@ from engram.errors import NotFoundError
 from engram.model.access import OrganizationDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryChange
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED
 from tests.storage.memory_drafts import NOWHERE, get, remember

@@ -17,8 +17,8 @@ from engram.errors import (
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft, RelationDraft
 from engram.storage.memories import removal as memory_removal
-from engram.storage.memory_ports import MemoryStore
-from engram.storage.ports import OrganizationStore
+from engram.storage.memories.store import MemoryStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
 from tests.fakes import FakeClock
 from tests.storage.drafts import (

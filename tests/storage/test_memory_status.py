@@ -11,8 +11,9 @@ import pytest
 from engram.model.access import OrganizationDraft
 from engram.model.memory import MemoryStatus, ProjectSize
 from engram.storage.memories.status import statement
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.migrate import load_migrations, migrate
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, begin
 from tests.storage.embedded import DEEP

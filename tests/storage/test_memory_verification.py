@@ -35,7 +35,7 @@ from engram.model.memory import (
     MemoryQuery,
     RelationDraft,
 )
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.words import rebuild
 from tests.fakes import FakeClock

@@ -12,7 +12,7 @@ import pytest
 from engram.clock import SystemClock
 from engram.model.access import OrganizationDraft
 from engram.model.ids import OrganizationId
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.storage.drafts import findings
 from tests.storage.places import store_at
 from tests.storage.processes import PROJECT, command

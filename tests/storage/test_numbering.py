@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from engram.model.conversation import ConversationQuery
-from engram.storage.organization import TableOrganizationStore
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.keys import record_number
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from tests.storage.drafts import ACTOR, begin, findings, opened
@@ -71,7 +70,7 @@ async def test_a_lost_state_gives_no_number_again(
         connection.execute("DELETE FROM upkeep")
 
     if reopened:
-        assert isinstance(elsewhere, TableOrganizationStore)
+        assert isinstance(elsewhere, OrganizationStore)
         await elsewhere.prepare()
     else:
         await organization.repair()

@@ -14,7 +14,7 @@ from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import Conversation, ConversationQuery, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey, MessageKey
 from engram.model.search import Candidates, SearchFilters
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, append, begin, find
 from tests.storage.finding import Kept

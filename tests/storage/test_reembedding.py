@@ -12,7 +12,7 @@ from engram.errors import ConflictError
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, ReembeddingBegun, StoredIdentities
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.keys import kind_of, message_key
 from engram.storage.vectors import old_vectors
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened

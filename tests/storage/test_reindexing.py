@@ -10,7 +10,7 @@ import pytest
 from engram.clock import RandomIds
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.bookkeeping import state
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.words import rebuild
 from engram.text.analyse import ANALYSER_VERSION, query_terms
 from tests.storage.drafts import (

@@ -18,7 +18,8 @@ from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.access import OrganizationDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import RELATION_TYPES, Relation
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, on_sqlite, opened_file
 from tests.storage.memory_drafts import NOWHERE, relation, remember

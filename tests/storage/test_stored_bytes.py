@@ -17,7 +17,8 @@ from engram.limits import STORED_ROW_BYTES
 from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.memory import MemoryDraft
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, append, begin, findings, opened
 from tests.storage.storing import ADDING, STEPS, Storing

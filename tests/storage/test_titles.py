@@ -12,7 +12,7 @@ from engram.model.conversation import (
     MessageDraft,
     Role,
 )
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.storage.drafts import ACTOR, find
 
 

@@ -16,7 +16,8 @@ from engram.model.access import OrganizationDraft, Quota
 from engram.model.ids import MemoryId, RelationId
 from engram.model.memory import MemoryChange, MemoryDraft
 from engram.model.transfer import MemoryRecord
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import store as store_document
 from tests.storage.drafts import ACTOR, UNBOUNDED, count_holders, findings, opened

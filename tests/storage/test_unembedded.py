@@ -13,7 +13,7 @@ import pytest
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, Indexing, StoredIdentities, Unembedded
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
 from tests.storage.embedded import DEEP, OTHER, append_meant, embed_waiting, passages_of

@@ -17,7 +17,7 @@ from engram.limits import STORED_ROW_BYTES
 from engram.model.ids import ConversationId
 from engram.model.status import BackfillReport, Counters
 from engram.storage.content import backfill
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.storage.drafts import (
     ACTOR,
     append,

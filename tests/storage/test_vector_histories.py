@@ -26,7 +26,7 @@ from engram.clock import RandomIds
 from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationId, MessageKey
 from engram.model.vectors import Embedded, QueryVector, Tier, Unembedded
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.keys import message_key
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock

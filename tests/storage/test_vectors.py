@@ -17,7 +17,7 @@ from engram.model.conversation import AppendRequest, ConversationDraft, MessageD
 from engram.model.ids import ConversationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.vectors import Indexing, NewVectors, QueryVector, StoredIdentities, Tier
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, drafts, findings, opened
 from tests.storage.embedded import (

@@ -10,7 +10,7 @@ from engram.errors import StoreCorruptError
 from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
 from engram.storage.checks import verification
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from tests.storage.drafts import (
     ACTOR,
     append,

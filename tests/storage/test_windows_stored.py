@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
-from engram.storage.organization import TableOrganizationStore
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.state import read_search_state
@@ -53,7 +52,7 @@ class Indexed:
 async def read_indexed(
     organization: OrganizationStore, conversation_id: ConversationId, messages: list[MessageDraft]
 ) -> Indexed:
-    assert isinstance(organization, TableOrganizationStore)
+    assert isinstance(organization, OrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] - no method tells of words
 
     def read(tx: Transaction) -> Indexed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 from engram import limits
 from engram.errors import InvalidRequestError
@@ -229,3 +229,17 @@ class SearchAnswer:
     pending: int
     degraded: tuple[str, ...]
     note: str | None = None
+
+
+class Choice(Protocol):
+    """What of a search's candidates is to be read."""
+
+    @property
+    def messages(self) -> Sequence[MessageKey]:
+        """The messages to be read with their texts."""
+        ...
+
+    @property
+    def conversations(self) -> Sequence[ConversationKey]:
+        """The conversations to be read, without their messages."""
+        ...

@@ -17,7 +17,7 @@ from engram.retrieval.choose import Chosen
 from engram.retrieval.fuse import Scoring
 from engram.retrieval.ranking import Scored
 from engram.retrieval.windows import ChosenWindow, choose_windows
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.text.tokens import tokens_of
 from engram.text.windows import window_text
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from engram import limits
-from engram.model.search import KINDS, Candidates, Kind, Loaded, ProfileName, SearchFilters
+from engram.model.search import KINDS, Candidates, Choice, Kind, Loaded, ProfileName, SearchFilters
 from engram.offload import offload
 from engram.retrieval.fuse import has_vectors
 from engram.retrieval.legs import Calibrations
@@ -20,7 +20,7 @@ from engram.retrieval.question import (
     Embed,
     Question,
 )
-from engram.storage.ports import Choice, OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
 
 QUERY_SHORTENED = "query_shortened"

@@ -9,7 +9,7 @@ from engram.retrieval.choose import choose
 from engram.retrieval.deliver import deliver
 from engram.retrieval.find import Sought, find
 from engram.retrieval.question import Embed
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 
 NOTHING_RELEVANT = "nothing relevant"
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from engram.service.searching import Searching
     from engram.service.turns import Turns
     from engram.service.usage import UsageMeter
-    from engram.storage.ports import Store
+    from engram.storage.store import Store
 
 __all__ = ["Service"]
 

@@ -41,7 +41,7 @@ from engram.model.ids import KeyId, OrganizationId
 from engram.service.audit_trail import AuditTrail
 from engram.service.rate import RateLimiter, RateState
 from engram.service.usage import UsageMeter
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 if TYPE_CHECKING:
     from engram.service.failed_logins import FailedLogins

@@ -14,7 +14,7 @@ from engram.service.account_deletion import delete_organization
 from engram.service.files import Files
 from engram.service.meaning import Meaning
 from engram.service.quota import find_quota_warning
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 USAGE_DAYS = 30
 """That are shown unless others are asked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engram.errors import InvalidRequestError
 from engram.model.access import AccountDeletion
 from engram.model.ids import OrganizationId
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 
 async def delete_organization(

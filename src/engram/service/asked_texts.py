@@ -11,7 +11,7 @@ from engram.model.document import ByteRange, Document
 from engram.model.document_query import QueriedText
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 
 DOCUMENT_PREFIX = "doc_"
 

@@ -19,7 +19,7 @@ from engram.errors import AccessDeniedError, EngramError
 from engram.model.access import ApiKey, AuditNote, Principal
 from engram.model.ids import KeyId, OrganizationId
 from engram.service.activity import Activity
-from engram.storage.ports import ControlStore
+from engram.storage.control.store import ControlStore
 
 if TYPE_CHECKING:
     from engram.service.key_addresses import KeyAddresses

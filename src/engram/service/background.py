@@ -19,7 +19,8 @@ from engram.model.ids import OrganizationId
 from engram.model.status import Job
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.indexing import Indexer
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 

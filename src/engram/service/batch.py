@@ -15,7 +15,7 @@ from engram.ingest.embed import EmbeddedText, Splitting, embed_texts
 from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, Unembedded
 from engram.service.pace import Pace, PacedEmbedder
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from engram.model.care import Verified
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryFilters, MemoryPage, MemoryQuery, check_project
 from engram.service.audit_trail import AuditTrail
-from engram.storage.ports import Store
+from engram.storage.store import Store
 from engram.text.tokens import tokens_of
 
 CHECKED_TOGETHER = 200

@@ -23,8 +23,8 @@ from engram.model.memory import Memory, MemoryDraft, RelationDraft, check_projec
 from engram.retrieval.question import WORDS_ONLY
 from engram.service.background import Background
 from engram.service.indexing import Indexer
-from engram.storage.memory_ports import MemoryStore
-from engram.storage.ports import Store
+from engram.storage.memories.store import MemoryStore
+from engram.storage.store import Store
 
 if TYPE_CHECKING:
     from datetime import datetime

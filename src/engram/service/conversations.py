@@ -22,7 +22,8 @@ from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.quota import find_quota_warning
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 
 class Conversations:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from engram.errors import StorageError
 from engram.model.access import Organization
 from engram.model.status import Finding
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 
 class Doctor:

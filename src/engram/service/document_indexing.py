@@ -20,11 +20,12 @@ from engram.model.ids import DocumentId, OrganizationId
 from engram.service.indexing import Indexer
 from engram.service.noticed import Noticed
 from engram.service.pace import Pace
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 if TYPE_CHECKING:
     from engram.model.document import Document
-    from engram.storage.document_ports import DocumentStore
+    from engram.storage.documents.store import DocumentStore
 
 logger = logging.getLogger(__name__)
 

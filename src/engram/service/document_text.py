@@ -12,7 +12,8 @@ from engram.errors import ConversionError
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.access import Quota
 from engram.model.document import Document
-from engram.storage.document_ports import DocumentStore, UnindexedText
+from engram.storage.documents.indexing import UnindexedText
+from engram.storage.documents.store import DocumentStore
 from engram.text.documents import DocumentChunk, DocumentChunker
 from engram.text.utf8 import Utf8Reader
 

@@ -27,8 +27,9 @@ from engram.model.memory import MemoryQuery, Tombstone
 from engram.service.background import Background
 from engram.service.document_indexing import DocumentIndexing
 from engram.service.quota import find_quota_warning
-from engram.storage.document_ports import DocumentStore
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.documents.store import DocumentStore
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from engram.model.access import Principal
 from engram.model.checks import check_range, check_text
 from engram.model.ids import EpisodeId
 from engram.model.memory import Episode, MemoryFilters, MemoryPage, MemoryQuery, check_project
-from engram.storage.memory_ports import MemoryStore
-from engram.storage.ports import Store
+from engram.storage.memories.store import MemoryStore
+from engram.storage.store import Store
 
 
 class Episodes:

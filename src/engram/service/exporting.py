@@ -18,8 +18,8 @@ from engram.model.transfer import MemoryRecord
 from engram.service.audit_trail import AuditTrail
 from engram.service.file_quota import FileQuota
 from engram.service.files import Files
-from engram.storage.memory_ports import MemoryStore
-from engram.storage.ports import Store
+from engram.storage.memories.store import MemoryStore
+from engram.storage.store import Store
 
 READ_TOGETHER = 50
 """Memories with their histories held at once."""

@@ -10,7 +10,7 @@ from engram.care.data_directory import file_bytes
 from engram.care.paths import Place
 from engram.model.access import Principal
 from engram.service.files import Files
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 
 
 class FileQuota:

@@ -13,7 +13,7 @@ from engram.care.paths import Place, machine_place
 from engram.errors import UnavailableError
 from engram.model.access import Principal
 from engram.model.ids import OrganizationId
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 

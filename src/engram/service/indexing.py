@@ -26,7 +26,8 @@ from engram.service.batch import LEASE, UNUSABLE, Batch
 from engram.service.noticed import Noticed
 from engram.service.pace import Pace
 from engram.service.usage import UsageMeter
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 

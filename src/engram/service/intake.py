@@ -11,8 +11,8 @@ from engram.model.transfer import MemoryRecord
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping
-from engram.storage.memory_ports import MemoryStore
-from engram.storage.ports import Store
+from engram.storage.memories.store import MemoryStore
+from engram.storage.store import Store
 
 BATCH_BYTES = 8_000_000
 """Of the texts of one transaction, about."""

@@ -15,7 +15,7 @@ from engram.service.activity import Activity
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.quota import find_quota_warning
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 VectorGap = Literal["no_embedder", "embed_pending"]
 """Why memories are found by their words alone: for good, or until the background got to them."""

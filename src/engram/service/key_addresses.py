@@ -8,7 +8,7 @@ from engram import limits
 from engram.clock import Clock
 from engram.errors import EngramError
 from engram.model.ids import KeyId
-from engram.storage.ports import ControlStore
+from engram.storage.control.store import ControlStore
 
 REFRESH = timedelta(hours=1)
 """How long an address counts as recorded; then it is recorded again, so that it stays a recent one."""

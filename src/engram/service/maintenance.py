@@ -21,7 +21,7 @@ from engram.service.keeping import Keeping
 from engram.service.migrating import Migrating
 from engram.service.reembedding import Reembedding
 from engram.service.summaries import Summaries
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from engram.embedding.port import EMBEDDING_FAILURES, EmbedderIdentity
 from engram.embedding.tiers import Tiers
 from engram.model.vectors import Tier
 from engram.retrieval.question import EMBEDDER_CHANGED, missing_tiers
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 
 
 class Meaning:

@@ -33,8 +33,8 @@ from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping, Kept
 from engram.service.reading import read_memory
-from engram.storage.memory_ports import MemoryStore
-from engram.storage.ports import Store
+from engram.storage.memories.store import MemoryStore
+from engram.storage.store import Store
 
 
 class Memories:

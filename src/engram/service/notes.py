@@ -19,7 +19,7 @@ from engram.model.memory import (
     check_note_length,
 )
 from engram.service.keeping import Keeping, Kept
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 
 class Notes:

@@ -24,7 +24,8 @@ from engram.model.status import BackfillReport, Counters, Coverage
 from engram.service.account_deletion import delete_organization
 from engram.service.files import Files
 from engram.service.meaning import Meaning
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

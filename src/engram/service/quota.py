@@ -6,7 +6,7 @@ import logging
 
 from engram.model.access import Principal, Quota
 from engram.model.status import Counters
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,8 @@ from engram.model.vectors import (
 )
 from engram.service.batch import STORED_TOGETHER
 from engram.service.indexing import Indexer
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 

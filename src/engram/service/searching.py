@@ -15,7 +15,8 @@ from engram.retrieval.question import INDEX_LAG, Embed, Questions
 from engram.service.activity import Activity
 from engram.service.indexing import Indexer
 from engram.service.usage import UsageMeter
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from engram.model.access import Principal
 from engram.model.care import Summarized
 from engram.model.ids import MemoryId
 from engram.model.memory import check_project
-from engram.storage.ports import Store
+from engram.storage.store import Store
 from engram.text.quoting import FIRST_LINE, MARK, quotable, quote
 
 logger = logging.getLogger(__name__)

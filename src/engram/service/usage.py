@@ -10,7 +10,7 @@ from engram.clock import Clock
 from engram.errors import EngramError, NotFoundError
 from engram.model.ids import OrganizationId
 from engram.model.status import UsageDay
-from engram.storage.ports import Store
+from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from engram.embedding.tiers import Tiers
 from engram.model.ids import OrganizationId
 from engram.service.document_indexing import CONVERSION_LEASE, DocumentIndexing
 from engram.service.indexing import Indexer
-from engram.storage.ports import Store
+from engram.storage.store import Store
 from tests.meaning.hashing import QuickEmbedder, ToldEmbedder
 from tests.meaning.programs.killing import keep_killing, tell
 from tests.storage.places import store_at

@@ -15,7 +15,8 @@ from engram.model.conversation import AppendRequest, ConversationDraft
 from engram.model.ids import OrganizationId
 from engram.service.indexing import Indexer
 from engram.service.reembedding import Reembedding
-from engram.storage.ports import OrganizationStore, Store
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
 from tests.meaning.hashing import QuickEmbedder
 from tests.meaning.programs.killed_indexing import draft
 from tests.meaning.programs.killing import keep_killing, tell

@@ -9,7 +9,7 @@ from engram.clock import SystemClock
 from engram.errors import ConflictError
 from engram.model.access import Organization, OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, MessageDraft
-from engram.storage.ports import Store
+from engram.storage.store import Store
 from engram.text.analyse import query_terms
 from tests.storage.finding import find_candidates
 from tests.storage.places import store_at

@@ -24,7 +24,7 @@ from engram.model.ids import ConversationId, MemoryId, OrganizationId
 from engram.model.memory import MemoryChange, MemoryDraft
 from engram.model.search import SearchFilters
 from engram.model.vectors import Embedded, QueryVector, Tier
-from engram.storage.ports import OrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
 from tests.storage.embedded import DEEP, QUICK, indexing_of, passages_of, vector_of
 from tests.storage.finding import find_candidates

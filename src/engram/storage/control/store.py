@@ -88,7 +88,7 @@ def tell_nobody(connection: Connection, organization_id: OrganizationId) -> None
     """Leave it to other processes to see that keys are gone."""
 
 
-class TableControlStore:
+class ControlStore:
     """The `ControlStore` of an installation."""
 
     def __init__(
@@ -112,6 +112,11 @@ class TableControlStore:
     async def create_organization(
         self, draft: OrganizationDraft, *, actor: str, is_local: bool = False
     ) -> Organization:
+        """Store a new organisation.
+
+        Raises:
+            ConflictError: `is_local`, and there is a local organisation already.
+        """
         organization = Organization(
             id=OrganizationId(self._ids.new("org_")),
             name=draft.name,
@@ -131,6 +136,8 @@ class TableControlStore:
         return organization
 
     async def local_organization(self) -> Organization | None:
+        """Return the organisation that processes of this machine's owner use without a key."""
+
         def work(connection: Connection) -> Organization | None:
             row = connection.execute(_SQL["local_organization"]).fetchone()
             return None if row is None else organization_of(row)
@@ -138,6 +145,12 @@ class TableControlStore:
         return await self._database.read(work)
 
     async def get_organization(self, organization_id: OrganizationId) -> Organization:
+        """Return an organisation.
+
+        Raises:
+            NotFoundError: there is none of that id.
+        """
+
         def work(connection: Connection) -> Organization:
             self._reach.to_organization(connection, organization_id)
             return _get_organization(connection, organization_id)
@@ -145,6 +158,8 @@ class TableControlStore:
         return await self._database.read(work)
 
     async def list_organizations(self) -> tuple[Organization, ...]:
+        """Return every organisation, oldest first."""
+
         def work(connection: Connection) -> tuple[Organization, ...]:
             return tuple(map(organization_of, connection.execute(_SQL["list_organizations"])))
 
@@ -153,6 +168,15 @@ class TableControlStore:
     async def change_organization(
         self, organization_id: OrganizationId, change: OrganizationChange, *, actor: str
     ) -> Organization:
+        """Give an organisation another name or quota; return it.
+
+        The quota of requests follows from their key, so it holds in every process as soon as a
+        revocation would.
+
+        Raises:
+            NotFoundError: there is none of that id.
+            InvalidRequestError: the new name or quota is not one.
+        """
         given: dict[str, Any] = dict(change.given)
         audit = self._audit("change_organization", organization_id, actor=actor, **given)
 
@@ -166,6 +190,11 @@ class TableControlStore:
         return await self._database.write(work)
 
     async def add_usage(self, used: Mapping[OrganizationId, Sequence[UsageDay]]) -> None:
+        """Add to what organisations did by day; the bytes stored replace those of before.
+
+        Days older than `USAGE_DAYS_MAX` before the newest given are removed. Organisations that
+        are gone are passed over.
+        """
         rows = [
             usage_parameters(organization_id, each)
             for organization_id, days in used.items()
@@ -181,6 +210,7 @@ class TableControlStore:
     async def list_usage(
         self, organization_id: OrganizationId, *, limit: int
     ) -> tuple[UsageDay, ...]:
+        """Return what an organisation did on the last days that it did anything, newest first."""
         values = {"organization_id": organization_id, "limit": limit}
 
         def work(connection: Connection) -> tuple[UsageDay, ...]:
@@ -196,6 +226,13 @@ class TableControlStore:
         actor: str,
         details: Mapping[str, object] | None = None,
     ) -> AuditEntry:
+        """Remove an organisation, its keys and everything it stored, in every process.
+
+        Returns the audit row, with `details`, the organisation's name and the number of its keys.
+
+        Raises:
+            NotFoundError: there is none of that id.
+        """
         parameters = {"organization_id": organization_id}
 
         def work(connection: Connection) -> AuditEntry:
@@ -219,6 +256,7 @@ class TableControlStore:
         return receipt
 
     async def was_deleted(self, organization_id: OrganizationId) -> bool:
+        """Return True if an organisation of that id was here and is deleted, by the audit log."""
         parameters = {"organization_id": organization_id}
 
         def work(connection: Connection) -> bool:
@@ -229,6 +267,12 @@ class TableControlStore:
     async def create_key(
         self, organization_id: OrganizationId, draft: KeyDraft, *, actor: str
     ) -> NewKey:
+        """Store a new key's hash and return the key with its secret.
+
+        Raises:
+            NotFoundError: there is no such organisation.
+            LimitExceededError: the organisation has `KEYS_PER_ORGANIZATION_MAX` live keys.
+        """
         new = self._new_key(organization_id, draft)
         audit = self._audit(
             "create_key",
@@ -248,6 +292,11 @@ class TableControlStore:
         return new
 
     async def list_keys(self, organization_id: OrganizationId) -> tuple[ApiKey, ...]:
+        """Return the organisation's keys, revoked ones included, oldest first.
+
+        Raises:
+            NotFoundError: there is no such organisation.
+        """
         parameters = {"organization_id": organization_id}
 
         def work(connection: Connection) -> tuple[ApiKey, ...]:
@@ -260,6 +309,11 @@ class TableControlStore:
     async def revoke_key(
         self, organization_id: OrganizationId, key_id: KeyId, *, actor: str
     ) -> ApiKey:
+        """Revoke a key; again changes nothing.
+
+        Raises:
+            NotFoundError: the organisation has no such key.
+        """
         parameters = {
             "organization_id": organization_id,
             "key_id": key_id,
@@ -278,6 +332,13 @@ class TableControlStore:
     async def rotate_key(
         self, organization_id: OrganizationId, key_id: KeyId, *, overlap: timedelta, actor: str
     ) -> RotatedKey:
+        """Make a key like another one, which ends after `overlap` if it would not end before.
+
+        Raises:
+            NotFoundError: the organisation has no such key.
+            ConflictError: it is revoked or has expired.
+            LimitExceededError: the organisation has `KEYS_PER_ORGANIZATION_MAX` live keys.
+        """
         now = self._clock.now()
         named = {"organization_id": organization_id, "key_id": key_id}
 
@@ -304,6 +365,8 @@ class TableControlStore:
         return await self._database.write(work)
 
     async def find_key(self, secret_hash: str) -> KeyOwner | None:
+        """Return the key whose secret has that SHA-256, revoked and expired ones included."""
+
         def work(connection: Connection) -> KeyOwner | None:
             self._reach.to_secret(connection, secret_hash)
             row = connection.execute(_SQL["find_key"], {"secret_hash": secret_hash}).fetchone()
@@ -312,6 +375,7 @@ class TableControlStore:
         return await self._database.read(work)
 
     async def touch_keys(self, used: Mapping[KeyId, datetime]) -> None:
+        """Record when keys were last used; never moves a time backwards."""
         rows = [{"key_id": key_id, "at": to_microseconds(at)} for key_id, at in used.items()]
 
         def work(connection: Connection) -> None:
@@ -320,6 +384,12 @@ class TableControlStore:
         await self._database.write(work)
 
     async def note_addresses(self, seen: Mapping[KeyId, Mapping[str, datetime]]) -> None:
+        """Record the addresses that keys were used from, and when; audit those that are new.
+
+        Of each key `KEY_ADDRESSES_MAX` addresses are kept, those it was last used from. All that are
+        new to a key are one audit row `new_address`. A key that does not exist is passed over.
+        """
+
         def work(connection: Connection) -> None:
             notes = [note_of(connection, key_id, at_by) for key_id, at_by in seen.items()]
             self._add_notes(connection, [note for note in notes if note is not None])
@@ -327,11 +397,13 @@ class TableControlStore:
         await self._database.write(work)
 
     async def record_audit(self, notes: Sequence[AuditNote]) -> None:
+        """Write audit rows, all or none."""
         await self._database.write(lambda connection: self._add_notes(connection, notes))
 
     async def list_audit(
         self, organization_id: OrganizationId | None, *, limit: int, before: datetime | None
     ) -> tuple[AuditEntry, ...]:
+        """Return the newest audit rows of keys and organisations, newest first; None is all of them."""
         statement = _SQL["list_all_audit" if organization_id is None else "list_audit"]
         parameters = {
             "organization_id": organization_id,
@@ -347,6 +419,7 @@ class TableControlStore:
         return await self._database.read(work)
 
     async def ping(self) -> None:
+        """Really read the store; raise what a request would meet."""
         await self._database.read(lambda connection: connection.execute(_SQL["ping"]).fetchone())
 
     def _new_key(self, organization_id: OrganizationId, draft: KeyDraft) -> NewKey:

@@ -20,7 +20,6 @@ from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.codec import ContentError
 from engram.storage.content.pieces import read_bytes
 from engram.storage.content.preparation import PreparedMessage
-from engram.storage.document_ports import UnindexedText
 from engram.storage.documents.chunks import NewChunks, add_chunks, prepare_chunk
 from engram.storage.documents.reading import unreadable
 from engram.storage.memories.changing import index_again
@@ -38,6 +37,18 @@ NOBODY = ""
 """Who holds a document that rests."""
 
 _SQL = load_queries("documents/documents.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnindexedText:
+    """The next text of a document to be cut into chunks."""
+
+    data: bytes
+    """UTF-8 from `state.read_from_bytes` on; unless it is the last, it may end inside a character."""
+    state: ChunkerState
+    """Where the last chunk ended."""
+    is_last: bool
+    """The text ends with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from engram.errors import StorageError
 from engram.model.changes import Change, WorkAdded
 from engram.model.ids import OrganizationId
 from engram.storage.bookkeeping.audited import Announce
-from engram.storage.control.store import TableControlStore
+from engram.storage.control.store import ControlStore
 from engram.storage.open_organizations import OpenOrganizations
-from engram.storage.organization import TableOrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.address import complete, complete_reading
 from engram.storage.postgres.changes import Changes, tell_keys
 from engram.storage.postgres.connection import PostgresConnection
@@ -90,7 +90,7 @@ class PostgresStore:
         self._organizations = Organizations(
             control, database_of=self._database_of, drop_index=self._vectors.drop
         )
-        self._control = TableControlStore(
+        self._control = ControlStore(
             control,
             clock=clock,
             ids=ids,
@@ -104,7 +104,7 @@ class PostgresStore:
         self._is_closed = False
 
     @property
-    def control(self) -> TableControlStore:
+    def control(self) -> ControlStore:
         return self._control
 
     async def open(self) -> None:
@@ -114,7 +114,7 @@ class PostgresStore:
         await self._remove_leftovers()
         self._is_open = True
 
-    async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
+    async def organization(self, organization_id: OrganizationId) -> OrganizationStore:
         return (await self._opened.get(organization_id)).store
 
     def announce(self, organization_id: OrganizationId) -> None:
@@ -188,7 +188,7 @@ class PostgresStore:
             clock=self._clock,
             ids=self._ids,
         )
-        store = TableOrganizationStore(tenant, vectors=self._vectors, revision_of=_revision_of)
+        store = OrganizationStore(tenant, vectors=self._vectors, revision_of=_revision_of)
         await store.prepare()
         return _OpenOrganization(scope, store)
 
@@ -196,7 +196,7 @@ class PostgresStore:
 @dataclass(frozen=True, slots=True)
 class _OpenOrganization:
     scope: OrganizationScope
-    store: TableOrganizationStore
+    store: OrganizationStore
 
     @property
     def is_gone(self) -> bool:

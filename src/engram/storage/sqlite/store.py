@@ -15,9 +15,9 @@ from engram.errors import StorageError
 from engram.model.changes import Change
 from engram.model.ids import OrganizationId
 from engram.storage.bookkeeping.audited import Announce
-from engram.storage.control.store import TableControlStore
+from engram.storage.control.store import ControlStore
 from engram.storage.open_organizations import OpenOrganizations
-from engram.storage.organization import TableOrganizationStore
+from engram.storage.organization import OrganizationStore
 from engram.storage.private import make_private
 from engram.storage.sqlite.catalog import FileCatalog
 from engram.storage.sqlite.directory import make_directory
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class _OpenOrganization:
     file: SqliteFile
-    store: TableOrganizationStore
+    store: OrganizationStore
     threads: WorkerThreads
 
     @property
@@ -74,16 +74,14 @@ class SqliteStore:
             threads=self._threads,
             announce=announce,
         )
-        self._control = TableControlStore(
-            self._control_file, clock=clock, ids=ids, removal=self._files
-        )
+        self._control = ControlStore(self._control_file, clock=clock, ids=ids, removal=self._files)
         self._vectors = MatrixIndex(BudgetedMatrices(bytes_max=vector_bytes_max))
         self._organizations = OpenOrganizations(self._open_organization)
         self._is_open = False
         self._is_closed = False
 
     @property
-    def control(self) -> TableControlStore:
+    def control(self) -> ControlStore:
         return self._control
 
     async def open(self) -> None:
@@ -94,7 +92,7 @@ class SqliteStore:
         await self._remove_leftovers()
         self._is_open = True
 
-    async def organization(self, organization_id: OrganizationId) -> TableOrganizationStore:
+    async def organization(self, organization_id: OrganizationId) -> OrganizationStore:
         return (await self._organizations.get(organization_id)).store
 
     def announce(self, organization_id: OrganizationId) -> None:
@@ -130,9 +128,7 @@ class SqliteStore:
             clock=self._clock,
             ids=self._ids,
         )
-        store = TableOrganizationStore(
-            tenant, vectors=self._vectors, revision_of=Revision().seen_by
-        )
+        store = OrganizationStore(tenant, vectors=self._vectors, revision_of=Revision().seen_by)
         try:
             await store.prepare()
         except BaseException:
