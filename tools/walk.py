@@ -99,9 +99,14 @@ class Observer:
         if event == "call":
             self._note_function(self._walk, frame.f_code)
         elif event == "c_call" and function.__name__ in _EXECUTING:
-            # The call is still to come, so the callback sees its statement.
-            trace = _first_only(self._trace) if function.__name__ == "execute" else self._trace
-            _connection_of(function.__self__).set_trace_callback(trace)
+            self._follow(function)
+
+    def _follow(self, execute: Any) -> None:
+        """Trace the statements of a call of SQLite that is about to begin."""
+        connection = _connection_of(execute.__self__)
+        if connection is not None:
+            is_one = execute.__name__ == "execute"
+            connection.set_trace_callback(_first_only(self._trace) if is_one else self._trace)
 
     def _note_function(self, walk: Walk, code: CodeType) -> None:
         path = module_path(code.co_filename)
@@ -129,8 +134,10 @@ def _first_only(trace: Callable[[str], None]) -> Callable[[str], None]:
     return trace_first
 
 
-def _connection_of(executing: sqlite3.Connection | sqlite3.Cursor) -> sqlite3.Connection:
-    return executing if isinstance(executing, sqlite3.Connection) else executing.connection
+def _connection_of(executing: object) -> sqlite3.Connection | None:
+    if isinstance(executing, sqlite3.Cursor):
+        return executing.connection
+    return executing if isinstance(executing, sqlite3.Connection) else None
 
 
 @cache
