@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from engram.errors import InvalidRequestError
-from engram.evaluation.baseline import compare, read_baseline
-from engram.evaluation.reading import find_sets
-from engram.evaluation.report import Figures
+from engram_eval.reading import find_sets
+from engram_eval.report import Figures, compare, read_baseline
 from tools.server import running_server
 
 BASELINE = Path(__file__).with_name("baseline.json")

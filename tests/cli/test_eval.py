@@ -13,8 +13,6 @@ from dirty_equals import IsPartialDict, IsPositiveFloat
 
 from engram.embedding.choice import NoEmbedder
 from engram.errors import UnavailableError
-from engram.evaluation.dataset import Haystack
-from engram.evaluation.report import SetReport
 from engram.model.access import Principal
 from engram.model.search import SearchRequest
 from engram.model.status import Counters, Status
@@ -22,6 +20,8 @@ from engram.service.account import Account
 from engram.settings import Settings
 from engram.transport.cli import evaluating
 from engram.wiring import open_service
+from engram_eval.dataset import Haystack
+from engram_eval.report import SetReport
 from tests.cli.commands import Engram
 from tests.evaluation.sets import (
     SMALL_SET,

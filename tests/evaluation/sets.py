@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engram.evaluation.dataset import (
+from engram.model.conversation import ConversationDraft, MessageDraft
+from engram_eval.dataset import (
     EvaluationConversation,
     EvaluationMessage,
     EvaluationSet,
     Haystack,
     Question,
 )
-from engram.model.conversation import ConversationDraft, MessageDraft
 
 LONG_TEXT = "The tide at the harbour of Sines is highest at noon. " * 50
 """About 660 tokens: evidence that does not fit into the first 500."""

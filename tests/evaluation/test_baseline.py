@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import InvalidRequestError
-from engram.evaluation.baseline import Baseline, compare, read_baseline, write_baseline
+from engram_eval.report import Baseline, compare, read_baseline, write_baseline
 
 per_cent = st.integers(0, 10_000).map(lambda hundredths: hundredths / 100)
 figures = st.dictionaries(st.text(max_size=8), per_cent, max_size=5)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.evaluation.reading import find_sets, read_set
-from engram.evaluation.rows import parse_row
+from engram_eval.reading import find_sets, parse_row, read_set
 from tests.evaluation.sets import SMALL_SET, a_conversation, a_message, a_question, write_set
 
 JSON = st.recursive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.evaluation.report import CategoryReport, Measurement, nearest_rank, report_on
+from engram_eval.report import CategoryReport, Measurement, nearest_rank, report_on
 
 latencies = st.lists(st.floats(0, 1e6), min_size=1)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.evaluation.dataset import Question
-from engram.evaluation.scoring import Hit, Places, Shown, score_answer, tokens_of
 from engram.model.conversation import Conversation, Message
 from engram.model.ids import ChunkId, ConversationId, MessageId
 from engram.model.search import FoundMessage, SearchResult
+from engram_eval.dataset import Question
+from engram_eval.scoring import Hit, Places, Shown, score_answer, tokens_of
 from tests.evaluation.sets import conversation_of, question_of
 from tests.fakes import SOME_DAY
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.evaluation.dataset import EvaluationConversation, Haystack, limit_questions
-from engram.evaluation.staging import (
+from engram_eval.dataset import (
     BATCH_CHARACTERS_MAX,
     BATCH_MESSAGES_MAX,
+    EvaluationConversation,
+    Haystack,
     batches_of,
+    limit_questions,
     stages_of,
 )
 from tests.evaluation.sets import conversation_of, question_of, set_of

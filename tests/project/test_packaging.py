@@ -36,11 +36,19 @@ def declared() -> set[str]:
 
 def test_every_imported_package_is_declared_and_every_declared_one_imported() -> None:
     owners = packages_distributions()
-    third_parties = set(imported_modules()) - sys.stdlib_module_names - {"engram"}
+    third_parties = set(imported_modules()) - sys.stdlib_module_names - {"engram", "engram_eval"}
 
     used = {normal_name(owners[module][0]) for module in third_parties}
 
     assert used == declared()
+
+
+def test_the_wheel_has_every_package_of_the_source() -> None:
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+
+    packages = {path.parent.name for path in (ROOT / "src").glob("*/__init__.py")}
+
+    assert {f"src/{name}" for name in packages} == set(built["targets"]["wheel"]["packages"])
 
 
 def test_the_locks_name_no_address() -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bench.score import DEFAULT_DATA, quality
-from engram.evaluation.report import Figures
+from engram_eval.report import Figures
 from tests.cli.commands import inherited_environment
 from tests.evaluation.sets import SMALL_SET_FIGURES, write_set
 from tools.server import running_server

@@ -17,12 +17,11 @@ from engram.transport.cli.options import parse, shared_options
 from engram.transport.cli.visible import visible_line
 
 if TYPE_CHECKING:
-    from engram.evaluation.baseline import Baseline
-    from engram.evaluation.dataset import EvaluationSet
-    from engram.evaluation.report import SetReport
     from engram.model.search import SearchRequest
     from engram.settings import Settings
     from engram.transport.cli.verdicts import Verdict
+    from engram_eval.dataset import EvaluationSet
+    from engram_eval.report import Baseline, SetReport
 
 EXAMPLES = """\b
 Examples:
@@ -121,13 +120,13 @@ def _check_options(
 
 
 def _read_baseline(path: Path, *, may_be_new: bool) -> Baseline:
-    from engram.evaluation.baseline import read_baseline
+    from engram_eval.report import read_baseline
 
     return {} if may_be_new and not path.exists() else read_baseline(path)
 
 
 def _update_baseline(path: Path, before: Baseline, verdicts: Sequence[Verdict]) -> None:
-    from engram.evaluation.baseline import write_baseline
+    from engram_eval.report import write_baseline
 
     now = {verdict.report.name: verdict.report.quality for verdict in verdicts}
     write_baseline(path, {**before, **now})
@@ -136,8 +135,8 @@ def _update_baseline(path: Path, before: Baseline, verdicts: Sequence[Verdict]) 
 def _read_sets(
     sets: Sequence[str], data: Path, max_questions: int | None
 ) -> Sequence[EvaluationSet]:
-    from engram.evaluation.dataset import limit_questions
-    from engram.evaluation.reading import find_sets, read_set
+    from engram_eval.dataset import limit_questions
+    from engram_eval.reading import find_sets, read_set
 
     paths = find_sets(sets, directory=data)
     chosen = [limit_questions(read_set(path), questions_max=max_questions) for path in paths]

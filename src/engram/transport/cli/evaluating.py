@@ -8,16 +8,22 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from engram.errors import UnavailableError
-from engram.evaluation.dataset import EvaluationConversation, EvaluationSet, Haystack, Question
-from engram.evaluation.report import Measurement, SetReport, report_on
-from engram.evaluation.scoring import Places, score_answer, tokens_of
-from engram.evaluation.staging import batches_of, stages_of
 from engram.model.access import OrganizationDraft, Principal
 from engram.model.conversation import AppendRequest
 from engram.model.search import SearchRequest
 from engram.service import Service
 from engram.transport.background import background_work
 from engram.transport.cli.progress import Advance, progress
+from engram_eval.dataset import (
+    EvaluationConversation,
+    EvaluationSet,
+    Haystack,
+    Question,
+    batches_of,
+    stages_of,
+)
+from engram_eval.report import Measurement, SetReport, report_on
+from engram_eval.scoring import Places, score_answer, tokens_of
 
 POLL_S = 0.02
 """How often the index is asked whether it is complete; a small part of the wait it measures."""

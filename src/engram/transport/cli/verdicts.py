@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engram.evaluation.baseline import REGRESSION_POINTS_MAX, Baseline, Change, compare
-from engram.evaluation.report import SetReport
 from engram.transport.cli.degraded import explain_degraded
 from engram.transport.cli.output import paint, say, show_table
 from engram.transport.cli.visible import visible_line
+from engram_eval.report import REGRESSION_POINTS_MAX, Baseline, Change, SetReport, compare
 
 HEADS = ("FIGURE", "NOW", "BASELINE", "CHANGE")
 WIDTH = 9

@@ -1,4 +1,4 @@
-"""What one ranked answer is worth."""
+"""Scores of one ranked answer: recall of evidence within a token budget, and rank."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from engram.evaluation.dataset import EvaluationConversation, Question
 from engram.model.search import SearchResult
+from engram_eval.dataset import EvaluationConversation, Question
 
 TOKEN_CHARACTERS = 4
 """Characters that count as a token, whatever model reads them: the same for every system."""
@@ -33,7 +33,7 @@ class Hit:
 
 
 class Places:
-    """Where the messages of a haystack were stored."""
+    """Map from stored conversations and messages to their ids in the set."""
 
     def __init__(self) -> None:
         self._conversations: dict[str, str] = {}
@@ -44,7 +44,7 @@ class Places:
         return len(self._messages)
 
     def record(self, stored_as: str, conversation: EvaluationConversation) -> None:
-        """Remember where a conversation went, whose messages have the sequences 1, 2, 3 …"""
+        """Record where a conversation was stored; its messages have the sequences 1, 2, 3 …"""
         self._conversations[stored_as] = conversation.id
         for sequence, message in enumerate(conversation.messages, start=1):
             self._messages[stored_as, sequence] = message.id, message.draft.content

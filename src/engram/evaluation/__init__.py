@@ -1,1 +1,0 @@
-"""Retrieval quality: evaluation sets, what is found of their evidence, and the baseline."""
