@@ -9,10 +9,10 @@ import pytest
 from engram.model.conversation import Message
 from engram.model.ids import MessageId
 from engram.storage.rows import message_cache
-from engram.storage.rows.message_cache import KnownMessage, MessageCache
+from engram.storage.rows.message_cache import CachedMessage, MessageCache
 
 
-def a_message(content: str) -> KnownMessage:
+def a_message(content: str) -> CachedMessage:
     message = Message(
         id=MessageId("msg_1"),
         sequence=1,
@@ -20,7 +20,7 @@ def a_message(content: str) -> KnownMessage:
         content=content,
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    return KnownMessage(message, sha256=b"1" * 32, revision=3)
+    return CachedMessage(message, sha256=b"1" * 32, revision=3)
 
 
 def test_a_message_is_remembered_with_the_proof_it_had():

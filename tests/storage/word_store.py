@@ -18,8 +18,8 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchFilters
 from engram.storage.postings.index import MessageWords
-from engram.storage.postings.posting_cache import KnownWords
-from engram.storage.postings.row_cache import KnownRows
+from engram.storage.postings.posting_cache import PostingCache
+from engram.storage.postings.row_cache import RowCache
 from engram.storage.rows.keys import message_key, window_key
 from engram.storage.search.candidates import allowed_keys
 from engram.storage.search.state import read_search_state
@@ -68,8 +68,8 @@ class WordStore:
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     windows: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     rows: list[MessageWords] = field(default_factory=list[MessageWords])
-    known_rows: KnownRows = field(default_factory=KnownRows)
-    known_words: KnownWords = field(default_factory=KnownWords)
+    row_cache: RowCache = field(default_factory=RowCache)
+    posting_cache: PostingCache = field(default_factory=PostingCache)
     index: Fts5WordIndex = field(default_factory=Fts5WordIndex)
 
     def add(self, messages: Sequence[MessageDraft], **fields: Any) -> int:
@@ -98,8 +98,8 @@ class WordStore:
             organization_id=ORGANIZATION,
             state=read_search_state(self.connection, organization_id=ORGANIZATION),
             index=self.index,
-            known_rows=self.known_rows,
-            known_words=self.known_words,
+            row_cache=self.row_cache,
+            posting_cache=self.posting_cache,
             allowed=allowed_keys(self.connection, conditions),
             limit=limit,
             also=np.empty(0, dtype=np.int64),

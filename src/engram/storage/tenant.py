@@ -10,8 +10,8 @@ from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.ids import OrganizationId
 from engram.storage.codec import ContentCodec
 from engram.storage.postings.index import WordIndex
-from engram.storage.postings.posting_cache import KnownWords
-from engram.storage.postings.row_cache import KnownRows
+from engram.storage.postings.posting_cache import PostingCache
+from engram.storage.postings.row_cache import RowCache
 from engram.storage.rows.database import Connection, Cursor, Database
 from engram.storage.rows.message_cache import MessageCache
 from engram.storage.rows.piece_cache import PieceCache
@@ -30,10 +30,10 @@ class Tenant:
     clock: Clock
     ids: IdSource
     codec: ContentCodec = field(default_factory=ContentCodec)
-    known_rows: KnownRows = field(default_factory=KnownRows)
-    known_words: KnownWords = field(default_factory=KnownWords)
-    pieces: PieceCache = field(default_factory=PieceCache)
-    messages: MessageCache = field(default_factory=MessageCache)
+    row_cache: RowCache = field(default_factory=RowCache)
+    posting_cache: PostingCache = field(default_factory=PostingCache)
+    piece_cache: PieceCache = field(default_factory=PieceCache)
+    message_cache: MessageCache = field(default_factory=MessageCache)
 
     def now(self) -> int:
         """Return the present moment in microseconds."""

@@ -141,8 +141,8 @@ def resolve(tx: Transaction, reference: bytes) -> bytes:
 
 def _kept_piece(tx: Transaction, source: Pieces, place: int) -> bytes:
     key = source.key(place)
-    data = tx.tenant.pieces.get(key)
+    data = tx.tenant.piece_cache.get(key)
     if data is None:
         data = read_piece(tx, source, place)
-        tx.tenant.pieces.put(key, data)
+        tx.tenant.piece_cache.put(key, data)
     return data

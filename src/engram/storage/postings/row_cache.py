@@ -1,4 +1,4 @@
-"""Remembers numbers of messages and windows that never change, so that they are read once.
+"""Cache of lengths, times and places of messages and windows: numbers that do not change.
 
 A message never changes, and neither does a window once it is complete. An entry may outlive what it
 is about: nobody asks for what no index proposes. That there is no such message, and what a window has
@@ -39,7 +39,7 @@ Facts = tuple[int, ...]
 
 
 class Remembered:
-    """Numbers by key, as far as they were asked for; shared by all threads."""
+    """Rows of numbers by key; safe to use from several threads."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -49,7 +49,7 @@ class Remembered:
         self._recent: dict[int, Facts] = {}
 
     def look_up(self, keys: Keys) -> Keys:
-        """Return a row for each key, of -1 where it is not known."""
+        """Return a row for each key, of -1 where it is not cached."""
         import numpy as np  # noqa: PLC0415 a store that is not searched does without
 
         with self._changing:
@@ -69,7 +69,7 @@ class Remembered:
         return found
 
     def remember(self, facts: dict[int, Facts]) -> None:
-        """Keep what never changes."""
+        """Add rows that will not change."""
         if not facts:
             return
         with self._changing:
@@ -92,8 +92,8 @@ class Remembered:
         self._recent = {}
 
 
-class KnownRows:
-    """What a word search has to know of messages and windows of one organisation."""
+class RowCache:
+    """What scoring needs of the messages and windows of one organisation."""
 
     def __init__(self) -> None:
         self._lasting = _Remembered()

@@ -1,4 +1,4 @@
-"""Remember the messages that searches found last: the next question is often about the same.
+"""LRU cache of messages in two generations, for what searches delivered last.
 
 A committed message never changes, and the number of a deleted conversation is never given again.
 Whoever asks reads the proof of the row once for each revision of the word index, which every change
@@ -14,7 +14,7 @@ from engram.limits import MESSAGE_CHARACTERS_KEPT
 from engram.model.conversation import Message
 
 
-class KnownMessage(NamedTuple):
+class CachedMessage(NamedTuple):
     """A message, and where its row was last seen to be there."""
 
     message: Message
@@ -22,7 +22,7 @@ class KnownMessage(NamedTuple):
     revision: int
 
 
-_Entries = dict[int, KnownMessage]
+_Entries = dict[int, CachedMessage]
 
 
 class MessageCache:
@@ -34,8 +34,8 @@ class MessageCache:
         self._characters = 0
         self._lock = threading.Lock()
 
-    def get(self, key: int) -> KnownMessage | None:
-        """Return the message of a row if it is remembered."""
+    def get(self, key: int) -> CachedMessage | None:
+        """Return the message of a row if it is cached."""
         found = self._recent.get(key)
         if found is None:
             found = self._older.get(key)
@@ -43,8 +43,8 @@ class MessageCache:
                 self.put(key, found)
         return found
 
-    def put(self, key: int, known: KnownMessage) -> None:
-        """Remember the message of a row, in place of what was known of it."""
+    def put(self, key: int, known: CachedMessage) -> None:
+        """Add the message of a row, or replace it."""
         with self._lock:
             if key not in self._recent:
                 self._characters += len(known.message.content)

@@ -1,4 +1,4 @@
-"""Remember the pieces of documents read last: neighbouring chunks lie in the same one.
+"""LRU cache of document pieces: neighbouring chunks lie in the same one.
 
 A piece of a finished document never changes, and the number of a removed one is never given again.
 """
@@ -19,14 +19,14 @@ class PieceCache:
         self._lock = threading.Lock()
 
     def get(self, key: int) -> bytes | None:
-        """Return a piece if it is remembered."""
+        """Return a piece if it is cached."""
         with self._lock:
             if key in self._pieces:
                 self._pieces.move_to_end(key)
             return self._pieces.get(key)
 
     def put(self, key: int, data: bytes) -> None:
-        """Remember a piece, and forget the one used longest ago for it."""
+        """Add a piece, and evict the least recently used."""
         with self._lock:
             self._pieces[key] = data
             while len(self._pieces) > DOCUMENT_PIECES_KEPT:

@@ -10,7 +10,7 @@ from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Loaded
 from engram.storage.content.messages import find_rows, read_conversations, read_rows
 from engram.storage.rows.keys import conversation_of, kind_of
-from engram.storage.rows.message_cache import KnownMessage
+from engram.storage.rows.message_cache import CachedMessage
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.found_memories import read_found_memories
 from engram.storage.search.state import SearchState
@@ -54,8 +54,8 @@ def _read_found(
         rows = find_rows(tx, missing)
         read = read_rows(tx, rows, known=known)
         for row in rows:
-            entry = KnownMessage(read[MessageKey(row.key)], row.sha256, revision)
-            tx.tenant.messages.put(row.key, entry)
+            entry = CachedMessage(read[MessageKey(row.key)], row.sha256, revision)
+            tx.tenant.message_cache.put(row.key, entry)
         found |= read
     return found
 
@@ -64,7 +64,9 @@ def _remembered(
     tx: Transaction, keys: Sequence[MessageKey], *, revision: int
 ) -> dict[MessageKey, Message]:
     """Return the messages that are remembered, and are still there with the same proof."""
-    entries = {key: entry for key in keys if (entry := tx.tenant.messages.get(key)) is not None}
+    entries = {
+        key: entry for key in keys if (entry := tx.tenant.message_cache.get(key)) is not None
+    }
     found = {key: entry.message for key, entry in entries.items() if entry.revision == revision}
     unproved = [key for key in entries if key not in found]
     if unproved:
@@ -72,7 +74,7 @@ def _remembered(
         for key, proof in proofs:
             message = entries[key].message
             if entries[key].sha256 == proof:
-                tx.tenant.messages.put(key, KnownMessage(message, proof, revision))
+                tx.tenant.message_cache.put(key, CachedMessage(message, proof, revision))
                 found[key] = message
     return found
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.storage.postings.index import WordIndex
-from engram.storage.postings.posting_cache import KnownWords
-from engram.storage.postings.row_cache import KnownRows, RowsAtRevision
+from engram.storage.postings.posting_cache import PostingCache
+from engram.storage.postings.row_cache import RowCache, RowsAtRevision
 from engram.storage.postings.scan import (
     Shares,
     WordScan,
@@ -40,8 +40,8 @@ class Asking:
     organization_id: int
     state: SearchState
     index: WordIndex
-    known_rows: KnownRows
-    known_words: KnownWords
+    row_cache: RowCache
+    posting_cache: PostingCache
     allowed: Allowed | None
     """The keys that may be found, in ascending order; None is all of them."""
     limit: int
@@ -72,10 +72,10 @@ def search_words(connection: Connection, terms: Sequence[str], asked: Asking) ->
     """
     owner = asked.organization_id
     revision = asked.state.revision
-    rows = asked.known_rows.at(
+    rows = asked.row_cache.at(
         revision, partial(asked.index.lengths, connection, organization_id=owner)
     )
-    words = asked.known_words.at(revision, connection, asked.index, organization_id=owner)
+    words = asked.posting_cache.at(revision, connection, asked.index, organization_id=owner)
     messages, windows = WordScan(words, rows, windows=asked.state.windows).shares(Counter(terms))
     if asked.allowed is not None:
         messages = messages.only(are_allowed(messages.keys, asked.allowed))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.storage.postings import posting_cache as known_words
+from engram.storage.postings import posting_cache
 from engram.storage.postings.index import Postings
-from engram.storage.postings.posting_cache import KnownWords, WordsAtRevision
+from engram.storage.postings.posting_cache import PostingCache, WordsAtRevision
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from tests.storage.word_store import ORGANIZATION, VOCABULARY, WordStore, fill, open_file
 
@@ -41,7 +41,7 @@ def statements(filled: WordStore) -> Iterator[list[str]]:
     filled.connection.set_trace_callback(None)
 
 
-def at(known: KnownWords, store: WordStore, revision: int) -> WordsAtRevision:
+def at(known: PostingCache, store: WordStore, revision: int) -> WordsAtRevision:
     return known.at(revision, store.connection, store.index, organization_id=ORGANIZATION)
 
 
@@ -58,16 +58,16 @@ def read(store: WordStore, terms: Sequence[str]) -> list[tuple[int, int, int]]:
 def test_what_is_remembered_is_what_the_index_says(
     filled: WordStore, asked: list[list[str]], kept: int
 ) -> None:
-    known = KnownWords()
+    known = PostingCache()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_words, "POSTINGS_KEPT", kept)
+        patch.setattr(posting_cache, "POSTINGS_KEPT", kept)
 
         for terms in asked:
             assert entries(at(known, filled, 1).postings(terms)) == read(filled, terms)
 
 
 def test_a_word_is_read_once_at_a_revision(filled: WordStore, statements: list[str]) -> None:
-    known = KnownWords()
+    known = PostingCache()
     at(known, filled, 1).postings(["anna", "boat"])
     statements.clear()
 
@@ -84,8 +84,8 @@ def test_a_word_is_read_once_at_a_revision(filled: WordStore, statements: list[s
 def test_words_that_do_not_fit_are_read_again(
     filled: WordStore, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_words, "POSTINGS_KEPT", 0)
-    known = KnownWords()
+    monkeypatch.setattr(posting_cache, "POSTINGS_KEPT", 0)
+    known = PostingCache()
 
     at(known, filled, 1).postings(["anna"])
     at(known, filled, 1).postings(["anna"])
