@@ -20,7 +20,7 @@ from engram.model.access import Principal
 from engram.model.care import Consolidated, ConsolidationRequest, Merge, Unmerged
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryDraft, RelationDraft, check_project
-from engram.retrieval.question import WORDS_ONLY
+from engram.search.question import WORDS_ONLY
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.storage.memory_ports import MemoryStore

@@ -11,7 +11,7 @@ from engram import limits
 from engram.language.port import LanguageModel
 from engram.model.access import Principal
 from engram.model.document_query import DocumentQuery, Match, QueriedDocuments, Span
-from engram.retrieval.spans import fit_spans, span_of, windows_around
+from engram.search.spans import fit_spans, span_of, windows_around
 from engram.service.answering import answer_from
 from engram.service.asked_texts import AskedText, find_texts
 from engram.service.searching import Searching

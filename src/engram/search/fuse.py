@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from engram.model.search import Candidates, ScoreBreakdown
 from engram.model.vectors import Tier
-from engram.retrieval.legs import Calibrations, LegName, Values, leg_values, raw_values
-from engram.retrieval.profiles import Profile
-from engram.retrieval.ranking import Ranking, Scored
+from engram.search.legs import Calibrations, LegName, Values, leg_values, raw_values
+from engram.search.profiles import Profile
+from engram.search.ranking import Ranking, Scored
 from engram.text.tokens import CHARACTERS_PER_TOKEN
 from engram.vectors.runs import run_lengths, run_starts
 

@@ -14,8 +14,8 @@ from engram.model.conversation import AppendRequest, ConversationDraft, MessageD
 from engram.model.ids import ConversationId
 from engram.model.search import SearchAnswer, SearchRequest
 from engram.model.vectors import WORDS_ALONE, Indexing, NewVectors, Tier
-from engram.retrieval import pipeline
-from engram.retrieval.question import Questions
+from engram.search import pipeline
+from engram.search.question import Questions
 from engram.storage.ports import OrganizationStore
 from tests.fakes import SOME_DAY
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from engram.errors import NotFoundError
 from engram.model.ids import ConversationId, chunk_id
 from engram.model.search import SearchFilters, SearchRequest
-from engram.retrieval.find import shorten
+from engram.search.find import shorten
 from engram.storage.ports import OrganizationStore
 from engram.text.windows import window_text
-from tests.retrieval.asking import add, contents_of, search
+from tests.search.asking import add, contents_of, search
 
 HARBOUR = (
     "Shall we sail on Sunday?",

@@ -12,11 +12,11 @@ from engram.model.ids import ConversationKey, chunk_id
 from engram.model.memory import Memory
 from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
 from engram.offload import offload
-from engram.retrieval.budget import Group, Packed
-from engram.retrieval.choose import Chosen
-from engram.retrieval.fuse import Scoring
-from engram.retrieval.ranking import Scored
-from engram.retrieval.windows import ChosenWindow, choose_windows
+from engram.search.budget import Group, Packed
+from engram.search.choose import Chosen
+from engram.search.fuse import Scoring
+from engram.search.ranking import Scored
+from engram.search.windows import ChosenWindow, choose_windows
 from engram.storage.ports import OrganizationStore
 from engram.text.tokens import tokens_of
 from engram.text.windows import window_text

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from engram.model.search import SearchAnswer, SearchRequest
-from engram.retrieval.choose import choose
-from engram.retrieval.deliver import deliver
-from engram.retrieval.find import Sought, find
-from engram.retrieval.question import Embed
+from engram.search.choose import choose
+from engram.search.deliver import deliver
+from engram.search.find import Sought, find
+from engram.search.question import Embed
 from engram.storage.ports import OrganizationStore
 
 NOTHING_RELEVANT = "nothing relevant"

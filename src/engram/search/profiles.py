@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from engram.model.search import ProfileName
-from engram.retrieval.legs import LegName
+from engram.search.legs import LegName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

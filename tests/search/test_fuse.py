@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from engram.model.search import PROFILES as PROFILE_NAMES
 from engram.model.search import ProfileName, ScoreBreakdown
-from engram.retrieval.fuse import Scored, Scoring, fuse, length_charge, score
-from engram.retrieval.legs import LEG_VALUE_MAX, LegName, Values
-from engram.retrieval.profiles import PROFILES, usable_profile
-from tests.retrieval.candidates import CALIBRATIONS, HOUR, NOW, Row, rows, table
+from engram.search.fuse import Scored, Scoring, fuse, length_charge, score
+from engram.search.legs import LEG_VALUE_MAX, LegName, Values
+from engram.search.profiles import PROFILES, usable_profile
+from tests.search.candidates import CALIBRATIONS, HOUR, NOW, Row, rows, table
 
 profiles = st.sampled_from(PROFILE_NAMES)
 absolute = st.sampled_from([name for name in PROFILE_NAMES if name != "composite"])

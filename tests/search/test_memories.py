@@ -18,12 +18,12 @@ from engram.model.ids import MemoryId
 from engram.model.memory import Feedback, Memory, MemoryDraft
 from engram.model.search import Detail, ProfileName, SearchRequest, SearchResult
 from engram.model.vectors import WORDS_ALONE
-from engram.retrieval.fuse import Scoring, score
-from engram.retrieval.profiles import PROFILES
+from engram.search.fuse import Scoring, score
+from engram.search.profiles import PROFILES
 from engram.storage.ports import OrganizationStore
 from engram.text.chunks import chunks_of
-from tests.retrieval.asking import add, add_meant, meant, search
-from tests.retrieval.candidates import CALIBRATIONS, NOW, Row, rows, table
+from tests.search.asking import add, add_meant, meant, search
+from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 DETAILS: tuple[Detail, ...] = ("messages", "window", "handle")
 

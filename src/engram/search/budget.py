@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engram.model.ids import ConversationKey
-from engram.retrieval.ranking import Ranking, Scored
+from engram.search.ranking import Ranking, Scored
 
 STRICT_SHARE = 0.3
 """Of the results, those that follow the ranking strictly."""

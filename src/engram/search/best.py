@@ -9,10 +9,10 @@ from itertools import chain, zip_longest
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName
-from engram.retrieval.fuse import Scoring, has_vectors, score
-from engram.retrieval.legs import Calibrations
-from engram.retrieval.profiles import usable_profile
-from engram.retrieval.ranking import Scored
+from engram.search.fuse import Scoring, has_vectors, score
+from engram.search.legs import Calibrations
+from engram.search.profiles import usable_profile
+from engram.search.ranking import Scored
 
 FETCHED_SHARE = 0.45
 """Of the score that says something relevant was found, what each entry must reach that nobody set a

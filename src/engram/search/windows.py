@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engram.model.ids import ConversationKey
-from engram.retrieval.ranking import Scored
+from engram.search.ranking import Scored
 from engram.text.windows import Window, window, window_numbers_holding
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model.search import ProfileName
-from engram.retrieval.best import Best, choose_best, choose_either_way
-from tests.retrieval.candidates import CALIBRATIONS, NOW, Row, rows, table
+from engram.search.best import Best, choose_best, choose_either_way
+from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 
 def either_way(found: list[Row], *, limit: int = 10) -> Best:

@@ -15,10 +15,10 @@ from engram.model.search import (
     SearchFilters,
     SearchRequest,
 )
-from engram.retrieval.profiles import PROFILES
+from engram.search.profiles import PROFILES
 from engram.storage.ports import OrganizationStore
-from tests.retrieval.asking import add, add_meant, contents_of, search
-from tests.retrieval.embedders import FailingEmbedder, OtherEmbedder
+from tests.search.asking import add, add_meant, contents_of, search
+from tests.search.embedders import FailingEmbedder, OtherEmbedder
 
 HASHED = Tiers.of(deep=HashedEmbedder())
 BOTH = Tiers.of(deep=HashedEmbedder(), instant=OtherEmbedder())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engram.model.document_query import Match, Span
 from engram.model.ids import MemoryId
-from engram.retrieval.spans import Windows, cut_span, fit_spans, span_of, windows_around
+from engram.search.spans import Windows, cut_span, fit_spans, span_of, windows_around
 
 MEMORY = MemoryId("mem_1")
 TEXTS = st.text(alphabet="ab\né€😀", min_size=1, max_size=120)

@@ -9,11 +9,11 @@ from typing import assert_never
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, SearchRequest
-from engram.retrieval.budget import Packed, pack
-from engram.retrieval.fuse import Scoring, has_vectors, score
-from engram.retrieval.legs import Calibrations
-from engram.retrieval.profiles import usable_profile
-from engram.retrieval.ranking import Ranking, Scored
+from engram.search.budget import Packed, pack
+from engram.search.fuse import Scoring, has_vectors, score
+from engram.search.legs import Calibrations
+from engram.search.profiles import usable_profile
+from engram.search.ranking import Ranking, Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 from engram import limits
 from engram.model.search import KINDS, Candidates, Kind, Loaded, ProfileName, SearchFilters
 from engram.offload import offload
-from engram.retrieval.fuse import has_vectors
-from engram.retrieval.legs import Calibrations
-from engram.retrieval.profiles import PROFILES
-from engram.retrieval.question import (
+from engram.search.fuse import has_vectors
+from engram.search.legs import Calibrations
+from engram.search.profiles import PROFILES
+from engram.search.question import (
     EMBEDDER_CHANGED,
     WITHOUT_VECTORS,
     WORDS_ONLY,

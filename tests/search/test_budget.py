@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.retrieval.budget import Packed, pack
-from engram.retrieval.fuse import score
-from engram.retrieval.profiles import PROFILES
-from engram.retrieval.ranking import Ranking
-from tests.retrieval.candidates import CALIBRATIONS, NOW, Row, rows, table
+from engram.search.budget import Packed, pack
+from engram.search.fuse import score
+from engram.search.profiles import PROFILES
+from engram.search.ranking import Ranking
+from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 limits = st.integers(1, 50)
 budgets = st.integers(100, 100_000)

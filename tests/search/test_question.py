@@ -13,8 +13,8 @@ from engram.embedding.registry import calibration_of
 from engram.embedding.tiers import Tiers
 from engram.errors import EngramError
 from engram.model.ids import OrganizationId
-from engram.retrieval.question import Questions, missing_tiers
-from tests.retrieval.embedders import FailingEmbedder, OtherEmbedder
+from engram.search.question import Questions, missing_tiers
+from tests.search.embedders import FailingEmbedder, OtherEmbedder
 
 ACME = OrganizationId("org_acme")
 GLOBEX = OrganizationId("org_globex")
