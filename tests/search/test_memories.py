@@ -18,8 +18,8 @@ from engram.model.ids import MemoryId
 from engram.model.memory import Feedback, Memory, MemoryDraft
 from engram.model.search import Detail, ProfileName, SearchRequest, SearchResult
 from engram.model.vectors import WORDS_ALONE
-from engram.search.fuse import Scoring, score
 from engram.search.profiles import PROFILES
+from engram.search.score import Scoring, score
 from engram.storage.ports import OrganizationStore
 from engram.text.chunks import chunks_of
 from tests.search.asking import add, add_meant, meant, search
@@ -182,7 +182,7 @@ def test_messages_are_ranked_as_if_there_were_no_memories(found: list[Row]) -> N
     scoring = scored(found)
 
     weight = scoring.profile.conversation_weight
-    plain = (scoring.fused + weight * scoring.around) / (1 + weight) * scoring.charge
+    plain = (scoring.fused + weight * scoring.conversation_best) / (1 + weight) * scoring.charge
     np.testing.assert_array_equal(scoring.order, plain)
     plain_scores = np.minimum(1.0, scoring.fused / scoring.profile.good)
     np.testing.assert_array_equal(scoring.scores, plain_scores)

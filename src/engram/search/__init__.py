@@ -1,1 +1,4 @@
-"""From a question to ranked messages under a token budget; every step but reading is pure."""
+"""Search: score candidates, rank them and pack the best into an answer within a token budget.
+
+Every step is a pure function, except for embedding the query and reading from the store.
+"""

@@ -1,40 +1,45 @@
-"""Make the messages and memories chosen and read the results of an answer, in the detail asked for."""
+"""Build the results of an answer from the messages and memories that were chosen and read."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from engram.model.conversation import Message
 from engram.model.ids import ConversationKey, chunk_id
 from engram.model.memory import Memory
 from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
 from engram.offload import offload
-from engram.search.budget import Group, Packed
 from engram.search.choose import Chosen
-from engram.search.fuse import Scoring
-from engram.search.ranking import Scored
-from engram.search.windows import ChosenWindow, choose_windows
+from engram.search.pack import Group, Packed
+from engram.search.score import Scored, Scoring
 from engram.storage.ports import OrganizationStore
-from engram.text.tokens import tokens_of
-from engram.text.windows import window_text
+from engram.text.excerpts import tokens_of
+from engram.text.windows import Window, window, window_numbers_holding, window_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
-    """The results, what their text costs, and whether more was found than they hold."""
+class Delivered(NamedTuple):
+    """The results, the cost of their text, and whether more was found than they contain."""
 
     results: tuple[SearchResult, ...]
     tokens: int
     is_truncated: bool
 
 
+class ChosenWindow(NamedTuple):
+    """A window, and the best message in it."""
+
+    item: Scored
+    window: Window
+
+
 async def deliver(
     chosen: Chosen, loaded: Loaded, *, request: SearchRequest, store: OrganizationStore
 ) -> Delivered:
-    """Turn what was chosen and read into results, in the detail asked for."""
+    """Build results in the detail that the request asks for."""
     explained = chosen.scoring if request.explain else None
     if request.detail == "window":
         return await _deliver_windows(chosen.packed.handles, loaded, request, store, explained)
@@ -44,14 +49,48 @@ async def deliver(
     )
 
 
+def choose_windows(
+    ranked: Sequence[Scored], *, last_sequences: Mapping[ConversationKey, int]
+) -> list[ChosenWindow]:
+    """Choose a window for each message, best first, unless one of its windows is chosen already.
+
+    Of a message's windows the one with the highest total is chosen. Messages of conversations
+    missing from `last_sequences` are left out.
+    """
+    present = [item for item in ranked if item.conversation in last_sequences]
+    totals: defaultdict[tuple[ConversationKey, int], float] = defaultdict(float)
+    for item in present:
+        for each in _windows_of(item, last_sequences):
+            totals[each] += item.order
+    chosen: dict[tuple[ConversationKey, int], Scored] = {}
+    for item in present:
+        windows = _windows_of(item, last_sequences)
+        if not any(each in chosen for each in windows):
+            chosen[max(windows, key=lambda each: (totals[each], -each[1]))] = item
+    return [
+        ChosenWindow(item, window(number, last_sequence=last_sequences[conversation]))
+        for (conversation, number), item in chosen.items()
+    ]
+
+
+def _windows_of(
+    item: Scored, last_sequences: Mapping[ConversationKey, int]
+) -> list[tuple[ConversationKey, int]]:
+    """Return the windows that contain a message, each as its conversation and number."""
+    # The message may have been appended after the conversation's length was read.
+    last = max(last_sequences[item.conversation], item.sequence)
+    numbers = window_numbers_holding(item.sequence, last_sequence=last)
+    return [(item.conversation, number) for number in numbers]
+
+
 def _deliver_packed(
     packed: Packed, loaded: Loaded, request: SearchRequest, explained: Scoring | None
 ) -> Delivered:
-    """Return texts and handles, each where its best message stands in the ranking."""
-    handles = deque(choose_windows(packed.handles, last_sequences=_lengths(loaded)))
+    """Return texts and handles, merged by the rank of their best message."""
+    handles = deque(choose_windows(packed.handles, last_sequences=_last_sequences(loaded)))
     results: list[SearchResult] = []
     for group in packed.groups:
-        result = _result_of(group, loaded, request, explained)
+        result = _group_result(group, loaded, request, explained)
         if result is None:
             continue
         while handles and handles[0].item.order > group.items[0].order:
@@ -72,8 +111,9 @@ async def _deliver_windows(
     store: OrganizationStore,
     explained: Scoring | None,
 ) -> Delivered:
-    chosen = choose_windows(ranked, last_sequences=_lengths(loaded))
-    scored = {_place(item): item for item in ranked}
+    """Return whole windows, with handles for those that exceed the token budget."""
+    chosen = choose_windows(ranked, last_sequences=_last_sequences(loaded))
+    scored = {(item.conversation, item.sequence): item for item in ranked}
     results: list[SearchResult] = []
     tokens = 0
     for shown in chosen[: request.limit]:
@@ -87,7 +127,7 @@ async def _deliver_windows(
             )
         elif key in loaded.memories:
             result = await offload(
-                partial(_memory, shown.item, loaded, request, explained),
+                partial(_memory_result, shown.item, loaded, request, explained),
                 characters=_characters([loaded.memories[key]], request),
             )
         else:
@@ -96,7 +136,7 @@ async def _deliver_windows(
                 _found(message, scored.get((key, message.sequence)), explained)
                 for message in messages
             ]
-            result = _whole_window(shown, found, loaded, request)
+            result = _window_result(shown, found, loaded, request)
         if tokens + _tokens(result) > request.token_budget:
             result = (
                 _without_text(result) if result.kind == "note" else _handle(shown, loaded, request)
@@ -107,13 +147,13 @@ async def _deliver_windows(
     return Delivered(results=tuple(results), tokens=tokens, is_truncated=is_truncated)
 
 
-def _result_of(
+def _group_result(
     group: Group, loaded: Loaded, request: SearchRequest, explained: Scoring | None
 ) -> SearchResult | None:
-    """Return the result of a group; None when it is not there any more."""
+    """Return the result of a group; None if it has been deleted meanwhile."""
     memory = loaded.memories.get(group.conversation)
     if memory is not None and not _is_document(loaded, group.conversation):
-        return _memory(group.items[0], loaded, request, explained)
+        return _memory_result(group.items[0], loaded, request, explained)
     owner = memory or loaded.conversations.get(group.conversation)
     messages = loaded.messages
     found = tuple(
@@ -134,10 +174,10 @@ def _result_of(
     )
 
 
-def _memory(
+def _memory_result(
     item: Scored, loaded: Loaded, request: SearchRequest, explained: Scoring | None
 ) -> SearchResult:
-    # Not every search finds some.
+    # Imported here because many searches find no memory.
     from engram.text.analyse import query_terms  # noqa: PLC0415
     from engram.text.chunks import chunks_of, matched_chunk  # noqa: PLC0415
 
@@ -156,7 +196,7 @@ def _memory(
     )
 
 
-def _whole_window(
+def _window_result(
     shown: ChosenWindow, found: Sequence[FoundMessage], loaded: Loaded, request: SearchRequest
 ) -> SearchResult:
     return replace(
@@ -181,7 +221,7 @@ def _handle(shown: ChosenWindow, loaded: Loaded, request: SearchRequest) -> Sear
             is_handle=True,
         )
     if key in loaded.memories:
-        return _without_text(_memory(shown.item, loaded, request, None))
+        return _without_text(_memory_result(shown.item, loaded, request, None))
     conversation = loaded.conversations[key]
     start, end = shown.window.start, shown.window.end
     return SearchResult(
@@ -200,7 +240,7 @@ def _without_text(memory: SearchResult) -> SearchResult:
 
 
 def _found(message: Message, item: Scored | None, explained: Scoring | None) -> FoundMessage:
-    """Return a message with its score; a neighbour that was not found itself has none."""
+    """Return a message with its score; 0 for a neighbour that is no candidate itself."""
     if item is None:
         return FoundMessage(message=message, score=0.0)
     breakdown = None if explained is None else explained.explain(item)
@@ -208,7 +248,7 @@ def _found(message: Message, item: Scored | None, explained: Scoring | None) -> 
 
 
 def _characters(memories: Iterable[Memory], request: SearchRequest) -> int:
-    """Return how much text has to be read to tell which chunks of memories match."""
+    """Return how much text is analysed to find the matching chunks of memories."""
     return len(request.query) + sum(len(memory.content) for memory in memories)
 
 
@@ -217,17 +257,13 @@ def _is_document(loaded: Loaded, key: ConversationKey) -> bool:
 
 
 def _tokens(result: SearchResult) -> int:
-    """Return what a result's texts cost; a window's text repeats its messages and is paid for too."""
+    """Return the cost of a result; a window's text repeats its messages, and both are counted."""
     messages = sum(tokens_of(len(found.message.content)) for found in result.messages)
     return messages + tokens_of(len(result.chunk_text or ""))
 
 
-def _place(item: Scored) -> tuple[ConversationKey, int]:
-    return item.conversation, item.sequence
-
-
-def _lengths(loaded: Loaded) -> dict[ConversationKey, int]:
-    """Return how many messages each conversation has, and chunks a document; a memory has one."""
+def _last_sequences(loaded: Loaded) -> dict[ConversationKey, int]:
+    """Return the message count of each conversation, the chunk count of each document, 1 for a memory."""
     lengths = {key: found.message_count for key, found in loaded.conversations.items()}
     chunks = {key: max(1, loaded.chunk_counts.get(key, 1)) for key in loaded.memories}
     return lengths | chunks

@@ -1,4 +1,4 @@
-"""Ask a store what it holds about a question, by words and by meaning."""
+"""Fetch the candidates for a query from a store, by words and by vectors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Protocol, TypeVar
 from engram import limits
 from engram.model.search import KINDS, Candidates, Kind, Loaded, ProfileName, SearchFilters
 from engram.offload import offload
-from engram.search.fuse import has_vectors
-from engram.search.legs import Calibrations
 from engram.search.profiles import PROFILES
 from engram.search.question import (
     EMBEDDER_CHANGED,
@@ -20,6 +18,7 @@ from engram.search.question import (
     Embed,
     Question,
 )
+from engram.search.score import Calibrations, has_vectors
 from engram.storage.ports import Choice, OrganizationStore
 from engram.text.analyse import query_terms
 
@@ -28,22 +27,22 @@ QUERY_SHORTENED = "query_shortened"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """What is asked of a store."""
+    """A query with its filters, kinds and profile."""
 
     query: str
     filters: SearchFilters
     kinds: Sequence[Kind] = KINDS
     profile: ProfileName = "default"
     leg_candidates: int = limits.LEG_CANDIDATES
-    """How many candidates each leg contributes."""
+    """The number of candidates that each leg contributes."""
 
 
 class CandidatesChoice(Choice, Protocol):
-    """What was made of candidates, and of which."""
+    """A choice that also keeps the candidates it was made from."""
 
     @property
     def candidates(self) -> Candidates:
-        """All that was found."""
+        """All candidates."""
         ...
 
 
@@ -54,34 +53,37 @@ Choose = Callable[[Candidates, Calibrations], ChoiceT]
 async def find(
     sought: Sought, store: OrganizationStore, *, embed: Embed, now: int, choose: Choose[ChoiceT]
 ) -> tuple[ChoiceT, Loaded, tuple[str, ...]]:
-    """Return what `choose` made of the candidates, what it wanted read, and what was missing.
+    """Return the choice that `choose` makes, what was read for it, and the reasons for degradation.
+
+    `choose` runs within the store's snapshot, so everything it chooses can still be read.
 
     Raises:
-        NotFoundError: the filters name a conversation that is not here.
+        NotFoundError: the filters name a conversation that does not exist here.
     """
     profile = PROFILES[sought.profile]
-    is_asked = bool(sought.filters.admit(sought.kinds))
-    query = sought.query if is_asked and profile.needs_words else ""
+    is_admitted = bool(sought.filters.admit(sought.kinds))
+    query = sought.query if is_admitted and profile.needs_words else ""
     terms = await offload(partial(query_terms, query), characters=len(query))
     searched = shorten(terms)
     question = WITHOUT_VECTORS
-    if is_asked and profile.needs_vectors:
+    if is_admitted and profile.needs_vectors:
         question = await embed(sought.query, is_instant_needed=False)
-    chosen, loaded = await _ask(sought, store, searched, question, now=now, choose=choose)
+    chosen, loaded = await _search(sought, store, searched, question, now=now, choose=choose)
     if chosen.candidates.unasked:
+        # Some candidates only have instant vectors: search again with the instant model too.
         question = await embed(sought.query, is_instant_needed=True)
-        chosen, loaded = await _ask(sought, store, searched, question, now=now, choose=choose)
+        chosen, loaded = await _search(sought, store, searched, question, now=now, choose=choose)
     degraded = (*question.degraded, *_mismatches(chosen.candidates))
     return chosen, loaded, degraded if searched == terms else (*degraded, QUERY_SHORTENED)
 
 
 def shorten(terms: Sequence[str]) -> list[str]:
-    """Return the terms without those that come after the first `QUERY_TERMS_MAX` different ones."""
-    known = set(list(dict.fromkeys(terms))[: limits.QUERY_TERMS_MAX])
-    return [term for term in terms if term in known]
+    """Return the terms, repeats included, limited to the first `QUERY_TERMS_MAX` distinct ones."""
+    kept = set(list(dict.fromkeys(terms))[: limits.QUERY_TERMS_MAX])
+    return [term for term in terms if term in kept]
 
 
-async def _ask(
+async def _search(
     sought: Sought,
     store: OrganizationStore,
     terms: Sequence[str],
@@ -102,7 +104,7 @@ async def _ask(
 
 
 def _mismatches(candidates: Candidates) -> tuple[str, ...]:
-    """Say when the stored vectors are another embedder's, and when none is left to compare."""
+    """Return the reasons to report when stored vectors come from another embedder."""
     if not candidates.mismatched:
         return ()
     return (EMBEDDER_CHANGED,) if has_vectors(candidates) else (WORDS_ONLY, EMBEDDER_CHANGED)

@@ -1,4 +1,4 @@
-"""Answer a search: the steps from a question to its results, in their order."""
+"""The search pipeline: find candidates, choose among them, deliver the results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NOTHING_RELEVANT = "nothing relevant"
 async def search(
     request: SearchRequest, store: OrganizationStore, *, embed: Embed, now: int
 ) -> SearchAnswer:
-    """Find what the store holds about a question, best first, within the request's bounds.
+    """Answer a search request, best results first, within its limits.
 
     Raises:
-        NotFoundError: the filters name a conversation that is not here.
+        NotFoundError: the filters name a conversation that does not exist here.
     """
     sought = Sought(
         query=request.query, filters=request.filters, kinds=request.kinds, profile=request.profile

@@ -1,42 +1,52 @@
-"""The named ways to weigh the legs of a search."""
+"""Scoring profiles: the weight of each leg, and how a fused value becomes a score."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from engram.model.search import ProfileName
-from engram.search.legs import LegName
+
+LegName = Literal[
+    "message_vector",
+    "neighbor_vectors",
+    "message_words",
+    "window_words",
+    "cosine",
+    "bm25_of_best",
+    "recency",
+]
+"""A leg is one measure of relevance; a score is a weighted mean of legs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What each leg counts, and what a fused value means."""
+    """Weights of the legs, and thresholds for their weighted mean (the fused value)."""
 
     weights: Mapping[LegName, float]
     good: float
-    """The fused value that is shown as the score 1: very few messages reach it."""
+    """The fused value shown as score 1; very few messages reach it."""
     relevant: float
-    """An answer whose best score is lower says that nothing is relevant."""
+    """If the best score is lower, the answer notes that nothing is relevant."""
     conversation_weight: float = 0.3
-    """How much the best message of its conversation counts in a message's place."""
+    """Weight of the conversation's best message when its other messages are ordered."""
     charges_length: bool = True
-    """Whether a longer message must be better to go first."""
+    """Whether longer messages are ranked lower at the same fused value."""
     importance_exponent: float = 0.25
-    """How much a memory's importance counts: with 1, a critical one five times a trivial one."""
+    """Strength of a memory's importance: at 1, a critical memory counts five times a trivial one."""
     scores_importance: bool = False
-    """Whether the score shows what a memory's importance and use make of it. Else it tells the
-    relevance alone, and they only move the memory up or down."""
+    """Whether importance and usefulness change the score, or only the order of the results."""
 
     @property
     def needs_vectors(self) -> bool:
-        """Say whether the query has to be embedded."""
+        """Return True if the query has to be embedded."""
         return bool({"message_vector", "neighbor_vectors", "cosine"} & self.weights.keys())
 
     @property
     def needs_words(self) -> bool:
-        """Say whether the word indexes have to be asked."""
+        """Return True if the word index has to be searched."""
         return bool({"message_words", "window_words", "bm25_of_best"} & self.weights.keys())
 
 
@@ -54,7 +64,7 @@ PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(
             good=FUSED_GOOD,
             relevant=0.44,
         ),
-        # As engram-go ranks, without what it does not know.
+        # The formula of engram-go, without the inputs that this store does not have.
         "composite": Profile(
             weights={"cosine": 0.50, "bm25_of_best": 0.35, "recency": 0.15},
             good=1.0,
@@ -78,5 +88,5 @@ PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(
 
 
 def usable_profile(name: ProfileName, *, has_vectors: bool) -> Profile:
-    """Return a profile; the default one without vectors is that of words, tuned for them."""
+    """Return a profile by name; without vectors, `default` falls back to `words`."""
     return PROFILES["words" if name == "default" and not has_vectors else name]

@@ -1,4 +1,4 @@
-"""Turn a question into the vectors to search with, and say what could not be had."""
+"""Embed queries with every tier, and report the tiers that are unavailable."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ INDEX_LAG = "index_lag"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The vectors of one question."""
+    """The vectors of one query."""
 
     vectors: tuple[QueryVector, ...] = ()
     calibrations: Mapping[Tier, Calibration] = field(default_factory=dict[Tier, Calibration])
     degraded: tuple[str, ...] = ()
-    """What the search has to do without."""
+    """Reason codes for the tiers that the search has to do without."""
 
 
 WITHOUT_VECTORS = Question()
@@ -42,15 +42,15 @@ _REASONS: Mapping[Tier, str] = {"deep": EMBEDDER_UNAVAILABLE, "instant": INSTANT
 
 
 class Embed(Protocol):
-    """Turns the text of a question into its vectors."""
+    """Embeds the text of a query."""
 
     async def __call__(self, text: str, *, is_instant_needed: bool) -> Question:
-        """Return the vectors of a question; see `Questions.embed`."""
+        """Return the vectors of a query; see `Questions.embed`."""
         ...
 
 
 class Questions:
-    """Embeds questions with every tier; the vectors of recent ones are remembered."""
+    """Embeds queries with every tier, with an LRU cache of recent vectors for each."""
 
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
@@ -61,10 +61,10 @@ class Questions:
     async def embed(
         self, text: str, *, organization_id: OrganizationId, is_instant_needed: bool = True
     ) -> Question:
-        """Return the vectors of a question; a tier that fails is left out.
+        """Return the vectors of a query, without the tiers that fail.
 
-        Until it is needed for the first time the instant tier has its identity alone: once all
-        messages have deep vectors, nobody has to load its model.
+        The instant tier only gives its identity until it is needed for the first time: once all
+        messages have deep vectors, its model is never loaded.
         """
         self._is_instant_needed |= is_instant_needed
         vectors: list[QueryVector] = []
@@ -74,7 +74,7 @@ class Questions:
                 vector = await self._vector(embedder, cache, text, organization_id)
                 identity = await embedder.identify()
             except EMBEDDING_FAILURES:
-                logger.debug("a question goes without a vector", exc_info=True)
+                logger.debug("a query could not be embedded", exc_info=True)
                 continue
             calibrations[embedder.tier] = calibration_of(identity)
             vectors.append(
@@ -102,6 +102,6 @@ class Questions:
 
 
 def missing_tiers(tiers: Tiers, working: Collection[Tier]) -> tuple[str, ...]:
-    """Return what searches have to do without while only the tiers of `working` can be asked."""
+    """Return the reason codes for searches in which only the tiers of `working` are available."""
     reasons = [_REASONS[each.tier] for each in tiers.all if each.tier not in working]
     return tuple(reasons) if working else (WORDS_ONLY, *reasons)

@@ -1,4 +1,4 @@
-"""Read what relations say of recalled memories: what supersedes, contradicts or is near to them."""
+"""Apply relations to recalled memories: superseded ones, contradictions and graph neighbours."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engram.model.memory import Relation
 
 
 class Neighbour(NamedTuple):
-    """A memory that is met on a walk along relations."""
+    """A memory reached by following relations."""
 
     id: MemoryId
     relation: Relation
-    """The last step to it."""
+    """The relation that led to it."""
     hops: int
 
 
 def superseding(relations: Iterable[Relation]) -> dict[MemoryId, list[MemoryId]]:
-    """Return for each memory that is superseded those that hold in its place, by id."""
+    """Return for each superseded memory the ids of those that replace it, sorted."""
     found = defaultdict[MemoryId, list[MemoryId]](list)
     for relation in relations:
         if relation.relation_type == "supersedes":
@@ -32,7 +32,7 @@ def superseding(relations: Iterable[Relation]) -> dict[MemoryId, list[MemoryId]]
 def conflicts_among(
     memory_ids: Iterable[MemoryId], relations: Iterable[Relation]
 ) -> tuple[Relation, ...]:
-    """Return the relations that say of two of the memories that they contradict each other."""
+    """Return the `contradicts` relations between two of the memories."""
     recalled = set(memory_ids)
     return tuple(
         relation
@@ -45,46 +45,46 @@ def conflicts_among(
 def put_behind(
     ranked: Sequence[MemoryId], superseded: Mapping[MemoryId, Sequence[MemoryId]]
 ) -> list[MemoryId]:
-    """Return the ranking with each superseded memory behind all that supersede it there.
+    """Return the ranking with each superseded memory moved right behind the last that supersedes it.
 
-    It comes right behind the last of them; others keep their order.
+    All others keep their order.
     """
     present = set(ranked)
-    awaited = {
+    blockers = {
         each: {other for other in superseded.get(each, ()) if other in present} for each in ranked
     }
     waiting: list[MemoryId] = []
     placed: dict[MemoryId, None] = {}
     for each in ranked:
         waiting.append(each)
-        while ready := next((one for one in waiting if awaited[one] <= placed.keys()), None):
+        while ready := next((one for one in waiting if blockers[one] <= placed.keys()), None):
             waiting.remove(ready)
             placed[ready] = None
-    # Relations never close a circle; if one did, nothing would be lost.
+    # Relations have no cycles; if one did exist, its memories would come last.
     return [*placed, *waiting]
 
 
 def neighbours(memory_id: MemoryId, relations: Sequence[Relation], *, hops: int) -> list[Neighbour]:
-    """Return the memories within some steps of one, nearest first, each once, in the given order."""
-    steps = _steps(relations)
+    """Return the memories within `hops` of one, each once, by distance and then by relation order."""
+    adjacent = _adjacency(relations)
     found: dict[MemoryId, Neighbour] = {}
     reached = [memory_id]
     for hop in range(1, hops + 1):
-        known = {memory_id, *found}
+        visited = {memory_id, *found}
         for here in reached:
-            for other, relation in steps.get(here, ()):
-                if other not in known:
+            for other, relation in adjacent.get(here, ()):
+                if other not in visited:
                     found.setdefault(other, Neighbour(other, relation, hop))
-        reached = [each for each in found if each not in known]
+        reached = [each for each in found if each not in visited]
     return list(found.values())[: limits.RELATED_MAX]
 
 
-def _steps(
+def _adjacency(
     relations: Iterable[Relation],
 ) -> Mapping[MemoryId, Sequence[tuple[MemoryId, Relation]]]:
-    """Return where relations lead from each memory, either way."""
-    steps = defaultdict[MemoryId, list[tuple[MemoryId, Relation]]](list)
+    """Return the adjacent memories of each memory, in both directions."""
+    adjacent = defaultdict[MemoryId, list[tuple[MemoryId, Relation]]](list)
     for relation in relations:
-        steps[relation.source_id].append((relation.target_id, relation))
-        steps[relation.target_id].append((relation.source_id, relation))
-    return steps
+        adjacent[relation.source_id].append((relation.target_id, relation))
+        adjacent[relation.target_id].append((relation.source_id, relation))
+    return adjacent

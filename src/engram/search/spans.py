@@ -1,6 +1,6 @@
-"""Make spans of matches: text around each, what touches merged, within a budget of characters.
+"""Build spans around matches: context on both sides, overlaps merged, within a character budget.
 
-Places are characters of a text unless they say that they are bytes.
+Offsets count characters unless their names say bytes.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _BYTES_PER_CHARACTER_MAX = 4
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """A part of a text around matches that are near to each other; it may reach past the text's end."""
+    """A range of a text around adjacent matches; it may extend past the end of the text."""
 
     start: int
     end: int
     matches: list[Match]
-    """In the order in which they begin."""
+    """Sorted by start."""
 
     @property
     def first(self) -> Match:
-        """Return the match that begins first."""
+        """Return the match with the lowest start."""
         return self.matches[0]
 
     @property
     def last(self) -> Match:
-        """Return the match that ends last."""
+        """Return the match with the highest end."""
         return max(self.matches, key=attrgetter("end"))
 
     @property
     def wanted_bytes(self) -> tuple[int, int]:
-        """Return the bytes that hold the window, whatever characters are in it."""
+        """Return a byte range that contains the window, whatever the width of its characters."""
         first, last = self.first, self.last
         before = (first.start - self.start) * _BYTES_PER_CHARACTER_MAX
         after = (self.end - last.end) * _BYTES_PER_CHARACTER_MAX
@@ -44,7 +44,7 @@ class Window:
 
 
 class Windows:
-    """Windows around the matches of one text, which come in the order in which they begin."""
+    """Collects windows around the matches of one text; matches are added sorted by start."""
 
     def __init__(self, *, window_chars: int) -> None:
         self._before = window_chars // 2
@@ -54,7 +54,7 @@ class Windows:
         self.all: list[Window] = []
 
     def add(self, match: Match) -> None:
-        """Put a match into the last window if they touch, else into a new one."""
+        """Add a match to the last window if they overlap, else to a new one."""
         self.count += 1
         start, end = max(match.start - self._before, 0), match.end + self._after
         if self.all and start <= self.all[-1].end:
@@ -68,14 +68,14 @@ class Windows:
 
     @property
     def characters(self) -> int:
-        """Return the least that the windows hold, wherever the text may end."""
+        """Return the fewest characters that the windows contain, wherever the text ends."""
         if not self.all:
             return 0
         return self._closed + self.all[-1].matches[-1].end - self.all[-1].start
 
 
 def windows_around(matches: Iterable[Match], *, window_chars: int) -> list[Window]:
-    """Return the windows around matches of one text, in the text's order."""
+    """Return the windows around matches of one text, sorted by start."""
     windows = Windows(window_chars=window_chars)
     for match in sorted(matches, key=attrgetter("start", "end")):
         windows.add(match)
@@ -83,12 +83,12 @@ def windows_around(matches: Iterable[Match], *, window_chars: int) -> list[Windo
 
 
 def span_of(window: Window, data: bytes, *, memory_id: MemoryId) -> Span:
-    """Return the text of a window; `data` is its `wanted_bytes`, as much as the text has of them."""
+    """Return the text of a window; `data` is its `wanted_bytes`, cut off at the end of the text."""
     first, last = window.first, window.last
     offset, _ = window.wanted_bytes
     begin, finish = first.start_byte - offset, last.end_byte - offset
-    before = _last(_readable(data[:begin]), first.start - window.start)
-    after = _readable(data[finish:])[: window.end - last.end]
+    before = _last(_decode_whole(data[:begin]), first.start - window.start)
+    after = _decode_whole(data[finish:])[: window.end - last.end]
     start_byte = first.start_byte - len(before.encode())
     text = before + data[begin:finish].decode() + after
     return Span(
@@ -103,10 +103,10 @@ def span_of(window: Window, data: bytes, *, memory_id: MemoryId) -> Span:
 
 
 def fit_spans(spans: Sequence[Span], *, characters_max: int) -> tuple[tuple[Span, ...], bool]:
-    """Return the spans that fit, in the order given, and whether some text had to be left out.
+    """Return the spans that fit, in the order given, and whether any text was left out.
 
-    What a filter found comes before what is near to the question, and that in the order of its places.
-    The first that does not fit is cut to the room left; those after it are left out.
+    Room is given to matches of a filter first, then to the others by their rank. The first span that
+    does not fit is cut to the remaining room; those after it are left out.
     """
     kept: dict[int, Span] = {}
     room = characters_max
@@ -120,7 +120,7 @@ def fit_spans(spans: Sequence[Span], *, characters_max: int) -> tuple[tuple[Span
 
 
 def cut_span(span: Span, characters_max: int) -> Span:
-    """Return a span in at most that many characters, at least one, with its focus if that fits."""
+    """Return a span cut to `characters_max` (at least one), around its focus if that fits."""
     if len(span.text) <= characters_max:
         return span
     focus = span.focus
@@ -142,8 +142,8 @@ def cut_span(span: Span, characters_max: int) -> Span:
     )
 
 
-def _readable(data: bytes) -> str:
-    """Return the characters that are whole: at the edges some may not be."""
+def _decode_whole(data: bytes) -> str:
+    """Decode UTF-8 that may begin or end inside a character, dropping the partial ones."""
     return data.decode(errors="ignore")
 
 

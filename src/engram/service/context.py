@@ -26,7 +26,7 @@ from engram.service.searching import Opened, Searching
 from engram.text.fence import FencedText, fence
 
 if TYPE_CHECKING:
-    from engram.search.ranking import Scored
+    from engram.search.score import Scored
 
 _LASTING = ((), (WORDS_ONLY,))
 """What may be missing from a context that is remembered: what will be missing a minute later too."""
@@ -51,7 +51,7 @@ class Contexts:
         return context
 
     async def _fetch(self, opened: Opened, request: ContextRequest) -> Context:
-        from engram.search.best import choose_best  # noqa: PLC0415 brings NumPy
+        from engram.search.choose import choose_best  # noqa: PLC0415 brings NumPy
         from engram.search.find import Sought, find  # noqa: PLC0415 brings NumPy
 
         sought = Sought(query=request.query, filters=_filters(request), kinds=request.kinds)

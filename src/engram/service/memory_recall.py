@@ -29,9 +29,9 @@ from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
 
 if TYPE_CHECKING:
-    from engram.search.best import Best
+    from engram.search.choose import Best
     from engram.search.find import Sought
-    from engram.search.ranking import Scored
+    from engram.search.score import Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ async def _find(
     opened: Opened, request: RecallRequest
 ) -> tuple[dict[MemoryId, _Found], Best, int, tuple[str, ...]]:
     """Return the memories found, best first, a few more than are asked for."""
-    from engram.search.best import choose_best  # noqa: PLC0415 brings NumPy
+    from engram.search.choose import choose_best  # noqa: PLC0415 brings NumPy
     from engram.search.find import find  # noqa: PLC0415 brings NumPy
 
     looked_at = request.top_k + limits.SUPERSEDED_MARGIN

@@ -20,12 +20,12 @@ from engram.service.asked_texts import AskedText
 from engram.service.searching import Opened
 from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
+from engram.text.excerpts import CHARACTERS_PER_TOKEN
 from engram.text.patterns import Pattern, regex, substring
 from engram.text.scanning import Scanner
-from engram.text.tokens import CHARACTERS_PER_TOKEN
 
 if TYPE_CHECKING:
-    from engram.search.ranking import Scored
+    from engram.search.score import Scored
 
 NEAR_MAX = 50
 """Parts near to a question that are read; a budget that holds more asks for a filter."""
@@ -128,7 +128,7 @@ async def find_near(texts: Sequence[AskedText], query: DocumentQuery, opened: Op
 
     Beside what a filter found they must be relevant.
     """
-    from engram.search.best import choose_either_way  # noqa: PLC0415 brings NumPy
+    from engram.search.choose import choose_either_way  # noqa: PLC0415 brings NumPy
     from engram.search.find import Sought, find  # noqa: PLC0415 brings NumPy
 
     by_id = {text.memory.id: text for text in texts}

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engram.text.escaping import Escaping
-from engram.text.excerpts import cut
+from engram.text.excerpts import CHARACTERS_PER_TOKEN, cut, tokens_of
 from engram.text.quoting import CONTINUED, FIRST_LINE
-from engram.text.tokens import CHARACTERS_PER_TOKEN, tokens_of
 
 NOTHING_FOUND = "No matching context found."
 

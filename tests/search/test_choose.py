@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model.search import ProfileName
-from engram.search.best import Best, choose_best, choose_either_way
+from engram.search.choose import Best, choose_best, choose_either_way
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 

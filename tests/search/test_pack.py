@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.search.budget import Packed, pack
-from engram.search.fuse import score
+from engram.search.pack import Packed, pack
 from engram.search.profiles import PROFILES
-from engram.search.ranking import Ranking
+from engram.search.score import Ranking, score
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 limits = st.integers(1, 50)

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 
 from engram.model.search import PROFILES as PROFILE_NAMES
 from engram.model.search import ProfileName, ScoreBreakdown
-from engram.search.fuse import Scored, Scoring, fuse, length_charge, score
-from engram.search.legs import LEG_VALUE_MAX, LegName, Values
 from engram.search.profiles import PROFILES, usable_profile
+from engram.search.score import (
+    LEG_VALUE_MAX,
+    LegName,
+    Scored,
+    Scoring,
+    Values,
+    fuse,
+    length_charge,
+    score,
+)
 from tests.search.candidates import CALIBRATIONS, HOUR, NOW, Row, rows, table
 
 profiles = st.sampled_from(PROFILE_NAMES)
@@ -176,7 +184,7 @@ def test_the_best_of_a_conversation_is_that_of_its_own(found: list[Row]) -> None
 
     for conversation in {row.conversation for row in found}:
         own = scored.candidates.conversations == conversation
-        assert set(scored.around[own]) == {scored.fused[own].max()}
+        assert set(scored.conversation_best[own]) == {scored.fused[own].max()}
 
 
 def test_a_vector_alone_is_enough_to_be_found() -> None:
