@@ -15,7 +15,7 @@ from engram.clock import Clock
 from engram.embedding.port import EMBEDDING_FAILURES
 from engram.embedding.tiers import Tiers
 from engram.errors import ConflictError, InvalidRequestError, NotFoundError
-from engram.ingest.compare import compare_meanings
+from engram.ingest.embed import compare_meanings
 from engram.model.access import Principal
 from engram.model.care import Consolidated, ConsolidationRequest, Merge, Unmerged
 from engram.model.ids import MemoryId
