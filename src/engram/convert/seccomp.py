@@ -1,4 +1,4 @@
-"""The system calls that no converter needs, and the filter that refuses them."""
+"""A seccomp filter that refuses the system calls that no converter needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engram.convert import kernel
 _X86_64, _AARCH64 = "x86_64", "aarch64"
 
 _REFUSED: dict[str, tuple[int | None, int | None]] = {
-    # Reaching others: over a network, or through the kernel's queues and keys.
+    # Communication: networks, and the kernel's queues and keys.
     "socket": (41, 198),
     "socketpair": (53, 199),
     "shmget": (29, 194),
@@ -19,7 +19,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
-    # Starting processes and threads, and leaving the group that is killed in the end.
+    # Starting processes and threads, and leaving the process group that is killed in the end.
     "fork": (57, None),
     "vfork": (58, None),
     "clone": (56, 220),
@@ -28,7 +28,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "execveat": (322, 281),
     "setsid": (112, 157),
     "setpgid": (109, 154),
-    # Touching other processes, or one's own bounds.
+    # Access to other processes, or to this one's own limits.
     "kill": (62, 129),
     "tkill": (200, 130),
     "tgkill": (234, 131),
@@ -50,7 +50,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
     "ioprio_set": (251, 30),
-    # Changing what is seen of the system.
+    # Changing namespaces and mounts.
     "unshare": (272, 97),
     "setns": (308, 268),
     "chroot": (161, 51),
@@ -65,7 +65,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "mount_setattr": (442, 442),
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
-    # Changing files other than by writing into one that is open.
+    # Changing files other than by writing to an open one.
     "truncate": (76, 45),
     "rename": (82, None),
     "renameat": (264, 38),
@@ -99,7 +99,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "utimes": (235, None),
     "futimesat": (261, None),
     "utimensat": (280, 88),
-    # Parts of the kernel with a long history of faults.
+    # Parts of the kernel with a long history of vulnerabilities.
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
@@ -107,33 +107,33 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-"""Each with its number on x86_64 and on aarch64."""
+"""System call numbers on x86_64 and on aarch64."""
 
 _ARCHITECTURES = {_X86_64: 0xC000003E, _AARCH64: 0xC00000B7}
 _X32 = 0x40000000
-"""Calls of x86_64's other numbering begin here."""
+"""System calls of the x32 ABI on x86_64 are numbered from here."""
 
 _LOAD_WORD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _RETURN = 0x20, 0x15, 0x35, 0x06
 _CALL_AT, _ARCHITECTURE_AT = 0, 4
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
 
 
-def refuse_calls() -> None:
-    """Refuse these calls from now on, with "operation not permitted".
+def install_filter() -> None:
+    """Refuse these calls from now on, with `EPERM`.
 
     Raises:
-        OSError: the kernel cannot, or its calls have other numbers.
+        OSError: the kernel has no seccomp, or the architecture is not supported.
     """
     kernel.filter_calls(_program(kernel.MACHINE))
 
 
 def _program(machine: str) -> list[tuple[int, int, int, int]]:
     if machine not in _ARCHITECTURES:
-        raise OSError(errno.ENOSYS, "not known for this architecture")
+        raise OSError(errno.ENOSYS, f"system calls of {machine} are not known")
     column = 0 if machine == _X86_64 else 1
     numbers = [each for row in _REFUSED.values() if (each := row[column]) is not None]
     count = len(numbers)
-    # A jump skips as many instructions as it says; the last three are the verdicts.
+    # Jumps are relative to the next instruction; the last three instructions are the verdicts.
     refusals = [(_JUMP_EQUAL, count - place, 0, each) for place, each in enumerate(numbers)]
     return [
         (_LOAD_WORD, 0, 0, _ARCHITECTURE_AT),

@@ -1,4 +1,4 @@
-"""Start a process for a stranger's document, confined as tightly as this machine allows."""
+"""Run untrusted code in a process with the strictest sandbox that this machine supports."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from shutil import which
 from tempfile import TemporaryDirectory
 
 from engram import limits
-from engram.convert import probe
-from engram.convert.libraries import compile_libraries, library_paths, program_paths
-from engram.convert.policy import Policy, Way
+from engram.convert import libraries
+from engram.convert.confine import Policy, Sandbox
 
 logger = logging.getLogger(__name__)
 
-SANDBOXES: tuple[Way, ...] = ("bubblewrap", "namespaces", "landlock")
-"""What keeps a process from files that are not its business, the best first."""
+SANDBOXES: tuple[Sandbox, ...] = ("bubblewrap", "namespaces", "landlock")
+"""Preferred first."""
 
 KEPT_VARIABLES = (
     "LANG",
@@ -37,18 +36,18 @@ KEPT_VARIABLES = (
     "PYTHONPATH",
     "SYSTEMROOT",
 )
-"""What an interpreter may need in order to start; none of them is a secret."""
+"""Variables that an interpreter may need to start; none of them is a secret."""
 
 _PROBE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """How a confined process ended."""
+class ProcessResult:
+    """Exit status and output of a confined process."""
 
     status: int
     output: bytes
-    """What it printed, cut after `CONVERSION_OUTPUT_BYTES_MAX`."""
+    """Truncated after `CONVERSION_OUTPUT_BYTES_MAX`."""
 
 
 def run_confined(
@@ -59,21 +58,21 @@ def run_confined(
     target: Path,
     seconds: float = limits.CONVERSION_S,
     memory_bytes: int = limits.CONVERSION_MEMORY_BYTES,
-    way: Way | None = None,
-    libraries: Sequence[Path] = (),
-) -> Finished:
-    """Run `main` of a module in a process that can read one file and write another; it waits.
+    sandbox: Sandbox | None = None,
+    module_paths: Sequence[Path] = (),
+) -> ProcessResult:
+    """Run `main` of a module in a process that can only read one file and write another; blocks.
 
     Args:
-        way: how to confine it; the best that this machine allows, if left out.
-        libraries: more directories of modules that it may read.
+        sandbox: the strictest that this machine supports by default.
+        module_paths: further directories that it may import modules from.
 
     Raises:
-        TimeoutError: it took longer than `seconds`, and was killed with all that it started.
+        TimeoutError: it took longer than `seconds` and was killed with its process group.
     """
     policy = Policy(
-        way=way or best_way(),
-        readable=(*library_paths(), *map(str, libraries)),
+        sandbox=sandbox or best_sandbox(),
+        readable=(*libraries.library_paths(), *map(str, module_paths)),
         source=str(source.absolute()),
         target=str(target.absolute()),
         memory_bytes=memory_bytes,
@@ -83,62 +82,62 @@ def run_confined(
     )
     target.touch()
     command = [*_prefix(policy), sys.executable, "-P", "-m", "engram.convert.confine"]
-    return _run([*command, policy.dump(), module, *arguments], libraries, seconds=seconds)
+    return _run([*command, policy.dump(), module, *arguments], module_paths, seconds=seconds)
 
 
-class BestWay:
-    """Finds out once how this machine can confine a process."""
+class BestSandbox:
+    """Finds the strictest sandbox of this machine on the first call, and caches it."""
 
-    def __init__(self, sandboxes: Sequence[Way] = SANDBOXES) -> None:
+    def __init__(self, sandboxes: Sequence[Sandbox] = SANDBOXES) -> None:
         self._sandboxes = sandboxes
         self._lock = threading.Lock()
-        self._found: Way | None = None
+        self._found: Sandbox | None = None
 
-    def __call__(self) -> Way:
-        """Return the best way; a warning is logged where there is no sandbox."""
+    def __call__(self) -> Sandbox:
+        """Return the strictest sandbox; logs a warning if there is none."""
         with self._lock:
             if self._found is None:
-                compile_libraries()
-                self._found = next(filter(works, self._sandboxes), None) or _without_sandbox()
+                libraries.compile_libraries()
+                self._found = next(filter(is_available, self._sandboxes), None) or _no_sandbox()
             return self._found
 
 
-def _without_sandbox() -> Way:
+def _no_sandbox() -> Sandbox:
     logger.warning(
         "documents are converted without a sandbox: neither bubblewrap nor user namespaces nor "
-        "Landlock work here. Converters have no secrets in their environment and bounded "
-        "resources, but can read what this user can. On Linux, install bubblewrap."
+        "Landlock are available. Converters have no secrets in their environment and limited "
+        "resources, but can read all files of this user. On Linux, install bubblewrap."
     )
-    return "bounds"
+    return "none"
 
 
-def works(way: Way) -> bool:
-    """Return True if a process confined in this way finds what it needs."""
-    if way == "bubblewrap" and which("bwrap") is None:
+def is_available(sandbox: Sandbox) -> bool:
+    """Return True if a process in this sandbox can import all installed converters."""
+    if sandbox == "bubblewrap" and which("bwrap") is None:
         return False
     with TemporaryDirectory(prefix="engram-") as directory:
         source, target = Path(directory, "source"), Path(directory, "text")
         source.touch()
         try:
-            finished = run_confined(
-                probe.__name__,
-                probe.CONVERTERS,
+            result = run_confined(
+                libraries.__name__,
+                libraries.CONVERTERS,
                 source=source,
                 target=target,
                 seconds=_PROBE_S,
-                way=way,
+                sandbox=sandbox,
             )
-            return json.loads(finished.output) == probe.found(probe.CONVERTERS)
+            return json.loads(result.output) == libraries.importable(libraries.CONVERTERS)
         except (OSError, TimeoutError, JSONDecodeError, UnicodeDecodeError):
             return False
 
 
-best_way = BestWay()
+best_sandbox = BestSandbox()
 
 
 def _prefix(policy: Policy) -> list[str]:
-    """Return what is put before a command for it to be confined from without."""
-    if policy.way != "bubblewrap":
+    """Return the command that runs another one in bubblewrap; empty for other sandboxes."""
+    if policy.sandbox != "bubblewrap":
         return []
     command = [which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent"]
     command += ["--cap-drop", "ALL", "--chdir", "/"]
@@ -147,26 +146,26 @@ def _prefix(policy: Policy) -> list[str]:
             command += ["--symlink", str(Path(path).readlink()), path]
         else:
             command += ["--ro-bind", path, path]
-    for path in (*program_paths(), policy.source):
+    for path in (*libraries.program_paths(), policy.source):
         command += ["--ro-bind", path, path]
     return [*command, "--bind", policy.target, policy.target, "--remount-ro", "/", "--"]
 
 
-def _run(command: Sequence[str], libraries: Sequence[Path], *, seconds: float) -> Finished:
-    process = subprocess.Popen(  # noqa: S603 no shell, and paths that cannot pass for options
+def _run(command: Sequence[str], module_paths: Sequence[Path], *, seconds: float) -> ProcessResult:
+    process = subprocess.Popen(  # noqa: S603 no shell, and absolute paths cannot pass for options
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=_environment(libraries),
+        env=_environment(module_paths),
         cwd="/" if sys.platform != "win32" else None,
         close_fds=True,
         start_new_session=True,
     )
-    is_late = threading.Event()
+    timed_out = threading.Event()
 
     def stop() -> None:
-        is_late.set()
+        timed_out.set()
         _kill(process)
 
     timer = threading.Timer(seconds, stop)
@@ -177,15 +176,15 @@ def _run(command: Sequence[str], libraries: Sequence[Path], *, seconds: float) -
     finally:
         timer.cancel()
         _kill(process)
-    if is_late.is_set():
+    if timed_out.is_set():
         raise TimeoutError
-    return Finished(process.returncode, output)
+    return ProcessResult(process.returncode, output)
 
 
 def _read(process: subprocess.Popen[bytes]) -> bytes:
-    """Return what a process prints; one that prints too much is killed."""
+    """Return the output of a process, and kill it if that is too long."""
     if process.stdout is None:
-        raise TypeError("a process without a pipe")
+        raise TypeError("the process was started without a pipe")
     output = process.stdout.read(limits.CONVERSION_OUTPUT_BYTES_MAX + 1)
     if len(output) > limits.CONVERSION_OUTPUT_BYTES_MAX:
         _kill(process)
@@ -193,7 +192,7 @@ def _read(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and whatever it started that is still in its group."""
+    """Kill a process and its process group."""
     if sys.platform == "win32":
         process.kill()
         return
@@ -201,13 +200,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _environment(libraries: Sequence[Path]) -> dict[str, str]:
-    """Return the few variables that a converter is given."""
-    given = os.environ  # noqa: TID251 no settings, but what this process was started with
+def _environment(module_paths: Sequence[Path]) -> dict[str, str]:
+    """Return the environment of a converter: an allow-list of variables."""
+    given = os.environ  # noqa: TID251 no settings, only what is passed on
     environment = {name: given[name] for name in KEPT_VARIABLES if name in given}
     paths = [Path(each) for each in environment.pop("PYTHONPATH", "").split(os.pathsep) if each]
-    if libraries or paths:
+    if module_paths or paths:
         # Absolute, because the converter starts in another directory.
-        absolute = (str(path.absolute()) for path in (*libraries, *paths))
+        absolute = (str(path.absolute()) for path in (*module_paths, *paths))
         environment["PYTHONPATH"] = os.pathsep.join(absolute)
     return environment
