@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from engram.text.headings import Heading, HeadingScanner
+from engram.text.markdown import Heading, HeadingScanner
 from tests.text.markdown import documents, pieces
 
 

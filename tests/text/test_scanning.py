@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from engram import limits
 from engram.errors import InvalidRequestError, LimitExceededError
 from engram.model.document_query import Match
-from engram.text.patterns import Pattern, regex, substring
-from engram.text.scanning import Scanner
+from engram.text.patterns import Pattern, Scanner, regex, substring
 
 PIECES = st.integers(1, 40)
 TEXTS = st.text(alphabet="ab \né€😀", max_size=200)

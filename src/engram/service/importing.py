@@ -16,7 +16,7 @@ from engram.model.checks import check_label
 from engram.model.memory import DEFAULT_SOURCE, MemoryDraft, check_project
 from engram.service.files import Files
 from engram.service.intake import Intake, IntakeFactory
-from engram.text.sections import split_sections
+from engram.text.markdown import split_sections
 
 ENDINGS = (".md", ".markdown", ".txt")
 CLAUDEMD_TAG = "claude-md"

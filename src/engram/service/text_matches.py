@@ -21,8 +21,7 @@ from engram.service.searching import Opened
 from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
 from engram.text.excerpts import CHARACTERS_PER_TOKEN
-from engram.text.patterns import Pattern, regex, substring
-from engram.text.scanning import Scanner
+from engram.text.patterns import Pattern, Scanner, regex, substring
 
 if TYPE_CHECKING:
     from engram.search.score import Scored

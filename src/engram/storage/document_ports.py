@@ -22,8 +22,7 @@ from engram.model.document import (
 )
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.vectors import WORDS_ALONE, Indexing
-from engram.text.document_state import ChunkerState
-from engram.text.documents import DocumentChunk
+from engram.text.documents import ChunkerState, DocumentChunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engram.limits import OUTLINE_BYTES, SYNOPSIS_BYTES
-from engram.text.headings import Heading, HeadingScanner, Mark
+from engram.text.markdown import Heading, HeadingScanner, Mark
 
 OUTLINE_MARK = "\n\n--- Outline ---\n"
 """What stands between the beginning and the headings."""

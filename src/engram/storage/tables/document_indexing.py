@@ -36,8 +36,7 @@ from engram.storage.tables.queries import load_queries
 from engram.storage.tables.rebuild import clear_state
 from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.unembedded import DAMAGED_DELAY
-from engram.text.document_state import BEGINNING, ChunkerState
-from engram.text.documents import DocumentChunk
+from engram.text.documents import BEGINNING, ChunkerState, DocumentChunk
 
 logger = logging.getLogger(__name__)
 
