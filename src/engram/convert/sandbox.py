@@ -12,11 +12,11 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from engram import limits
 from engram.convert import libraries
@@ -41,8 +41,7 @@ KEPT_VARIABLES = (
 _PROBE_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessResult:
+class ProcessResult(NamedTuple):
     """Exit status and output of a confined process."""
 
     status: int

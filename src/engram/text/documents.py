@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from engram.limits import DOCUMENT_CHUNK_CHARACTERS, SHORT_SECTIONS_MAX
 from engram.text.cuts import last_cut, last_line_end, paragraph_ends
@@ -248,8 +248,7 @@ def _bytes_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(NamedTuple):
     """The remaining text of a document, up to one character more than the longest chunk.
 
     Offsets are relative to its start.

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from engram.limits import HEADING_CHARACTERS_MAX
 from engram.yielding import yield_to_others
@@ -75,8 +74,7 @@ _CONTAINER = re.compile(r" {0,3}(?:>|[-+*](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$))")
 _INTERRUPTING = re.compile(r" {0,3}(?:>|[-+*][ \t]+\S|1[.)][ \t]+\S)")
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A block that contains no headings: fenced code, HTML or front matter."""
 
     kind: str
@@ -90,8 +88,7 @@ class Block:
         return _ENDS.get(self.kind) or _fence_end(self.kind, self.length)
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading, with its range in the text."""
 
     start: int
@@ -100,8 +97,7 @@ class Heading:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """The beginning of a block that contains no headings."""
 
     start: int
@@ -109,16 +105,14 @@ class Opening:
     block: Block
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(NamedTuple):
     """The end of such a block."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """An underline that does not make a heading."""
 
     start: int
@@ -130,8 +124,7 @@ class Rule:
 Mark: TypeAlias = Heading | Opening | Closing | Rule
 
 
-@dataclass(frozen=True, slots=True)
-class ScanState:
+class ScanState(NamedTuple):
     """The state of a scan after a mark, from which it can be resumed."""
 
     mark_end: int = 0
@@ -273,8 +266,7 @@ class HeadingScanner:
             self._position -= surplus
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A heading and the text below it, up to the next heading."""
 
     start: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
 from engram.yielding import yield_to_others
@@ -19,8 +20,7 @@ SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u2019)\]]*\s+|[\u3002\uff01\uf
 """The end of a sentence or line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(NamedTuple):
     """A separator between passages, with what is needed to find it across slice borders.
 
     A separator is an opening character, optional closing quotes or brackets, and white space.
@@ -55,8 +55,7 @@ _CHARACTERS_PER_TOKEN_MAX = 16
 """Upper bound when guessing how long a passage can be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A half-open range of a text's characters."""
 
     start: int

@@ -7,14 +7,13 @@ however its messages arrived.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.conversation import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """The `number`-th window of a conversation, from 0, and the sequences it covers."""
 
     number: int
