@@ -1,4 +1,4 @@
-"""A document that has taken over its converter gets nothing but the document."""
+"""A compromised converter can access nothing but its document."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from engram.convert.sandbox import SANDBOXES, BestSandbox, ProcessResult, run_co
 HERE = Path(__file__).parent
 MEGABYTE = 1_000_000
 REFUSED = ("FileNotFoundError", "PermissionError", "OSError")
-"""What is not there cannot be opened; what cannot be written is so by rights or by its mount."""
+"""Depending on the sandbox, a file is missing, forbidden, or on a read-only mount."""
 
 EVERYWHERE: tuple[Sandbox, ...] = (*SANDBOXES, "none")
 
 
 class Converter:
-    """A converter that a document has taken over."""
+    """A compromised converter."""
 
     def __init__(self, sandbox: Sandbox, directory: Path) -> None:
         self.sandbox: Sandbox = sandbox
@@ -55,7 +55,7 @@ class Converter:
         )
 
     def attempt(self, attack: str, *arguments: object) -> Any:
-        """Return what an attack got, or the name of the error that it met."""
+        """Return the outcome of an attack, or the name of the error that stopped it."""
         finished = self.run(attack, *arguments)
         outcome = json.loads(finished.output)
         assert finished.status == 0
@@ -64,7 +64,7 @@ class Converter:
 
 @cache
 def is_here(sandbox: Sandbox) -> bool:
-    """Return True if this machine can confine in this way."""
+    """Return True if this machine supports a sandbox."""
     return sandboxing.is_available(sandbox)
 
 
@@ -72,23 +72,23 @@ def is_here(sandbox: Sandbox) -> bool:
 def converter(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Converter:
-    """A converter that is confined in each way that this machine has, or by bounds alone."""
+    """A converter in each sandbox that this machine supports, and without one."""
     sandbox: Sandbox = request.param
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin", prepend=os.pathsep)
     if not is_here(sandbox):
-        # A sandbox that no test has seen protects nobody, so CI must have every one.
+        # An untested sandbox cannot be relied on, so CI must support every one.
         missing = pytest.fail if "CI" in os.environ else pytest.skip  # noqa: TID251 - of the test run
         missing(f"this machine cannot confine with {sandbox}")
     return Converter(sandbox, tmp_path)
 
 
 in_a_sandbox = pytest.mark.parametrize("converter", SANDBOXES, indirect=True)
-"""For what bounds alone do not prevent."""
+"""For attacks that resource limits and seccomp alone do not prevent."""
 
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A server of this machine."""
+    """A local server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
@@ -197,7 +197,7 @@ def test_one_that_takes_too_long_is_killed_with_all_that_belongs_to_it(
         converter.run("linger", converter.target, seconds=3)
 
     with converter.target.open("r+b") as file:
-        # It waits for whoever holds the lock, which the kernel releases with the last process.
+        # Blocks until the kernel releases the lock with the last process that holds it.
         waiting = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
         waiting.start()
         waiting.join(60)

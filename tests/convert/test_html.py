@@ -13,7 +13,7 @@ from engram.convert.worker import BoundedTextWriter
 
 
 def text_of(*pieces: str) -> str:
-    """Return the text of HTML that comes in pieces."""
+    """Return the text of HTML that is fed in pieces."""
     found: list[str] = []
     writer = HtmlWriter(found.append)
     for piece in pieces:

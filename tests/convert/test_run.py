@@ -1,4 +1,4 @@
-"""Documents become text in a process of their own; what cannot is an error that says why."""
+"""Documents are converted in a process of their own; failures are errors that state the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short ways to store messages and to search for them, with and without embedders."""
+"""Shortcuts to store messages and search for them, with and without embedders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def add(
 
 
 async def meant(*contents: str, embedder: Embedder | None = None, tier: Tier = "deep") -> Indexing:
-    """Return what an append of these texts stores of their meaning."""
+    """Return the vectors that an append of these texts stores."""
     embedder = embedder or HashedEmbedder()
     identity = await embedder.identify()
     texts = [EmbeddedText(None, content) for content in contents]
@@ -57,7 +57,7 @@ async def add_meant(
 async def search(
     request: SearchRequest, store: OrganizationStore, *, tiers: Tiers = NO_EMBEDDER
 ) -> SearchAnswer:
-    """Search as a process with these embedders does."""
+    """Search with these embedders."""
     embed = partial(Questions(tiers).embed, organization_id=store.organization_id)
     return await pipeline.search(request, store, embed=embed, now=to_microseconds(SOME_DAY))
 

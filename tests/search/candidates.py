@@ -25,7 +25,7 @@ CALIBRATIONS: dict[Tier, Calibration] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known of one candidate."""
+    """One candidate."""
 
     conversation: int
     sequence: int
@@ -46,7 +46,7 @@ class Row:
 
 
 def table(rows: Iterable[Row]) -> Candidates:
-    """Return candidates as the columns that a store gives, ordered by key."""
+    """Return candidates as columns, sorted by key, as a store does."""
     found = sorted(rows, key=lambda row: row.key)
     return Candidates(
         keys=np.array([row.key for row in found], dtype=np.int64),

@@ -1,4 +1,4 @@
-"""Embedders without a model, for what can go wrong with real ones."""
+"""Embedders without a model that simulate failures of real ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OtherEmbedder(HashedEmbedder):
 
 
 class FailingEmbedder(HashedEmbedder):
-    """Embeds nothing while it has a failure, and counts how often it was asked."""
+    """Raises its failure while it has one, and counts calls."""
 
     def __init__(self, failure: EngramError | None = None) -> None:
         self.failure = failure or EmbedderUnavailableError("down")

@@ -1,4 +1,4 @@
-"""The best of two rankings: neither words nor meaning alone keeps the other's answer away."""
+"""Interleaving two rankings: neither words nor vectors displace the other's best answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions as vectors: every tier that can be asked, and what is said of the others."""
+"""Embedding queries with every available tier, and reporting the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion and order: absolute values, independent of what else was found."""
+"""Scores and order are absolute: independent of the other candidates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.search.candidates import CALIBRATIONS, HOUR, NOW, Row, rows, table
 
 profiles = st.sampled_from(PROFILE_NAMES)
 absolute = st.sampled_from([name for name in PROFILE_NAMES if name != "composite"])
-"""All but the one that measures words against the best found."""
+"""All but the profile that scores words relative to the best candidate."""
 
 
 def scoring(found: Iterable[Row], profile: ProfileName = "default") -> Scoring:
@@ -37,12 +37,12 @@ def scoring(found: Iterable[Row], profile: ProfileName = "default") -> Scoring:
 
 
 def facts(item: Scored) -> tuple[float, ...]:
-    """Return all of an item but its place among the candidates and in the order."""
+    """Return the fields of an item that do not depend on the other candidates."""
     return item[1:-1]
 
 
 def only(found: Row, profile: ProfileName = "default") -> ScoreBreakdown:
-    """Return how a single candidate's score came about."""
+    """Return the breakdown of a single candidate's score."""
     scored = scoring([found], profile)
     (item,) = scored.rank()
     return scored.explain(item)

@@ -1,4 +1,4 @@
-"""Documents are cut into chunks that join back to them, in any pieces and after any stop."""
+"""Chunks of documents join back to the text, in any pieces and after any interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Escaped text: everything in it can be seen, and what could be seen before is as it was."""
+"""Escaped text has no invisible characters, and its visible ones are unchanged."""
 
 from __future__ import annotations
 

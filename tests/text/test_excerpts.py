@@ -1,4 +1,4 @@
-"""Beginnings of texts: within their bounds, never half a character, and honest about the rest."""
+"""Excerpts stay within their limits, split no character, and state whether they were cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns in texts that are read piece by piece."""
+"""Searching streams for patterns: matches, limits and running time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def found_in(text: str, matches: Sequence[Match]) -> list[tuple[int, str]]:
 
 @given(TEXTS, PATTERNS, PIECES)
 def test_a_pattern_is_found_where_the_library_finds_it(text: str, pattern: str, piece: int) -> None:
-    # Slices of a few characters, so that most matches lie at an edge.
+    # Slices of a few characters, so that most matches lie at a slice border.
     sliced = replace(regex(pattern, field="regex"), slice_bytes=40, reach_bytes=16)
     scanner = Scanner([sliced], block_bytes=8)
 

@@ -1,4 +1,4 @@
-"""Work on the longest messages lets other threads run all the while."""
+"""Processing the longest messages never holds the GIL for long."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ UNITS = {
 
 
 def longest_message(unit: str) -> str:
-    """Return a message as long as one may be."""
+    """Return a message of the maximal length."""
     return unit * (MESSAGE_BYTES_MAX // len(unit.encode()))
 
 
 def best_step(work: Callable[[], object]) -> tuple[float, str]:
-    """Return the longest step of the best of some tries."""
+    """Return the longest step of the best of several runs."""
     step = longest_step(work)
     for _ in range(4):
         if step[0] > STEP_MS_MAX:
@@ -50,7 +50,7 @@ def test_finding_the_words_of_a_message_holds_up_nobody(name: str) -> None:
 
 
 def test_finding_the_pairs_of_a_script_without_blanks_holds_up_nobody() -> None:
-    # Every pair is a line of Python while it is measured: a third of a message is enough.
+    # Tracing makes every bigram expensive, so a third of the maximal length has to do.
     message = MessageDraft(role="user", content="\u4e2d" * 1_000_000)
 
     took_ms, place = best_step(lambda: part_words(message_words(message)))
