@@ -106,7 +106,7 @@ def choose_best(
 
     Args:
         score_min: by default `FETCHED_SHARE` of what the profile calls relevant.
-        is_each_once: keep only the best message of a conversation or chunk of a document.
+        is_each_once: keep only the best message of each conversation, or chunk of each document.
     """
     chosen_profile = usable_profile(profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=chosen_profile, calibrations=calibrations, now=now)

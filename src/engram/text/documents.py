@@ -71,6 +71,7 @@ class ChunkerState:
             field.name: getattr(self, field.name) for field in fields(self) if field.name != "scan"
         }
         block = self.scan.block
+        # The keys are those of states that are stored already.
         values["known_to"] = self.scan.mark_end
         values["paragraph"] = self.scan.paragraph
         values["block"] = None if block is None else [block.kind, block.length]
