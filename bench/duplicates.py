@@ -20,7 +20,7 @@ from pathlib import Path
 from engram.care.duplicates import find_candidates
 from engram.care.likeness import Likeness, compare_letters, folded, jaccard, runs
 from engram.clock import SystemClock
-from engram.ingest.compare import compare_meanings
+from engram.ingest.embed import compare_meanings
 from engram.settings import load_settings
 from engram.wiring import build_embedders
 

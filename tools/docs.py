@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from engram import errors
 from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS
 from engram.settings import PREFIX, Settings
-from engram.text.tokens import tokens_of
+from engram.text.excerpts import tokens_of
 from engram.transport.cli.app import build_app
 from engram.transport.cli.facts import read_limits
 from engram.transport.mcp.prompts import PROMPTS

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engram.text.escaping import is_unseen
+from engram.text.escaping import is_invisible
 from engram.transport.cli.visible import visible, visible_line
 from tests.cli.commands import Engram, inherited_environment
 
@@ -177,5 +177,5 @@ def test_visible_text_holds_no_control_character_but_tab_and_newline(text: str) 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])))
 def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
-    assume(not any(map(is_unseen, text)))
+    assume(not any(map(is_invisible, text)))
     assert visible(text) == visible_line(text) == text

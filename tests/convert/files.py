@@ -1,4 +1,4 @@
-"""Small documents of each kind, made by hand."""
+"""Minimal documents of each kind, built by hand."""
 
 from __future__ import annotations
 

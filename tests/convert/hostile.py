@@ -1,4 +1,4 @@
-"""What a document would do that has taken over its converter; it runs confined, as converters do."""
+"""Attacks of a compromised converter, run in the same sandbox as converters."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import Any
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try what is named, with further arguments, and print as JSON what came of it."""
+    """Run the named attack and print its outcome as JSON."""
     name, *rest = arguments
     try:
         result = {"done": ATTACKS[name](*rest)}
     except (OSError, MemoryError, ValueError) as exc:
         result = {"refused": type(exc).__name__}
-    print(json.dumps(result))  # noqa: T201 it is what the other process reads
+    print(json.dumps(result))  # noqa: T201 the parent process reads it
     return 0
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of this process."""
+    """Return the environment of this process."""
     return dict(os.environ)  # noqa: TID251 whatever is there
 
 
 def descriptors() -> list[int]:
-    """Return the open descriptors but for the standard ones."""
+    """Return the open descriptors except for the standard streams."""
     found = list[int]()
     for number in range(3, 4_096):
         try:
@@ -43,7 +43,7 @@ def descriptors() -> list[int]:
 
 
 def connect(family: str, address: str, port: str) -> str:
-    """Reach a server of this machine."""
+    """Connect to a local server."""
     with socket.socket(getattr(socket, family)) as connection:
         connection.settimeout(5)
         connection.connect(address if family == "AF_UNIX" else (address, int(port)))
@@ -51,7 +51,7 @@ def connect(family: str, address: str, port: str) -> str:
 
 
 def send(address: str, port: str) -> int:
-    """Send without a connection."""
+    """Send a datagram."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         return sender.sendto(b"secret", (address, int(port)))
 
@@ -67,12 +67,12 @@ def list_directory(path: str) -> list[str]:
 
 
 def write(path: str) -> int:
-    """Change a file that is there, or make one."""
+    """Overwrite or create a file."""
     return Path(path).write_bytes(b"changed")
 
 
 def append(path: str) -> int:
-    """Change a file through a descriptor for both ways."""
+    """Change a file through a read-write descriptor."""
     with Path(path).open("r+b") as file:
         return file.write(b"changed")
 
@@ -83,7 +83,7 @@ def remove(path: str) -> None:
 
 
 def open_up(path: str) -> None:
-    """Let everybody read a file."""
+    """Make a file world-readable."""
     Path(path).chmod(0o777)
 
 
@@ -95,12 +95,12 @@ def fill(path: str, size: str) -> int:
 
 
 def allocate(size: str) -> int:
-    """Take memory."""
+    """Allocate memory."""
     return len(bytearray(int(size)))
 
 
 def fork() -> int:
-    """Start processes until none can be started."""
+    """Fork until that fails."""
     started = 0
     try:
         while started < 50:
@@ -114,7 +114,7 @@ def fork() -> int:
 
 
 def execute() -> None:
-    """Become another program."""
+    """Execute another program."""
     os.execv(sys.executable, [sys.executable, "-c", "print('{\"done\": 1}')"])  # noqa: S606 it must fail
 
 
@@ -124,31 +124,31 @@ def end(pid: str) -> None:
 
 
 def raise_bounds() -> None:
-    """Have more than was given."""
+    """Raise the resource limits."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**40, 2**40))
 
 
 def change_root(path: str) -> None:
-    """Use the rights of root, if any are left."""
+    """Call chroot, which needs a capability."""
     os.chroot(path)
 
 
 def trace(pid: str) -> None:
-    """Look into the memory of another process."""
+    """Attach to another process with ptrace."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.ptrace(16, int(pid), None, None) < 0:
         raise OSError(ctypes.get_errno(), "ptrace")
 
 
 def print_much() -> str:
-    """Print more than anybody wants to read."""
+    """Print more than the parent accepts."""
     return "x" * 50_000_000
 
 
 def linger(path: str) -> None:
-    """Hold a file locked, for ever, deaf to all that a process can be deaf to."""
+    """Hold a lock on a file forever, ignoring all signals that can be ignored."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU):
         signal.signal(number, signal.SIG_IGN)
     with Path(path).open("wb") as file:

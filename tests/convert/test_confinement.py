@@ -1,4 +1,4 @@
-"""A document that has taken over its converter gets nothing but the document."""
+"""A compromised converter can access nothing but its document."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from typing import Any
 import pytest
 
 from engram import limits
-from engram.convert import launch
-from engram.convert.launch import SANDBOXES, BestWay, Finished, run_confined
-from engram.convert.policy import Way
+from engram.convert import sandbox as sandboxing
+from engram.convert.confine import Sandbox
 from engram.convert.run import convert_file
+from engram.convert.sandbox import SANDBOXES, BestSandbox, ProcessResult, run_confined
 
 HERE = Path(__file__).parent
 MEGABYTE = 1_000_000
 REFUSED = ("FileNotFoundError", "PermissionError", "OSError")
-"""What is not there cannot be opened; what cannot be written is so by rights or by its mount."""
+"""Depending on the sandbox, a file is missing, forbidden, or on a read-only mount."""
 
-EVERYWHERE: tuple[Way, ...] = (*SANDBOXES, "bounds")
+EVERYWHERE: tuple[Sandbox, ...] = (*SANDBOXES, "none")
 
 
 class Converter:
-    """A converter that a document has taken over."""
+    """A compromised converter."""
 
-    def __init__(self, way: Way, directory: Path) -> None:
-        self.way: Way = way
+    def __init__(self, sandbox: Sandbox, directory: Path) -> None:
+        self.sandbox: Sandbox = sandbox
         self.source = directory / "work" / "source"
         self.target = directory / "work" / "text"
         self.source.parent.mkdir()
@@ -42,7 +42,7 @@ class Converter:
         self.secret.parent.mkdir()
         self.secret.write_text("a secret")
 
-    def run(self, attack: str, *arguments: object, seconds: float = 60) -> Finished:
+    def run(self, attack: str, *arguments: object, seconds: float = 60) -> ProcessResult:
         return run_confined(
             "hostile",
             [attack, *map(str, arguments)],
@@ -50,12 +50,12 @@ class Converter:
             target=self.target,
             seconds=seconds,
             memory_bytes=500 * MEGABYTE,
-            way=self.way,
-            libraries=[HERE],
+            sandbox=self.sandbox,
+            module_paths=[HERE],
         )
 
     def attempt(self, attack: str, *arguments: object) -> Any:
-        """Return what an attack got, or the name of the error that it met."""
+        """Return the outcome of an attack, or the name of the error that stopped it."""
         finished = self.run(attack, *arguments)
         outcome = json.loads(finished.output)
         assert finished.status == 0
@@ -63,32 +63,32 @@ class Converter:
 
 
 @cache
-def is_here(way: Way) -> bool:
-    """Return True if this machine can confine in this way."""
-    return launch.works(way)
+def is_here(sandbox: Sandbox) -> bool:
+    """Return True if this machine supports a sandbox."""
+    return sandboxing.is_available(sandbox)
 
 
 @pytest.fixture(params=EVERYWHERE)
 def converter(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Converter:
-    """A converter that is confined in each way that this machine has, or by bounds alone."""
-    way: Way = request.param
+    """A converter in each sandbox that this machine supports, and without one."""
+    sandbox: Sandbox = request.param
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin", prepend=os.pathsep)
-    if not is_here(way):
-        # A sandbox that no test has seen protects nobody, so CI must have every one.
+    if not is_here(sandbox):
+        # An untested sandbox cannot be relied on, so CI must support every one.
         missing = pytest.fail if "CI" in os.environ else pytest.skip  # noqa: TID251 - of the test run
-        missing(f"this machine cannot confine with {way}")
-    return Converter(way, tmp_path)
+        missing(f"this machine cannot confine with {sandbox}")
+    return Converter(sandbox, tmp_path)
 
 
 in_a_sandbox = pytest.mark.parametrize("converter", SANDBOXES, indirect=True)
-"""For what bounds alone do not prevent."""
+"""For attacks that resource limits and seccomp alone do not prevent."""
 
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A server of this machine."""
+    """A local server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
@@ -101,7 +101,7 @@ def test_no_secret_is_in_its_environment(
 
     variables = converter.attempt("environment")["done"]
 
-    allowed = {*launch.KEPT_VARIABLES, "PWD"}
+    allowed = {*sandboxing.KEPT_VARIABLES, "PWD"}
     assert set(variables) <= allowed
     assert "hidden" not in json.dumps(variables)
 
@@ -197,7 +197,7 @@ def test_one_that_takes_too_long_is_killed_with_all_that_belongs_to_it(
         converter.run("linger", converter.target, seconds=3)
 
     with converter.target.open("r+b") as file:
-        # It waits for whoever holds the lock, which the kernel releases with the last process.
+        # Blocks until the kernel releases the lock with the last process that holds it.
         waiting = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
         waiting.start()
         waiting.join(60)
@@ -208,7 +208,7 @@ def test_a_document_becomes_the_same_text_however_it_is_confined(
     converter: Converter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converter.source.write_bytes(b"<h1>Title</h1><p>words")
-    monkeypatch.setattr(launch, "best_way", lambda: converter.way)
+    monkeypatch.setattr(sandboxing, "best_sandbox", lambda: converter.sandbox)
 
     convert_file(converter.source, converter.target, kind="html")
 
@@ -218,7 +218,7 @@ def test_a_document_becomes_the_same_text_however_it_is_confined(
 def test_a_machine_without_a_sandbox_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(launch, "best_way", BestWay(sandboxes=()))
+    monkeypatch.setattr(sandboxing, "best_sandbox", BestSandbox(sandboxes=()))
     source, target = tmp_path / "source", tmp_path / "text"
     source.write_bytes(b"<p>words")
 
@@ -226,11 +226,11 @@ def test_a_machine_without_a_sandbox_says_so_once(
         convert_file(source, target, kind="html")
 
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert [record.name for record in warnings] == ["engram.convert.launch"]
+    assert [record.name for record in warnings] == ["engram.convert.sandbox"]
     assert "bubblewrap" in warnings[0].getMessage()
 
 
 def test_this_machine_has_a_sandbox_for_documents(tmp_path: Path) -> None:
-    converter = Converter(launch.best_way(), tmp_path)
+    converter = Converter(sandboxing.best_sandbox(), tmp_path)
 
     assert converter.attempt("read", converter.source) == {"done": "the document"}

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.convert.html import HtmlWriter, convert_html
-from engram.convert.target import TextTarget
+from engram.convert.worker import BoundedTextWriter
 
 
 def text_of(*pieces: str) -> str:
-    """Return the text of HTML that comes in pieces."""
+    """Return the text of HTML that is fed in pieces."""
     found: list[str] = []
     writer = HtmlWriter(found.append)
     for piece in pieces:
@@ -27,7 +27,7 @@ def convert(tmp_path: Path, data: bytes, *, charset: str | None = None) -> str:
     source, target = tmp_path / "page.html", tmp_path / "page.txt"
     source.write_bytes(data)
     with target.open("wb") as file:
-        convert_html(source, TextTarget(file, bytes_max=1_000_000), charset=charset)
+        convert_html(source, BoundedTextWriter(file, bytes_max=1_000_000).write, charset=charset)
     return target.read_bytes().decode()
 
 

@@ -1,4 +1,4 @@
-"""A body's kind is what is said of it, and else what its bytes show."""
+"""The kind of a body follows from its declared type, its name or its bytes."""
 
 from __future__ import annotations
 

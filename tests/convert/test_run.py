@@ -1,4 +1,4 @@
-"""Documents become text in a process of their own; what cannot is an error that says why."""
+"""Documents are converted in a process of their own; failures are errors that state the reason."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from engram import limits
 from engram.convert.docx import convert_docx
 from engram.convert.kinds import Kind
-from engram.convert.launch import Finished
 from engram.convert.pdf import convert_pdf
 from engram.convert.run import check_outcome, convert_file
-from engram.convert.target import TextTarget
+from engram.convert.sandbox import ProcessResult
+from engram.convert.worker import BoundedTextWriter
 from engram.errors import ConversionError, ConverterMissingError
 from tests.convert.files import a_docx, a_paragraph, a_pdf
 
@@ -134,7 +134,7 @@ def test_a_converter_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> N
 )
 def test_whatever_a_converter_prints_is_an_outcome(output: bytes) -> None:
     with pytest.raises(ConversionError) as caught:
-        check_outcome(Finished(0, output))
+        check_outcome(ProcessResult(0, output))
 
     assert len(caught.value.message) <= 600
 
@@ -152,7 +152,7 @@ def test_a_path_that_looks_like_an_option_is_a_path(
 
 def test_text_beyond_the_bound_is_an_error(tmp_path: Path) -> None:
     with (tmp_path / "target").open("wb") as file:
-        target = TextTarget(file, bytes_max=5)
+        target = BoundedTextWriter(file, bytes_max=5)
         target.write("été")
 
         with pytest.raises(ConversionError, match="more than 5 bytes"):
@@ -175,4 +175,4 @@ def test_without_the_extra_an_error_names_it(
         (tmp_path / "target").open("wb") as file,
         pytest.raises(ConverterMissingError, match=r"engram\[documents\]"),
     ):
-        convert(source, TextTarget(file, bytes_max=100))
+        convert(source, BoundedTextWriter(file, bytes_max=100).write)

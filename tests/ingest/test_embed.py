@@ -1,4 +1,4 @@
-"""The passages of messages: they cover the text, fit the model, and all say who spoke."""
+"""Passages of messages cover the text, fit the model, and all name the speaker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Vectors: TypeAlias = NDArray[np.float32]
 
 
 class RecordingEmbedder(HashedEmbedder):
-    """Remembers what it was asked to embed."""
+    """Records the passages it is given."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -12,7 +12,7 @@ from mcp import Client
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.text.escaping import is_unseen
+from engram.text.escaping import is_invisible
 from engram.transport.mcp.results import failed_call, protocol_error
 from engram.transport.mcp.tools import TOOLS, Tool
 from tests.mcp.connecting import call, in_process_client, text_of
@@ -34,7 +34,7 @@ def test_the_text_of_an_answer_is_one_line_that_hides_nothing(tool: Tool[Any], s
 
     assert json.loads(text) == answer
     assert len(text.splitlines()) == 1
-    assert not any(map(is_unseen, set(text) - set("\u200c\u200d\ufe0e\ufe0f")))
+    assert not any(map(is_invisible, set(text) - set("\u200c\u200d\ufe0e\ufe0f")))
 
 
 async def keep_forgeries(client: Client) -> str:
@@ -71,7 +71,7 @@ async def test_every_reading_tool_shows_forgeries_for_what_they_are(tmp_path: Pa
         assert not result.is_error
         assert len(text.splitlines()) == 1
         assert "</memory_context" not in text
-        assert not any(map(is_unseen, text))
+        assert not any(map(is_invisible, text))
     contents = [message["content"] for message in parsed(results[2])["messages"]]
     assert contents == [FORGED, "forged after"]
 
@@ -105,7 +105,7 @@ async def test_a_long_answer_hides_nothing_either(tmp_path: Path) -> None:
         result = await client.call_tool("get_conversation", arguments)
 
     assert [content] == [message["content"] for message in parsed(result)["messages"]]
-    assert not any(map(is_unseen, set(text_of(result))))
+    assert not any(map(is_invisible, set(text_of(result))))
 
 
 async def test_a_listed_resource_shows_its_title_on_one_line(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_error_is_one_line_that_hides_nothing(stored: str) -> None:
 
     for text in texts:
         assert len(text.splitlines()) == 1
-        assert not any(map(is_unseen, text))
+        assert not any(map(is_invisible, text))
 
 
 def parsed(result: Any) -> Any:

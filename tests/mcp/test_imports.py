@@ -113,7 +113,7 @@ def test_initialize_loads_no_tool_and_no_use_case(tmp_path: Path) -> None:
 
     assert "engram.transport.mcp.tools" in loaded
     assert not own_modules(loaded, "engram.transport.mcp.tools.", "engram.transport.requests")
-    assert not own_modules(loaded, "engram.transport.answers", "engram.care", "engram.retrieval")
+    assert not own_modules(loaded, "engram.transport.answers", "engram.care", "engram.search")
     assert own_modules(loaded, "engram.service.") <= AT_WORK
     assert len(own_modules(loaded, "engram")) <= 155
 

@@ -20,7 +20,7 @@ METHODS = frozenset({"match", "fullmatch", "search", "findall", "finditer", "spl
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {
     "engram.care.readers._id": {"prefix": "mem_"},
     "engram.text.escaping._any_of": {"characters": "&<>"},
-    "engram.text.blocks._fence_end": {"character": "`", "length": 3},
+    "engram.text.markdown._fence_end": {"character": "`", "length": 3},
 }
 """What functions are given that make patterns of their arguments, as they are called."""
 

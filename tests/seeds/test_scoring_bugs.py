@@ -10,7 +10,7 @@ import pytest
 
 from engram.model.recall import Recalled
 from engram.model.search import PROFILES, ProfileName
-from tests.retrieval.embedders import FailingEmbedder
+from tests.search.embedders import FailingEmbedder
 from tests.seeds.house import House, opened_house
 from tests.service.embedders import NamedEmbedder
 

@@ -18,7 +18,7 @@ from engram.model.context import Context, ContextRequest
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryChange, MemoryDraft
-from engram.retrieval import find as finding
+from engram.search import find as finding
 from engram.service import Service
 from engram.settings import Settings
 from engram.text.fence import FIRST_LINE, NOTHING_FOUND

@@ -29,7 +29,7 @@ from engram.model.memory import (
     RelationType,
 )
 from engram.model.recall import Recalled, RecallRequest
-from engram.retrieval.relate import neighbours, put_behind
+from engram.search.relate import neighbours, put_behind
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore

@@ -1,4 +1,4 @@
-"""Texts that try to look like something else, for whatever shows stored text."""
+"""Hostile texts that imitate the output around them, for tests of everything that shows stored text."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ STORED = st.one_of(
         max_size=6,
     ).map("".join),
 )
-"""Whatever may be stored, the worst of it often."""
+"""Any text that may be stored, biased towards hostile ones."""

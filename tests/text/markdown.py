@@ -1,4 +1,4 @@
-"""Texts as people and machines write them, for properties of what reads Markdown."""
+"""Strategies for Markdown texts, for properties of the parsers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ documents = st.lists(lines, max_size=40).map("".join)
 
 @st.composite
 def pieces(draw: st.DrawFn, text: str) -> list[str]:
-    """Draw a way in which a text comes in pieces."""
+    """Draw a partition of a text into pieces."""
     cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=12)))
     ends = [0, *cuts, len(text)]
     return [text[start:end] for start, end in pairwise(ends)]

@@ -32,7 +32,7 @@ def words_of(content: str) -> list[str]:
 
 
 def written_words(text: str) -> list[str]:
-    """Return the runs of letters, marks and digits of a text, as a person would see them."""
+    """Return the runs of letters, marks and digits of a text."""
     text = TERMINAL_SEQUENCE.sub(" ", text)
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf" or c == "\u200b")
     return "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in visible).split()

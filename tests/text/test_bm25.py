@@ -1,4 +1,4 @@
-"""BM25: shares stay within their bound, and a word says more the rarer it is."""
+"""BM25: scores stay below their upper bound, and rarer words weigh more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a text is cut, and that finding the place takes no longer in texts of one mark."""
+"""Where a text is cut, and that finding the cut takes linear time in hostile texts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from engram.text.documents import chunk_document
 from tests.patterns.growth import measure_growth
 
 TIMES_PROSE_MAX = 40
-"""Prose is cut at its first sentence end; other texts may have to be looked through."""
+"""Prose has a sentence end near each cut; other texts may have to be searched whole."""
 
 
 def took(text: str) -> float:
-    """Return the CPU seconds that cutting a text into chunks takes, the best of some tries."""
+    """Return the CPU seconds that chunking a text takes, the best of several runs."""
 
     def once() -> float:
         start = time.thread_time()

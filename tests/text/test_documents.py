@@ -1,4 +1,4 @@
-"""Documents are cut into chunks that join back to them, in any pieces and after any stop."""
+"""Chunks of documents join back to the text, in any pieces and after any interruption."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import DOCUMENT_CHUNK_CHARACTERS
-from engram.text.document_state import ChunkerState
-from engram.text.documents import DocumentChunk, DocumentChunker, chunk_document
+from engram.text.documents import ChunkerState, DocumentChunk, DocumentChunker, chunk_document
 from tests.text.markdown import documents, pieces
 
 

@@ -1,4 +1,4 @@
-"""Escaped text: everything in it can be seen, and what could be seen before is as it was."""
+"""Escaped text has no invisible characters, and its visible ones are unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engram.text.escaping import (
     JOINED_CHARACTERS_MAX,
     PLAIN,
     TABLE_ENTRIES_MAX,
-    is_unseen,
+    is_invisible,
 )
 from tests.text.hostile import STORED, UNSEEN
 
@@ -53,7 +53,7 @@ def test_joiners_that_spell_nothing_are_written_out(text: str) -> None:
 def test_a_label_is_one_line_of_what_can_be_seen(text: str) -> None:
     shown = PLAIN.label(text)
 
-    assert not any(map(is_unseen, shown))
+    assert not any(map(is_invisible, shown))
     assert len(shown.splitlines()) <= 1
 
 
@@ -96,7 +96,7 @@ def test_a_text_of_every_character_does_not_fill_the_cache() -> None:
 
     shown = PLAIN.text(text)
 
-    assert not any(map(is_unseen, set(shown) - set("\n\t\ufe0e\ufe0f\u200c\u200d")))
+    assert not any(map(is_invisible, set(shown) - set("\n\t\ufe0e\ufe0f\u200c\u200d")))
     held: dict[str, object] = vars(PLAIN)
     tables = [cast("dict[int, str]", value) for value in held.values() if isinstance(value, dict)]
     assert all(len(table) <= TABLE_ENTRIES_MAX for table in tables)

@@ -1,4 +1,4 @@
-"""Beginnings of texts: within their bounds, never half a character, and honest about the rest."""
+"""Excerpts stay within their limits, split no character, and state whether they were cut."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.excerpts import BRIEF_CHARACTERS, brief, cut, fit
-from engram.text.tokens import CHARACTERS_PER_TOKEN
+from engram.text.excerpts import BRIEF_CHARACTERS, CHARACTERS_PER_TOKEN, brief, cut, fit
 
 texts = st.text(max_size=300)
 

@@ -1,4 +1,4 @@
-"""The fence around stored texts: whatever they hold, the block stays one block and loses nothing."""
+"""No stored text can break out of the fence, and none loses anything in it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ TEXTS = st.lists(st.builds(fenced_text, VALUES, CONTENTS), max_size=5)
 
 
 def shown_form(text: str) -> str:
-    """Return a text with what XML cannot hold named instead, which is what the fence documents."""
+    """Return a text with placeholders for the characters that XML cannot represent."""
     return re.sub(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", lambda match: f"[U+{ord(match[0]):04X}]", text
     )
@@ -86,7 +86,7 @@ def unquoted(item: ElementTree.Element) -> str:
 
 
 def parse(text: str) -> tuple[list[ElementTree.Element], list[str]]:
-    """Return the items of a block, and the lines of ours around them."""
+    """Return the items of a block, and the trusted lines around them."""
     root = ElementTree.fromstring(text)  # noqa: S314 it is our own
     assert root.tag == "memory_context"
     assert not root.attrib
@@ -145,7 +145,7 @@ def test_folding_the_block_makes_no_new_marks(texts: list[FencedText]) -> None:
 def test_every_character_of_the_block_can_be_seen(content: str) -> None:
     escaped = escape(content)
 
-    # Emoji of later versions of Unicode are not known here and are shown all the same.
+    # Emoji of later versions of Unicode are unassigned here and are shown all the same.
     shown = (
         character
         for character in escaped

@@ -1,4 +1,4 @@
-"""Headings are found where Markdown finds them, whatever pieces a text comes in."""
+"""Headings are those of CommonMark, independently of the pieces a text arrives in."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from engram.text.headings import Heading, HeadingScanner
+from engram.text.markdown import Heading, HeadingScanner
 from tests.text.markdown import documents, pieces
 
 
 def headings_of(*texts: str) -> list[Heading]:
-    """Return the headings of a text that comes in pieces."""
+    """Return the headings of a text that is fed in pieces."""
     scanner = HeadingScanner()
     marks = [mark for text in texts for mark in scanner.feed(text)] + scanner.finish()
     return [mark for mark in marks if isinstance(mark, Heading)]
@@ -82,7 +82,7 @@ def test_headings_are_those_of_another_parser(text: str) -> None:
         or text.startswith(("---", "+++"))
         or re.search(r"(?:^|[\r\n]) *(?:[-*+>]|\d)", text)
     ):
-        return  # HTML inside of lines, front matter, and what stands in lists, are other questions
+        return  # we treat inline HTML, front matter and lists differently
 
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
     theirs = [
@@ -92,8 +92,8 @@ def test_headings_are_those_of_another_parser(text: str) -> None:
     ]
     ours = [(f"h{level}", " ".join(title.split())) for level, title in titles_of(text)]
 
-    # Of long titles the beginning is told, long paragraphs are none, and what follows such a
-    # paragraph may then be one.
+    # We truncate long titles and ignore long underlined paragraphs, after which the next lines may
+    # be parsed differently.
     alike = list(takewhile(lambda each: len(each[1]) < 150, theirs))
     assert alike == ours[: len(alike)]
     assert len(alike) < len(theirs) or alike == ours

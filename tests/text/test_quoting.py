@@ -1,4 +1,4 @@
-"""Quoted lines: no stored text begins a line of ours, whatever it holds."""
+"""No stored text can forge an unquoted line."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.sections import split_sections
+from engram.text.markdown import split_sections
 
 pieces = st.sampled_from(
     ["# One", "## Two ##", "text", "```", "~~~", "===", "---", "    # code", "> # said", "- # item",
@@ -41,3 +41,9 @@ def test_underlined_headings_count_and_hashes_without_a_space_do_not() -> None:
 
 def test_lines_may_end_in_any_way() -> None:
     assert parts("# A\rone\r\n# B\r\ntwo") == [(1, "A", "one\r\n"), (1, "B", "two")]
+
+
+def test_front_matter_is_text_before_the_first_heading() -> None:
+    text = "---\ntitle: x\n# comment\n---\n# A\nbody"
+
+    assert parts(text) == [(0, "", "---\ntitle: x\n# comment\n---\n"), (1, "A", "body")]

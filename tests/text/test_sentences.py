@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
-from engram.text.passages import count_tokens_roughly
-from engram.text.sentences import iterate_sentences
+from engram.text.passages import count_tokens_roughly, iterate_sentences
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=2_000),

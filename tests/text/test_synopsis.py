@@ -1,4 +1,4 @@
-"""A large document is shown by its beginning and its headings."""
+"""The synopsis of a large document has its beginning and its headings."""
 
 from __future__ import annotations
 

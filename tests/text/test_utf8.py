@@ -1,4 +1,4 @@
-"""Bytes are read as UTF-8 in any pieces, and the first that is none is named."""
+"""UTF-8 is decoded in any pieces, and errors name the first invalid byte."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from engram.text.utf8 import Utf8Reader
 
 
 def read(*pieces: bytes) -> str:
-    """Return the text of a stream that comes in pieces."""
+    """Return the text of a stream that is fed in pieces."""
     reader = Utf8Reader()
     return "".join(reader.feed(piece) for piece in pieces) + reader.finish()
 
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
-    """Draw bytes, mostly of a text, and the pieces they come in."""
+    """Draw bytes, mostly valid UTF-8, partitioned into pieces."""
     parts = draw(
         st.lists(
             st.text(st.characters(exclude_characters="\ufffd", codec="utf-8")).map(str.encode)

@@ -1,5 +1,5 @@
-"""Make text of documents that are none, to be indexed: HTML, PDF and DOCX.
+"""Convert HTML, PDF and DOCX documents to text, so that they can be indexed.
 
-Each is converted in a process of its own that is confined, so that no document can stop the server
-or get at anything else. The original bytes are the caller's and are never changed here.
+Each document is converted in a sandboxed process of its own, so that none can stop the server or reach
+anything else. The original bytes are never changed.
 """

@@ -1,7 +1,8 @@
-"""Confine this process, for good, before it reads what a stranger sent."""
+"""Confine the current process irrevocably, before it reads an untrusted document."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -9,25 +10,58 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from engram.convert import calls, kernel
+from engram.convert import kernel, seccomp
 from engram.convert.kernel import Namespace
-from engram.convert.policy import Policy
+
+Sandbox: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
+"""What keeps a process from other files; with `none` there are only resource limits."""
 
 _NICENESS = 10
-"""Nobody waits for a document to be indexed as they wait for an answer."""
+"""Indexing a document is less urgent than answering requests."""
 
 _SIGNALLED = 128
-"""What shells add to the number of the signal that ended a process."""
+"""Added to a signal number to form an exit status, as shells do."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIRECTORY = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE = 1 << 14
 _RIGHTS_OF_FILES = {1: 1 << 13, 2: 1 << 14, 3: 1 << 15, 5: 1 << 16}
-"""How many rights to files each version of Landlock knows, as the bit after the last."""
+"""File access rights of each Landlock ABI version, as the bit after the last."""
 
 _RIGHTS_OF_NETWORKS = 0b11
 _SCOPES = 0b11
 _FIRST_WITH_NETWORKS, _FIRST_WITH_SCOPES = 4, 6
+
+
+class Policy(NamedTuple):
+    """What a confined process may access and use, passed to it on the command line."""
+
+    sandbox: Sandbox
+    readable: tuple[str, ...]
+    """Files and directories of libraries."""
+
+    source: str
+    """The one file to read."""
+
+    target: str
+    """The one file to write."""
+
+    memory_bytes: int
+    cpu_s: int
+    file_bytes: int
+    open_files: int
+
+    def dump(self) -> str:
+        """Serialize the policy to JSON."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def load(cls, text: str) -> Policy:
+        """Parse the output of `dump`."""
+        fields: dict[str, Any] = json.loads(text)
+        fields["readable"] = tuple(fields["readable"])
+        return cls(**fields)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,36 +72,36 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def confine(policy: Policy) -> None:
-    """Give up all that the policy does not allow.
+    """Give up all access that the policy does not grant.
 
     Raises:
-        OSError: the system does not support the policy's way.
+        OSError: the system does not support the policy's sandbox.
     """
     if sys.platform == "win32":
         return
     if sys.platform == "linux":
         kernel.die_with_parent()
-    if policy.way == "namespaces":
+    if policy.sandbox == "namespaces":
         _enter_namespaces(policy)
-    _bound(policy)
+    _set_resource_limits(policy)
     if sys.platform == "linux":
-        _give_up_rights(policy)
+        _drop_privileges(policy)
 
 
-def _give_up_rights(policy: Policy) -> None:
+def _drop_privileges(policy: Policy) -> None:
     kernel.drop_capabilities()
-    if policy.way == "landlock":
-        _restrict_files(policy)
+    if policy.sandbox == "landlock":
+        _apply_landlock(policy)
     try:
-        calls.refuse_calls()
+        seccomp.install_filter()
     except OSError:
-        # Namespaces forbid most of this as well, but with less there is nothing left to rely on.
-        if policy.way == "landlock":
+        # Namespaces forbid most of this as well; with Landlock, the filter is indispensable.
+        if policy.sandbox == "landlock":
             raise
 
 
 def _enter_namespaces(policy: Policy) -> None:
-    """Go on in a child that has its own view of files, processes, networks and users."""
+    """Continue in a child with its own file system, process, network and user namespaces."""
     user, group = os.getuid(), os.getgid()
     kernel.unshare(
         Namespace.USER
@@ -80,7 +114,7 @@ def _enter_namespaces(policy: Policy) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    _see_only(policy)
+    _change_root(policy)
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
@@ -89,35 +123,35 @@ def _enter_namespaces(policy: Policy) -> None:
     kernel.die_with_parent()
 
 
-def _see_only(policy: Policy) -> None:
-    """Change to a root in which there is nothing but what the policy names, read-only."""
+def _change_root(policy: Policy) -> None:
+    """Change to a root that contains only the paths of the policy, read-only but for the target."""
     kernel.make_mounts_private()
     with ExitStack() as opened:
         shown = (*policy.readable, policy.source)
         links = {path: Path(path).readlink() for path in shown if Path(path).is_symlink()}
-        origins = {path: _origin(path, opened) for path in shown if path not in links}
-        written = _origin(policy.target, opened)
-        # The new root hides this directory, whose files are open already.
+        origins = {path: _open_path(path, opened) for path in shown if path not in links}
+        target = _open_path(policy.target, opened)
+        # The mount hides the files of this directory, but they are open already.
         root = Path(policy.target).parent
         kernel.mount_empty(root)
         for path, origin in origins.items():
-            kernel.bind(origin, _make_place(root, path, origin))
+            kernel.bind(origin, _make_mount_point(root, path, origin))
         for path, end in links.items():
             _make_parents(root, path).symlink_to(end)
-        place = _make_place(root, policy.target, written)
+        place = _make_mount_point(root, policy.target, target)
         kernel.make_read_only(root)
-        kernel.bind(written, place)
+        kernel.bind(target, place)
     kernel.change_root(root)
 
 
-def _origin(path: str, opened: ExitStack) -> int:
+def _open_path(path: str, opened: ExitStack) -> int:
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     opened.callback(os.close, descriptor)
     return descriptor
 
 
-def _make_place(root: Path, path: str, origin: int) -> Path:
-    """Make an empty file or directory for something to be mounted on."""
+def _make_mount_point(root: Path, path: str, origin: int) -> Path:
+    """Create an empty file or directory to mount another on."""
     place = _make_parents(root, path)
     if stat.S_ISDIR(os.fstat(origin).st_mode):
         place.mkdir(exist_ok=True)
@@ -127,46 +161,46 @@ def _make_place(root: Path, path: str, origin: int) -> Path:
 
 
 def _make_parents(root: Path, path: str) -> Path:
-    """Return where a path lies below another root, and make the directories that lead there."""
+    """Return a path below another root, and create its parent directories."""
     place = root / path.lstrip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
     return place
 
 
-def _restrict_files(policy: Policy) -> None:
-    """Let no file be opened but what the policy names."""
+def _apply_landlock(policy: Policy) -> None:
+    """Forbid opening any file that the policy does not name."""
     version = kernel.landlock_version()
     if not version:
-        raise OSError("this system has no Landlock")
-    known = _RIGHTS_OF_FILES[max(each for each in _RIGHTS_OF_FILES if each <= version)] - 1
-    handled = [known]
+        raise OSError("Landlock is not available on this system")
+    file_rights = _RIGHTS_OF_FILES[max(each for each in _RIGHTS_OF_FILES if each <= version)] - 1
+    handled = [file_rights]
     if version >= _FIRST_WITH_NETWORKS:
         handled.append(_RIGHTS_OF_NETWORKS)
     if version >= _FIRST_WITH_SCOPES:
         handled.append(_SCOPES)
     with ExitStack() as opened:
         rules = [
-            (_rights(path, _READ_FILE | _READ_DIRECTORY | _EXECUTE), _origin(path, opened))
+            (_rights(path, _READ_FILE | _READ_DIRECTORY | _EXECUTE), _open_path(path, opened))
             for path in policy.readable
         ]
-        rules.append((_READ_FILE, _origin(policy.source, opened)))
-        rules.append(((_WRITE_FILE | _TRUNCATE) & known, _origin(policy.target, opened)))
+        rules.append((_READ_FILE, _open_path(policy.source, opened)))
+        rules.append(((_WRITE_FILE | _TRUNCATE) & file_rights, _open_path(policy.target, opened)))
         kernel.landlock(b"".join(each.to_bytes(8, sys.byteorder) for each in handled), rules)
 
 
 def _rights(path: str, wanted: int) -> int:
-    """Return rights that make sense for what is there."""
+    """Return the wanted rights that apply to a file or to a directory."""
     return wanted if Path(path).is_dir() else wanted & ~_READ_DIRECTORY
 
 
-def _bound(policy: Policy) -> None:
-    """Bound what this process may use, where the system can."""
+def _set_resource_limits(policy: Policy) -> None:
+    """Limit the resources of this process, as far as the system supports it."""
     if sys.platform == "win32":
         return
     import resource
 
     os.nice(_NICENESS)
-    bounds = {
+    resource_limits = {
         resource.RLIMIT_AS: policy.memory_bytes,
         resource.RLIMIT_CPU: policy.cpu_s,
         resource.RLIMIT_FSIZE: policy.file_bytes,
@@ -174,10 +208,10 @@ def _bound(policy: Policy) -> None:
         resource.RLIMIT_NPROC: 0,
         resource.RLIMIT_CORE: 0,
     }
-    for name, bound in bounds.items():
-        # Not every system bounds everything, and none lets a bound be raised again.
+    for name, limit in resource_limits.items():
+        # Not every system has every limit, and an existing one may be lower already.
         with suppress(ValueError, OSError):
-            resource.setrlimit(name, (bound, bound))
+            resource.setrlimit(name, (limit, limit))
 
 
 if __name__ == "__main__":

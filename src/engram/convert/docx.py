@@ -1,27 +1,27 @@
-"""Make text of DOCX, once its archive is known to be no bomb."""
+"""Convert DOCX to text, after checking that the archive is not a decompression bomb."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from engram.convert.html import HtmlWriter
-from engram.convert.target import TextTarget
 from engram.errors import ConversionError, ConverterMissingError
 from engram.limits import ARCHIVE_BYTES_MAX, ARCHIVE_ENTRIES_MAX, ARCHIVE_RATIO_MAX
 
 _BODY = "word/document.xml"
 _RATIO_BYTES_MIN = 8 * 1024 * 1024
-"""Below this an archive may be packed as tightly as it likes."""
+"""The compression ratio of smaller archives is not checked."""
 
 _ENCRYPTED = 0x1
 
 
-def convert_docx(source: Path, target: TextTarget) -> None:
+def convert_docx(source: Path, write: Callable[[str], object]) -> None:
     """Write the text of a DOCX file.
 
     Raises:
-        ConversionError: it is none, damaged, has a password, or unpacks to too much.
+        ConversionError: it is not DOCX, damaged, password-protected, or unpacks to too much.
         ConverterMissingError: the extra is not installed.
     """
     check_archive(source)
@@ -33,17 +33,17 @@ def convert_docx(source: Path, target: TextTarget) -> None:
         ) from exc
     with source.open("rb") as file:
         page = mammoth.convert_to_html(
-            file, convert_image=_leave_out, include_embedded_style_map=False
+            file, convert_image=_skip_image, include_embedded_style_map=False
         )
-    writer = HtmlWriter(target.write)
+    writer = HtmlWriter(write)
     writer.feed(page.value)
     writer.close()
 
 
 def check_archive(source: Path) -> None:
-    """Make sure that a file is a DOCX archive which can be unpacked, before any of it is.
+    """Check the entries of a DOCX archive before any of them is unpacked.
 
-    Reading a part stops at the size its entry tells, so what the entries tell can be trusted.
+    `zipfile` stops reading a member at the size its entry declares, so the sizes can be trusted.
     """
     try:
         with zipfile.ZipFile(source) as archive:
@@ -51,15 +51,15 @@ def check_archive(source: Path) -> None:
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as exc:
         raise ConversionError(_not_docx(source)) from exc
     if len(entries) > ARCHIVE_ENTRIES_MAX:
-        raise ConversionError(f"this archive has more than {ARCHIVE_ENTRIES_MAX:,} files")
+        raise ConversionError(f"the archive has more than {ARCHIVE_ENTRIES_MAX:,} files")
     if _BODY not in {entry.filename for entry in entries}:
-        raise ConversionError("this is no DOCX: the archive has no document in it")
+        raise ConversionError("not a DOCX file: the archive has no document in it")
     if any(entry.flag_bits & _ENCRYPTED for entry in entries):
-        raise ConversionError("this archive has a password")
+        raise ConversionError("the archive is password-protected")
     unpacked = sum(entry.file_size for entry in entries)
     ratio = unpacked / source.stat().st_size
     if unpacked > ARCHIVE_BYTES_MAX or (unpacked > _RATIO_BYTES_MIN and ratio > ARCHIVE_RATIO_MAX):
-        raise ConversionError(f"this archive unpacks to {unpacked:,} bytes, which is too much")
+        raise ConversionError(f"the archive unpacks to {unpacked:,} bytes, which is too much")
 
 
 def _not_docx(source: Path) -> str:
@@ -67,10 +67,11 @@ def _not_docx(source: Path) -> str:
         is_old = file.read(4) == b"\xd0\xcf\x11\xe0"
     if is_old:
         return (
-            "this is a Word file from before DOCX, or one with a password: save it as DOCX without"
+            "this is a Word file from before DOCX or a password-protected one; save it as DOCX "
+            "without a password"
         )
-    return "this is no DOCX: it is not an archive, or a damaged one"
+    return "not a DOCX file: it is not an archive, or a damaged one"
 
 
-def _leave_out(_image: object) -> list[object]:
+def _skip_image(_image: object) -> list[object]:
     return []

@@ -1,6 +1,6 @@
-"""Make text of HTML: headings, paragraphs, lists, tables and code as Markdown has them.
+"""Convert HTML to text, with headings, paragraphs, lists, tables and code as in Markdown.
 
-No tree is built, so that nesting, however deep, costs nothing.
+No tree is built, so that deep nesting costs nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
-from engram.convert.target import TextTarget
-
-_PIECE_BYTES = 65_536
+_READ_BYTES = 65_536
 _META_BYTES = 4_096
 _META = re.compile(rb"<meta[^>]([^>]*+)", re.IGNORECASE)
 _CHARSET = re.compile(rb"charset\s*+=\s*+[\"']?+\s*+([\w.:-]++)", re.IGNORECASE)
@@ -24,7 +22,7 @@ _BYTE_ORDER_MARKS = {
 }
 _SPACE = re.compile(r"\s+")
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-_UNSEEN = frozenset({"script", "style", "template", "svg", "math", "iframe", "object", "noframes"})
+_SKIPPED = frozenset({"script", "style", "template", "svg", "math", "iframe", "object", "noframes"})
 _PARAGRAPHS = frozenset(
     [
         "address",
@@ -60,84 +58,90 @@ _PARAGRAPHS = frozenset(
 _CELLS = frozenset({"td", "th"})
 
 
-def convert_html(source: Path, target: TextTarget, *, charset: str | None = None) -> None:
-    """Write the text of an HTML file, read in the character set it is said to have or names itself."""
+def convert_html(
+    source: Path, write: Callable[[str], object], *, charset: str | None = None
+) -> None:
+    """Write the text of an HTML file.
+
+    Args:
+        charset: the declared encoding; by default the one that the file names itself.
+    """
     with source.open("rb") as file:
-        encoding = _encoding(file.read(_PIECE_BYTES), charset)
+        encoding = _encoding(file.read(_READ_BYTES), charset)
         file.seek(0)
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        writer = HtmlWriter(target.write)
-        while data := file.read(_PIECE_BYTES):
+        writer = HtmlWriter(write)
+        while data := file.read(_READ_BYTES):
             writer.feed(decoder.decode(data))
         writer.feed(decoder.decode(b"", final=True))
         writer.close()
 
 
 class HtmlWriter(HTMLParser):
-    """Gives the text of HTML piece by piece as it is fed."""
+    """Streaming parser that writes the text of the HTML it is fed."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         super().__init__(convert_charrefs=True)
         self._write = write
         self._gap = ""
-        """White space that stands before the next word, if there is one."""
+        """White space to write before the next word, if there is one."""
         self._is_begun = False
         self._is_at_line_start = False
-        self._unseen: str | None = None
-        self._unseen_depth = 0
+        self._skipped: str | None = None
+        self._skipped_depth = 0
         self._code_depth = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a part that the tag opens."""
-        if self._unseen is not None:
-            self._unseen_depth += tag == self._unseen
-        elif tag in _UNSEEN:
-            self._unseen, self._unseen_depth = tag, 1
+        """Handle an opening tag."""
+        if self._skipped is not None:
+            self._skipped_depth += tag == self._skipped
+        elif tag in _SKIPPED:
+            self._skipped, self._skipped_depth = tag, 1
         elif tag == "img":
             self.handle_data(dict(attrs).get("alt") or "")
         else:
             self._open(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin and end an empty part; in HTML only some elements can be empty."""
+        """Treat `<tag/>` as `<tag>`, as HTML does, except for embedded XML."""
         if tag not in {"svg", "math"}:
             self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
-        """End a part."""
-        if self._unseen is not None:
-            self._unseen_depth -= tag == self._unseen
-            if self._unseen_depth == 0:
-                self._unseen = None
+        """Handle a closing tag."""
+        if self._skipped is not None:
+            self._skipped_depth -= tag == self._skipped
+            if self._skipped_depth == 0:
+                self._skipped = None
         elif tag == "pre" and self._code_depth:
             self._code_depth -= 1
-            self._mark("```", gap="" if self._is_at_line_start else "\n")
+            self._emit("```", gap="" if self._is_at_line_start else "\n")
             self._gap = "\n\n"
         elif tag in _PARAGRAPHS or tag in _HEADINGS:
             self._gap = "\n\n"
 
     def handle_data(self, data: str) -> None:
-        """Write words; white space counts in code only."""
-        if self._unseen is not None:
+        """Write text, collapsing white space outside of code."""
+        if self._skipped is not None:
             return
         if self._code_depth:
-            self._mark(data, gap="")
+            self._emit(data, gap="")
             return
         words = _SPACE.sub(" ", data)
         if words.startswith(" "):
             self._gap = self._gap or " "
         if words.strip():
-            self._mark(words.strip(), gap=self._gap)
+            self._emit(words.strip(), gap=self._gap)
             self._gap = " " if words.endswith(" ") else ""
 
     def _open(self, tag: str) -> None:
         if tag in _HEADINGS:
-            self._mark(_HEADINGS[tag], gap="\n\n")
+            self._emit(_HEADINGS[tag], gap="\n\n")
         elif tag == "pre":
-            self._mark("```\n", gap="\n\n")
+            self._emit("```\n", gap="\n\n")
             self._code_depth += 1
         elif tag == "li":
-            self._mark("- ", gap="\n")
+            self._emit("- ", gap="\n")
         elif tag in _CELLS:
             self._gap = self._gap if "\n" in self._gap else " | "
         elif tag in {"br", "tr", "option"}:
@@ -145,8 +149,8 @@ class HtmlWriter(HTMLParser):
         elif tag in _PARAGRAPHS:
             self._gap = "\n\n"
 
-    def _mark(self, text: str, *, gap: str) -> None:
-        """Write a text after a gap, which at the very beginning is none."""
+    def _emit(self, text: str, *, gap: str) -> None:
+        """Write text after a gap, which is dropped at the beginning of the output."""
         if gap and self._is_begun:
             self._write(gap)
         if text:
@@ -160,7 +164,7 @@ def _encoding(head: bytes, charset: str | None) -> str:
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             return encoding
-    for name in (charset, _named_charset(head[:_META_BYTES])):
+    for name in (charset, _meta_charset(head[:_META_BYTES])):
         if name and _is_known(name):
             return name
     try:
@@ -170,8 +174,8 @@ def _encoding(head: bytes, charset: str | None) -> str:
     return "utf-8"
 
 
-def _named_charset(head: bytes) -> str | None:
-    """Return the character set that the first tag names which names one: the last in that tag."""
+def _meta_charset(head: bytes) -> str | None:
+    """Return the encoding that the first `meta` tag with a charset names."""
     for tag in _META.finditer(head):
         named: list[bytes] = _CHARSET.findall(tag[1])
         if named:
@@ -181,7 +185,7 @@ def _named_charset(head: bytes) -> str | None:
 
 def _is_known(charset: str) -> bool:
     try:
-        # Codecs that make no text of bytes are refused here as well.
+        # Also rejects codecs such as `hex` that do not decode to text.
         b"x".decode(charset)
     except (LookupError, UnicodeError):
         return False

@@ -1,6 +1,6 @@
-"""Calls of the Linux kernel that Python has no function for.
+"""Linux system calls that Python has no function for.
 
-Each raises `OSError` where the kernel refuses, or is no Linux of an architecture known here.
+Each raises `OSError` if the kernel refuses, on other systems, and on unsupported architectures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 MACHINE = os.uname().machine if sys.platform == "linux" else ""
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-# These have one number on every architecture.
+# These numbers are the same on every architecture.
 _MOUNT_SETATTR = 442
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
@@ -32,7 +32,7 @@ _CAPABILITIES = 64
 
 
 class Namespace(IntFlag):
-    """What a process may have of its own."""
+    """Kinds of namespaces that a process can unshare."""
 
     MOUNT = 0x00020000
     UTS = 0x04000000
@@ -43,28 +43,28 @@ class Namespace(IntFlag):
 
 
 def unshare(namespaces: Namespace) -> None:
-    """Leave the namespaces of the parent for new ones; a new PID namespace is for children."""
+    """Move this process to new namespaces; a new PID namespace only applies to its children."""
     _call("unshare", int(namespaces))
 
 
 def make_mounts_private() -> None:
-    """Let no mount of this process be seen by others."""
+    """Stop mounts from propagating to other namespaces."""
     _call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
 
 
 def mount_empty(path: Path) -> None:
-    """Mount an empty file system of memory."""
+    """Mount an empty tmpfs."""
     _call("mount", b"tmpfs", os.fsencode(path), b"tmpfs", 0, b"mode=755,size=1m")
 
 
 def bind(source: int, path: Path) -> None:
-    """Let what the descriptor `source` stands for be seen at `path` too."""
+    """Bind-mount the file or directory behind the descriptor `source` at `path`."""
     origin = f"/proc/self/fd/{source}".encode()
     _call("mount", origin, os.fsencode(path), None, _MS_BIND | _MS_REC, None)
 
 
 def make_read_only(path: Path) -> None:
-    """Let nothing be written below a mount, and no file there give rights."""
+    """Remount a tree read-only, without set-user-ID files and devices."""
     attributes = struct.pack("=4Q", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
     _syscall(
         _MOUNT_SETATTR,
@@ -77,7 +77,7 @@ def make_read_only(path: Path) -> None:
 
 
 def change_root(path: Path) -> None:
-    """Make a mount the root, and drop the root there was."""
+    """Make a mount the root, and detach the old root."""
     os.chdir(path)
     _syscall(_number(_PIVOT_ROOT), b".", b".")
     _call("umount2", b".", _MNT_DETACH)
@@ -85,24 +85,24 @@ def change_root(path: Path) -> None:
 
 
 def die_with_parent() -> None:
-    """Have this process killed when the thread that started it ends."""
+    """Have this process killed when the parent thread that started it ends."""
     _call("prctl", _PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def drop_capabilities() -> None:
-    """Give up all rights of root, for good: no file that is run gives any back."""
+    """Drop all capabilities for good: executing a set-user-ID file gives none back."""
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for capability in range(_CAPABILITIES):
         try:
             _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
         except OSError:
-            break  # not root, or the first number that stands for none
+            break  # not root, or past the last capability of this kernel
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _call("capset", header, bytes(24))
 
 
 def filter_calls(program: Sequence[tuple[int, int, int, int]]) -> None:
-    """Let a program of classic BPF decide about every system call from now on."""
+    """Install a classic BPF program as the seccomp filter of this process."""
     instructions = b"".join(struct.pack("=HBBI", *each) for each in program)
     buffer = ctypes.create_string_buffer(instructions, len(instructions))
     header = struct.pack("@HP", len(program), ctypes.addressof(buffer))
@@ -110,7 +110,7 @@ def filter_calls(program: Sequence[tuple[int, int, int, int]]) -> None:
 
 
 def landlock_version() -> int:
-    """Return the version of Landlock; 0 where there is none."""
+    """Return the Landlock ABI version; 0 if it is not available."""
     try:
         return _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
     except OSError:
@@ -118,7 +118,7 @@ def landlock_version() -> int:
 
 
 def landlock(handled: bytes, rules: Sequence[tuple[int, int]]) -> None:
-    """Forbid what `handled` names but for the rules: what is allowed, below which descriptor."""
+    """Forbid the rights in `handled`, except for rules of allowed rights below a descriptor."""
     ruleset = _syscall(_LANDLOCK_CREATE, handled, ctypes.c_size_t(len(handled)), 0)
     try:
         for allowed, descriptor in rules:
@@ -130,7 +130,7 @@ def landlock(handled: bytes, rules: Sequence[tuple[int, int]]) -> None:
 
 def _number(numbers: dict[str, int]) -> int:
     if MACHINE not in numbers:
-        raise OSError(errno.ENOSYS, "not known for this architecture")
+        raise OSError(errno.ENOSYS, f"system calls of {MACHINE} are not known")
     return numbers[MACHINE]
 
 
@@ -140,8 +140,9 @@ def _syscall(number: int, *arguments: object) -> int:
 
 def _call(name: str, *arguments: object) -> int:
     function = getattr(_libc(), name)
-    whole = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    result = function(*whole)
+    # An int would be passed as a 32-bit C int.
+    converted = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    result = function(*converted)
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
@@ -151,5 +152,5 @@ def _call(name: str, *arguments: object) -> int:
 @cache
 def _libc() -> ctypes.CDLL:
     if sys.platform != "linux":
-        raise OSError(errno.ENOSYS, "not a Linux")
+        raise OSError(errno.ENOSYS, "not a Linux system")
     return ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Decide what kind of document a body is, by what is said of it and else by how it begins."""
+"""Detect the kind of a document from its declared type, its name or its first bytes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import PurePath
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["text", "html", "pdf", "docx"]
-"""`text` is read as it is, and must be UTF-8; the others are converted."""
+"""`text` is read as it is and must be UTF-8; the others are converted."""
 
 HEAD_BYTES = 4_096
-"""Of a body's beginning that decide its kind."""
+"""The first bytes of a body, which are inspected."""
 
 DOCX_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
@@ -41,8 +41,8 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 def document_kind(head: bytes, *, media_type: str | None = None, name: str | None = None) -> Kind:
     """Return the kind of a body that begins with `head`.
 
-    What is declared text is text, whatever it looks like: it is the caller's word, to be checked. A
-    type that says nothing, such as `application/octet-stream`, leaves it to the name and the bytes.
+    A declared text type is trusted; decoding checks it later. With an unspecific type such as
+    `application/octet-stream`, the name and then the bytes decide.
     """
     declared = media_type.partition(";")[0].strip().lower() if media_type else ""
     if declared in _BY_TYPE:
@@ -54,7 +54,7 @@ def document_kind(head: bytes, *, media_type: str | None = None, name: str | Non
 
 
 def declared_charset(media_type: str | None) -> str | None:
-    """Return the character set that a media type names."""
+    """Return the charset parameter of a media type."""
     found = _CHARSET.search(media_type or "")
     return found[1] if found else None
 
@@ -64,13 +64,13 @@ def _kind_of_bytes(head: bytes, *, is_named: bool) -> Kind:
         return "pdf"
     if head.startswith(_OLD_WORD) or (head.startswith(b"PK\x03\x04") and b"word/" in head):
         return "docx"
-    # A file that is named otherwise may well begin with a tag of HTML.
+    # A file with another extension may well begin with an HTML tag.
     return "html" if not is_named and _HTML.match(head, _first_tag(head)) else "text"
 
 
 def _first_tag(head: bytes) -> int:
-    """Return the place after the white space and the comments that a body begins with."""
-    # A loop: a pattern that repeats comments tries every way to end each of them.
+    """Return the offset after leading white space and comments."""
+    # A loop, because a regular expression for repeated comments would backtrack badly.
     place = _after_space(head, len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0)
     while head.startswith(_COMMENT_BEGIN, place):
         end = head.find(_COMMENT_END, place + len(_COMMENT_BEGIN))

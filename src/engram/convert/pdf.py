@@ -1,27 +1,27 @@
-"""Make text of PDF, page by page."""
+"""Convert PDF to text, page by page."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engram.convert.target import TextTarget
 from engram.errors import ConversionError, ConverterMissingError
 from engram.limits import PDF_PAGES_MAX
 
 if TYPE_CHECKING:
     import pypdfium2
 
-_PARTED_WORD = "\x02"
-"""What PDFium gives for a hyphen at the end of a line."""
+_SOFT_HYPHEN = "\x02"
+"""What PDFium returns for a hyphen at the end of a line."""
 
 
-def convert_pdf(source: Path, target: TextTarget) -> None:
+def convert_pdf(source: Path, write: Callable[[str], object]) -> None:
     """Write the text of a PDF file.
 
     Raises:
-        ConversionError: it is damaged, has a password or too many pages.
+        ConversionError: it is damaged, password-protected or has too many pages.
         ConverterMissingError: the extra is not installed.
     """
     try:
@@ -41,12 +41,12 @@ def convert_pdf(source: Path, target: TextTarget) -> None:
             try:
                 text = _page_text(document, number)
             except pypdfium2.PdfiumError:
-                # One page that is damaged does not make the others worthless.
+                # The other pages are still worth indexing.
                 text = f"[page {number + 1} cannot be read]"
-            target.write(text.strip() + "\n\n")
+            write(text.strip() + "\n\n")
 
 
 def _page_text(document: pypdfium2.PdfDocument, number: int) -> str:
     with closing(document[number]) as page, closing(page.get_textpage()) as words:
         text = words.get_text_bounded()
-    return text.replace("\r\n", "\n").replace(_PARTED_WORD, "")
+    return text.replace("\r\n", "\n").replace(_SOFT_HYPHEN, "")

@@ -1,4 +1,4 @@
-"""Convert a file in a process of its own, and say what went wrong if it did."""
+"""Convert a file to text in a sandboxed process, and report why if that fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from engram import limits
 from engram.convert.kinds import Kind
-from engram.convert.launch import Finished, run_confined
+from engram.convert.sandbox import ProcessResult, run_confined
 from engram.errors import ConversionError, ConverterMissingError, UnavailableError
 
 _MESSAGE_CHARACTERS_MAX = 600
@@ -23,17 +23,17 @@ def convert_file(
     seconds: float = limits.CONVERSION_S,
     memory_bytes: int = limits.CONVERSION_MEMORY_BYTES,
 ) -> None:
-    """Write the text of a file to another as UTF-8; call it from a thread, for it waits.
+    """Write the text of a file to another as UTF-8. Blocks, so call it from a thread.
 
     Raises:
-        ConversionError: no text can be made of it; what `target` then holds is worth nothing.
-        ConverterMissingError: what converts such files is not installed.
+        ConversionError: the file cannot be converted; the content of `target` is undefined.
+        ConverterMissingError: the library for such files is not installed.
         UnavailableError: no process can be started now.
     """
     arguments = [f"--charset={charset}"] if charset else []
     arguments += [kind, str(source.absolute()), str(target.absolute())]
     try:
-        finished = run_confined(
+        result = run_confined(
             "engram.convert.worker",
             arguments,
             source=source,
@@ -42,21 +42,23 @@ def convert_file(
             memory_bytes=memory_bytes,
         )
     except TimeoutError as exc:
-        raise ConversionError(f"making text of it took longer than {seconds:g} s") from exc
+        raise ConversionError(f"the conversion took longer than {seconds:g} s") from exc
     except OSError as exc:
-        raise UnavailableError(f"no converter can be started: {exc.strerror}") from exc
-    check_outcome(finished)
+        raise UnavailableError(
+            f"the converter process could not be started: {exc.strerror}"
+        ) from exc
+    check_outcome(result)
     if target.is_symlink() or not target.is_file():
-        raise ConversionError("the converter left no text: the document is damaged")
+        raise ConversionError("the converter wrote no text; the document may be damaged")
 
 
-def check_outcome(finished: Finished) -> None:
-    """Raise what a converter says went wrong; whoever took it over may have it say anything.
+def check_outcome(result: ProcessResult) -> None:
+    """Raise the error that a converter reports. Its output is untrusted, as it may be compromised.
 
     Raises:
         ConversionError, ConverterMissingError: it did not succeed.
     """
-    outcome = _read_outcome(finished.output) if finished.status == 0 else {}
+    outcome = _parse_outcome(result.output) if result.status == 0 else {}
     message = str(outcome.get("message"))[:_MESSAGE_CHARACTERS_MAX]
     match outcome.get("code"):
         case "converted":
@@ -66,11 +68,11 @@ def check_outcome(finished: Finished) -> None:
         case ConversionError.code:
             raise ConversionError(message)
         case _:
-            reason = f"the converter stopped with status {finished.status}"
-            raise ConversionError(f"{reason}: the document is damaged, or needs too much memory")
+            reason = f"the converter exited with status {result.status}"
+            raise ConversionError(f"{reason}; the document may be damaged or need too much memory")
 
 
-def _read_outcome(output: bytes) -> dict[str, Any]:
+def _parse_outcome(output: bytes) -> dict[str, Any]:
     try:
         outcome: Any = json.loads(output)
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""From a message to what it is found by; every step but asking the model is pure."""
+"""Ingest: turn the texts of messages into the vectors that they are found by."""

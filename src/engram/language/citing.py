@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from engram.language.port import Prompt
 from engram.limits import LANGUAGE_TEXT_CHARACTERS_MAX
 from engram.model.document_query import CitedAnswer, Span
+from engram.text.excerpts import CHARACTERS_PER_TOKEN
 from engram.text.fence import FencedText, fence
-from engram.text.tokens import CHARACTERS_PER_TOKEN
 
 SYSTEM = (
     "Answer the question from the numbered texts in the memory_context block alone, in the language"

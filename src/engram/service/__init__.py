@@ -233,7 +233,7 @@ class Service:
 
     @cached_property
     def _searching(self) -> Searching:
-        from engram.retrieval.question import Questions
+        from engram.search.question import Questions
         from engram.service.searching import Searching
 
         return Searching(

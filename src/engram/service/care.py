@@ -10,7 +10,7 @@ from engram.model.ids import MemoryId
 from engram.model.memory import MemoryFilters, MemoryPage, MemoryQuery, check_project
 from engram.service.audit_trail import AuditTrail
 from engram.storage.store import Store
-from engram.text.tokens import tokens_of
+from engram.text.excerpts import tokens_of
 
 CHECKED_TOGETHER = 200
 DUMPED_TOGETHER = 500

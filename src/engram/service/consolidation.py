@@ -15,12 +15,12 @@ from engram.clock import Clock
 from engram.embedding.port import EMBEDDING_FAILURES
 from engram.embedding.tiers import Tiers
 from engram.errors import ConflictError, InvalidRequestError, NotFoundError
-from engram.ingest.compare import compare_meanings
+from engram.ingest.embed import compare_meanings
 from engram.model.access import Principal
 from engram.model.care import Consolidated, ConsolidationRequest, Merge, Unmerged
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryDraft, RelationDraft, check_project
-from engram.retrieval.question import WORDS_ONLY
+from engram.search.question import WORDS_ONLY
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.storage.memories.store import MemoryStore

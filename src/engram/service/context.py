@@ -21,12 +21,12 @@ from engram.model.ids import OrganizationId
 from engram.model.memory import MemoryFilters
 from engram.model.search import Loaded, SearchFilters
 from engram.offload import offload
-from engram.retrieval.question import WORDS_ONLY
+from engram.search.question import WORDS_ONLY
 from engram.service.searching import Opened, Searching
 from engram.text.fence import FencedText, fence
 
 if TYPE_CHECKING:
-    from engram.retrieval.ranking import Scored
+    from engram.search.score import Scored
 
 _LASTING = ((), (WORDS_ONLY,))
 """What may be missing from a context that is remembered: what will be missing a minute later too."""
@@ -51,8 +51,8 @@ class Contexts:
         return context
 
     async def _fetch(self, opened: Opened, request: ContextRequest) -> Context:
-        from engram.retrieval.best import choose_best  # noqa: PLC0415 brings NumPy
-        from engram.retrieval.find import Sought, find  # noqa: PLC0415 brings NumPy
+        from engram.search.choose import choose_best  # noqa: PLC0415 brings NumPy
+        from engram.search.find import Sought, find  # noqa: PLC0415 brings NumPy
 
         sought = Sought(query=request.query, filters=_filters(request), kinds=request.kinds)
         choose = partial(

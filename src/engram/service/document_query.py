@@ -11,13 +11,13 @@ from engram import limits
 from engram.language.port import LanguageModel
 from engram.model.access import Principal
 from engram.model.document_query import DocumentQuery, Match, QueriedDocuments, Span
-from engram.retrieval.spans import fit_spans, span_of, windows_around
+from engram.search.spans import fit_spans, span_of, windows_around
 from engram.service.answering import answer_from
 from engram.service.asked_texts import AskedText, find_texts
 from engram.service.searching import Searching
 from engram.service.text_matches import Found, Near, find_near, find_patterns, patterns_of
+from engram.text.excerpts import CHARACTERS_PER_TOKEN
 from engram.text.patterns import Pattern
-from engram.text.tokens import CHARACTERS_PER_TOKEN
 
 NO_MATCH = "nothing matches the filter; without it the parts nearest to the question are given"
 TIME_UP = "the time was up before all was looked through: a simpler pattern gets further"

@@ -16,7 +16,6 @@ from engram.model.checks import check_label
 from engram.model.memory import DEFAULT_SOURCE, MemoryDraft, check_project
 from engram.service.files import Files
 from engram.service.intake import Intake, IntakeFactory
-from engram.text.sections import split_sections
 
 ENDINGS = (".md", ".markdown", ".txt")
 CLAUDEMD_TAG = "claude-md"
@@ -174,6 +173,8 @@ async def _take(intake: Intake, place: Place, *, project: str) -> None:
 
 def _section_drafts(text: str, place: Place, *, project: str) -> Iterable[MemoryDraft]:
     """Yield a memory for each section that says something under its heading."""
+    from engram.text.markdown import split_sections  # noqa: PLC0415 few texts are split
+
     for section in split_sections(text):
         if not text[section.body : section.end].strip():
             continue

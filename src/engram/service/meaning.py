@@ -7,7 +7,7 @@ from contextlib import suppress
 from engram.embedding.port import EMBEDDING_FAILURES, EmbedderIdentity
 from engram.embedding.tiers import Tiers
 from engram.model.vectors import Tier
-from engram.retrieval.question import EMBEDDER_CHANGED, missing_tiers
+from engram.search.question import EMBEDDER_CHANGED, missing_tiers
 from engram.storage.organization import OrganizationStore
 
 

@@ -23,15 +23,15 @@ from engram.model.memory_reading import MemoryChunk
 from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallRequest
 from engram.model.search import Loaded, ScoreBreakdown
 from engram.offload import offload
-from engram.retrieval.relate import conflicts_among, neighbours, put_behind, superseding
+from engram.search.relate import conflicts_among, neighbours, put_behind, superseding
 from engram.service.searching import Opened, Searching
 from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
 
 if TYPE_CHECKING:
-    from engram.retrieval.best import Best
-    from engram.retrieval.find import Sought
-    from engram.retrieval.ranking import Scored
+    from engram.search.choose import Best
+    from engram.search.find import Sought
+    from engram.search.score import Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +96,8 @@ async def _find(
     opened: Opened, request: RecallRequest
 ) -> tuple[dict[MemoryId, _Found], Best, int, tuple[str, ...]]:
     """Return the memories found, best first, a few more than are asked for."""
-    from engram.retrieval.best import choose_best  # noqa: PLC0415 brings NumPy
-    from engram.retrieval.find import find  # noqa: PLC0415 brings NumPy
+    from engram.search.choose import choose_best  # noqa: PLC0415 brings NumPy
+    from engram.search.find import find  # noqa: PLC0415 brings NumPy
 
     looked_at = request.top_k + limits.SUPERSEDED_MARGIN
     choose = partial(
@@ -151,7 +151,7 @@ def _document_chunk(memory: Memory, chunk: Message) -> MemoryChunk:
 
 
 def _sought(request: RecallRequest, looked_at: int) -> Sought:
-    from engram.retrieval.find import Sought  # noqa: PLC0415 brings NumPy
+    from engram.search.find import Sought  # noqa: PLC0415 brings NumPy
 
     return Sought(
         query=request.query,

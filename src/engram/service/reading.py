@@ -9,8 +9,7 @@ from engram.model.ids import ChunkId
 from engram.model.memory import Memory
 from engram.model.memory_reading import FetchedMemory, MemoryChunk, MemoryFetch
 from engram.text.chunks import chunks_of
-from engram.text.excerpts import brief, cut
-from engram.text.tokens import CHARACTERS_PER_TOKEN, tokens_of
+from engram.text.excerpts import CHARACTERS_PER_TOKEN, brief, cut, tokens_of
 
 
 def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:

@@ -17,7 +17,7 @@ class Recall:
 
     async def search(self, principal: Principal, request: SearchRequest) -> SearchAnswer:
         """Return the best verbatim messages and memories for a question, within its token budget."""
-        from engram.retrieval.pipeline import search  # noqa: PLC0415 brings NumPy
+        from engram.search.pipeline import search  # noqa: PLC0415 brings NumPy
 
         async with self._searching.open(principal) as opened:
             answer = await search(request, opened.store, embed=opened.embed, now=opened.now)

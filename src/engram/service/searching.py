@@ -11,7 +11,7 @@ from functools import partial
 from engram import limits
 from engram.clock import Clock, to_microseconds
 from engram.model.access import Principal
-from engram.retrieval.question import INDEX_LAG, Embed, Questions
+from engram.search.question import INDEX_LAG, Embed, Questions
 from engram.service.activity import Activity
 from engram.service.indexing import Indexer
 from engram.service.usage import UsageMeter

@@ -15,17 +15,16 @@ from engram.model.ids import MemoryId
 from engram.model.memory import MemoryFilters
 from engram.model.search import SearchFilters
 from engram.offload import offload
-from engram.retrieval.spans import Windows
+from engram.search.spans import Windows
 from engram.service.asked_texts import AskedText
 from engram.service.searching import Opened
 from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
-from engram.text.patterns import Pattern, regex, substring
-from engram.text.scanning import Scanner
-from engram.text.tokens import CHARACTERS_PER_TOKEN
+from engram.text.excerpts import CHARACTERS_PER_TOKEN
+from engram.text.patterns import Pattern, Scanner, regex, substring
 
 if TYPE_CHECKING:
-    from engram.retrieval.ranking import Scored
+    from engram.search.score import Scored
 
 NEAR_MAX = 50
 """Parts near to a question that are read; a budget that holds more asks for a filter."""
@@ -128,8 +127,8 @@ async def find_near(texts: Sequence[AskedText], query: DocumentQuery, opened: Op
 
     Beside what a filter found they must be relevant.
     """
-    from engram.retrieval.best import choose_either_way  # noqa: PLC0415 brings NumPy
-    from engram.retrieval.find import Sought, find  # noqa: PLC0415 brings NumPy
+    from engram.search.choose import choose_either_way  # noqa: PLC0415 brings NumPy
+    from engram.search.find import Sought, find  # noqa: PLC0415 brings NumPy
 
     by_id = {text.memory.id: text for text in texts}
     sought = Sought(

@@ -1,1 +1,1 @@
-"""Pure rules about text: its words, windows, passages and tokens. Both stores share them."""
+"""Text processing without I/O: analysis, BM25, chunks and passages, Markdown, quoting and escaping."""

@@ -1,7 +1,7 @@
-"""The words of texts and of queries: one analyser, so that every store ranks alike.
+"""The analyser: tokenize texts and queries into index terms, the same for every store.
 
-A word is indexed under its normal form (case, accents and English endings folded). Whatever a text
-holds, each of its words is found again by searching for that word alone.
+A word is indexed under its normal form (case and accents folded, English words stemmed). Every word of a
+text is found by a query for that word alone.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from engram.text.folding import SPACED, UNSPACED, fold
 from engram.yielding import yield_to_others
 
 ANALYSER_VERSION = 3
-"""Raised when the same text gives other words, or they are kept otherwise: the index is then rebuilt."""
+"""Incremented when analysis or the index format changes; the word index is then rebuilt."""
 
 TOKEN_CHARACTERS_MAX = 64
-"""A longer token (a key, base64, a line of one letter) is indexed as its start and a hash."""
+"""A longer token (a key, base64, a line of one letter) is indexed as a prefix and a hash."""
 
 _PREFIX_CHARACTERS = 32
 _SLICE_CHARACTERS = 16_384
-"""Looked through at once, some 3 ms: no other thread can run meanwhile."""
+"""Tokenized in one call, about 3 ms: `re` holds the GIL meanwhile."""
 
 _WORDS_JOINED = 100_000
-"""Words of one token that are joined at once, some 5 ms."""
+"""Words of one token joined in one call, about 5 ms."""
 
 _REACH_CHARACTERS = 8
-"""After a token that decide whether it goes on."""
+"""Characters after a token that can extend it."""
 
-_TOKENS_KEPT = 40_000
-"""Tokens whose words are remembered, some 8 MB."""
+_CACHED_TOKENS_MAX = 40_000
+"""About 8 MB."""
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
 _TOKEN = re.compile(
-    # A word or identifier: bounded, because the engine keeps a note of every repetition.
+    # A word or identifier; bounded, because `re` records every repetition for backtracking.
     rf"[{SPACED}]+(?:(?:[-'.:/@\\]|(?<=[0-9]),(?=[0-9]{{3}}(?![0-9])))[{SPACED}]+){{0,31}}"
     r"(?:\+\+|\#)?"
     rf"|[{UNSPACED}]+"
@@ -52,54 +52,54 @@ _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+")
 
 
 def message_words(message: Message | MessageDraft, *, title: str | None = None) -> str:
-    """Return the words a message is found by: speaker, tool, content, and the day it was said.
+    """Return the index terms of a message: speaker, tool, content and date, joined by spaces.
 
-    A document has the title of its conversation in the place of a speaker.
+    A document has its title in place of a speaker.
     """
     parts = (called(message, title=title), message.tool_name, message.content)
     words: list[str] = []
     for part in parts:
-        words += (" ".join(map(_KNOWN.__getitem__, each)) for each in iterate_tokens(part) if each)
+        words += (" ".join(map(_WORDS.__getitem__, each)) for each in iterate_tokens(part) if each)
     if message.occurred_at is not None:
         words.append(_day_words(message.occurred_at))
     return " ".join(words)
 
 
 def part_words(words: str) -> tuple[str, str]:
-    """Return the `message_words` that tell something, and those that are stop words.
+    """Partition the terms of `message_words` into content words and stop words.
 
-    A window is found by what tells something in its messages; a message by all its words.
+    A window is found by the content words of its messages; a message by all its words.
     """
-    telling: list[str] = []
+    content: list[str] = []
     stops: list[str] = []
     for every in _split_words(words):
-        told = [word for word in every if word not in STOP_WORDS]
-        if told:
-            telling.append(" ".join(told))
-        if len(told) < len(every):
+        kept = [word for word in every if word not in STOP_WORDS]
+        if kept:
+            content.append(" ".join(kept))
+        if len(kept) < len(every):
             stops.append(" ".join([word for word in every if word in STOP_WORDS]))
-    return " ".join(telling), " ".join(stops)
+    return " ".join(content), " ".join(stops)
 
 
 def query_terms(query: str) -> list[str]:
-    """Return the terms to search for, repeats included, in the order they were written.
+    """Return the terms of a query in order, repeats included.
 
-    Stop words count only where there is nothing else. A single character of a script without
-    spaces is a term that stands for every word that begins with it.
+    Stop words are dropped unless there is nothing else. A single character of a script without
+    spaces is a prefix term: it matches every word that begins with it.
     """
     terms = [term for each in iterate_tokens(query) for raw in each for term in _query_words(raw)]
     return [term for term in terms if term not in STOP_WORDS] or terms
 
 
 def is_prefix(term: str) -> bool:
-    """Say whether a term stands for every word that begins with it."""
+    """Return True if a term matches every word that begins with it."""
     return len(term) == 1 and _UNSPACED_FIRST.match(term) is not None
 
 
 def iterate_tokens(
     text: str | None, *, slice_characters: int = _SLICE_CHARACTERS
 ) -> Iterator[list[str]]:
-    """Yield the tokens of a text, a slice at a time: they are those of the whole."""
+    """Yield the tokens of a text one slice at a time; slicing does not change them."""
     folded = fold(text or "")
     start = 0
     while len(folded) - start > slice_characters:
@@ -116,7 +116,7 @@ def iterate_tokens(
 
 
 def _tokens_without_blanks(folded: str, start: int, end: int) -> tuple[list[str], int]:
-    """Return the tokens of a range that what follows cannot change, and where to go on."""
+    """Return the tokens of a range that later text cannot extend, and where to continue."""
     certain = end if end >= len(folded) else end - _REACH_CHARACTERS
     tokens: list[str] = []
     for match in _TOKEN.finditer(folded, start, end):
@@ -125,13 +125,13 @@ def _tokens_without_blanks(folded: str, start: int, end: int) -> tuple[list[str]
             tokens.append(match[0])
         elif tokens:
             return tokens, match.start()
-        else:  # a token that fills the range, however long it is
+        else:  # one token fills the range: look further
             return _tokens_without_blanks(folded, match.start(), end + 3 * (end - start))
     return tokens, end
 
 
 def _split_words(words: str) -> Iterator[list[str]]:
-    """Yield the words of a text, a slice at a time."""
+    """Yield space-separated words one slice at a time."""
     start = 0
     while (end := words.find(" ", start + _SLICE_CHARACTERS)) >= 0:
         yield words[start:end].split(" ")
@@ -140,9 +140,9 @@ def _split_words(words: str) -> Iterator[list[str]]:
 
 
 def _query_words(raw: str) -> list[str]:
-    words = _KNOWN[raw].split(" ")
+    words = _WORDS[raw].split(" ")
     if len(words) > 1 and is_prefix(words[-1]):
-        return words[:-1]  # in a longer run the pairs say it all
+        return words[:-1]  # the pairs of a longer run suffice
     return words
 
 
@@ -151,21 +151,21 @@ def _day_words(moment: datetime) -> str:
     return f"{day.day} {_normal_form(_MONTHS[day.month - 1])} {day.year}"
 
 
-class _Known(dict[str, str]):
-    """The words of tokens, joined by spaces and never empty; those that came before are remembered."""
+class _WordCache(dict[str, str]):
+    """Cache of the words of each token, joined by spaces and never empty; cleared when full."""
 
     def __missing__(self, raw: str) -> str:
         yield_to_others()
-        if len(raw) > TOKEN_CHARACTERS_MAX:  # it hardly comes again
+        if len(raw) > TOKEN_CHARACTERS_MAX:  # unlikely to recur
             return _join_long(_analyse(raw))
         words = " ".join(_analyse(raw))
-        if len(self) >= _TOKENS_KEPT:
+        if len(self) >= _CACHED_TOKENS_MAX:
             self.clear()
         self[raw] = words
         return words
 
 
-_KNOWN = _Known()
+_WORDS = _WordCache()
 
 
 def _analyse(raw: str) -> Iterable[str]:
@@ -179,8 +179,8 @@ def _analyse(raw: str) -> Iterable[str]:
 
 
 def _is_plain(raw: str) -> bool:
-    """Return True if a token is one word in a usual case."""
-    # A line each: on a token of megabytes every one of these takes long.
+    """Return True if a token is one word in lower, title or upper case."""
+    # One test per line, so that other threads can run in between: each is slow on a huge token.
     if not raw.isalpha():
         return False
     if raw.islower():
@@ -189,26 +189,26 @@ def _is_plain(raw: str) -> bool:
 
 
 def _join_long(words: Iterable[str]) -> str:
-    """Join any number of words, some at a time."""
+    """Join any number of words, a batch at a time."""
     left = iter(words)
     return " ".join(iter(lambda: " ".join(islice(left, _WORDS_JOINED)), ""))
 
 
 def _pairs(run: str) -> Iterator[str]:
-    """Yield each two neighbouring characters, then the last alone: it too begins a word."""
+    """Yield the bigrams of a run, then its last character, so that it matches as a prefix too."""
     yield from map("".join, pairwise(run))
     yield run[-1]
 
 
 def _compound(raw: str) -> list[str]:
-    """Return the words of a token that is more than one plain word."""
+    """Return the words of a compound token, and the whole of an identifier."""
     words = [word for part in _JOINTS.split(raw) if part for word in _words_of_part(part)]
     whole = _whole(raw)
     return words if whole is None or whole in words else [whole, *words]
 
 
 def _whole(raw: str) -> str | None:
-    """Return the one word that an identifier is as a whole; hyphenated words are none."""
+    """Return an identifier as a single word; None for hyphenated words."""
     name = raw.rstrip("+#")
     if name == raw and name.replace("-", "").replace("'", "").isalpha():
         return None
@@ -217,7 +217,7 @@ def _whole(raw: str) -> str | None:
 
 
 def _words_of_part(part: str) -> list[str]:
-    """Return a part of an identifier as it is, and its pieces if it is snake_case or camelCase."""
+    """Return a part of an identifier whole, and its pieces if it is snake_case or camelCase."""
     pieces = [
         _normal_form(piece.casefold())
         for name in part.split("_")
@@ -236,7 +236,7 @@ def _split_humps(name: str) -> list[str]:
 
 
 def _normal_form(word: str) -> str:
-    """Return the form under which a case-folded word is indexed."""
+    """Return the index term of a case-folded word."""
     if len(word) > TOKEN_CHARACTERS_MAX:
         return _bounded(word)
     return stem(word) if word.isascii() and word.isalpha() else word

@@ -1,4 +1,4 @@
-"""The chunks in which a long memory is read: deterministic ranges that join back to its text."""
+"""Chunks of memories: deterministic ranges that join back to the text."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engram.text.passages import Passage, split_passages
 
 
 def memory_chunks(content: str) -> list[Passage]:
-    """Return the ranges of a memory's chunks: one, unless it is long."""
+    """Return the ranges of a memory's chunks; a short memory has one."""
     if len(content.encode()) <= limits.MEMORY_CHUNK_BYTES:
         return [Passage(0, len(content))]
     return split_passages(content, tokens_max=limits.MEMORY_CHUNK_TOKENS)
 
 
 def chunks_of(memory: Memory) -> list[MemoryChunk]:
-    """Return the chunks of a memory; their ids follow from its id and their ranges alone."""
+    """Return the chunks of a memory; their ids derive from its id and their ranges."""
     return [
         MemoryChunk(
             id=chunk_id(memory.id, start=passage.start, end=passage.end),
@@ -37,13 +37,14 @@ def chunks_of(memory: Memory) -> list[MemoryChunk]:
 
 
 def matched_chunk(chunks: Sequence[MemoryChunk], terms: AbstractSet[str]) -> MemoryChunk:
-    """Return the chunk that holds most of a query's terms, rare ones counting more; else the first."""
+    """Return the chunk that matches a query best, by terms weighted by rarity; else the first."""
     if len(chunks) == 1:
         return chunks[0]
-    held = [terms & _words_of(chunk) for chunk in chunks]
-    holding = Counter(term for found in held for term in found)
-    worths = [sum(1 / holding[term] for term in sorted(found)) for found in held]
-    return chunks[worths.index(max(worths))]
+    matches = [terms & _words_of(chunk) for chunk in chunks]
+    frequency = Counter(term for found in matches for term in found)
+    # Sorted, because the sum of floats depends on their order.
+    scores = [sum(1 / frequency[term] for term in sorted(found)) for found in matches]
+    return chunks[scores.index(max(scores))]
 
 
 def _words_of(chunk: MemoryChunk) -> set[str]:

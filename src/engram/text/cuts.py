@@ -1,4 +1,4 @@
-"""Where a text may be cut in two: after paragraphs, sentences, lines, words, or between characters."""
+"""Find where to cut a text: after paragraphs, sentences, lines or words, or between characters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import unicodedata
 _NEWLINE = r"(?:\r\n|\r(?!\n)|\n)"
 _BLANK_LINES = re.compile(rf"{_NEWLINE}(?:[ \t]*{_NEWLINE})+")
 _SENTENCE = re.compile(
-    # Possessive, and with a space or without: a run of stops is then looked at once.
+    # Possessive, with an optional space: a run of full stops is then scanned only once.
     "(?:(?P<stop>[.!?\u2026\u061f\u06d4\u0964]++)['\"\u201d\u2019\u00bb)\\]]*+"
     "|[\u3002\uff01\uff1f\uff61]++[\u300d\u300f\u201d\u2019\uff09)]*+)(?P<space>\\s*+)"
 )
-"""What may end a sentence; after a stop only white space does."""
+"""Possible sentence ends; after a `stop` there must be white space."""
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[\"'])(?:[A-Za-z]|\d+|mr|mrs|ms|dr|prof|sr|jr|st|vs|etc|e\.g|i\.e|cf|al|fig|eq|no|vol|pp?"
     r"|u\.s|u\.k|inc|ltd|corp|co|ave|blvd|dept|est|approx)$",
@@ -22,23 +22,23 @@ _ABBREVIATION_CHARACTERS = 8
 _NEAR_CHARACTERS = 400
 _WORD = re.compile(r"(?s).*[\s\u3001\uff0c\uff1b\uff1a]")
 _CLUSTER_CHARACTERS_MAX = 64
-"""A longer cluster of marks is no character that anybody reads: it is cut."""
+"""Longer grapheme clusters are not writing and may be cut."""
 
 _JOINER = "\u200d"
 
 
 def paragraph_ends(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the runs of blank lines in a range, each from the line end before it."""
+    """Return the ranges of blank lines, each including the line end before it."""
     return [match.span() for match in _BLANK_LINES.finditer(text, start, end)]
 
 
 def last_cut(text: str, start: int, end: int) -> int:
-    """Return the best place to cut in a range, at its end or before it but not at its start.
+    """Return the last good offset to cut at within a range, after its start.
 
     That is after a sentence, else after a line, else after a word; a word that fills the range is
     cut between two characters.
     """
-    # Most texts have a place near the end, which spares them a search from the start.
+    # Most texts have one near the end, which avoids searching the whole range.
     near = max(start, end - _NEAR_CHARACTERS)
     cut = _sentence_end(text, near, end) or _sentence_end(text, start, near)
     cut = cut or last_line_end(text, start, end)
@@ -47,13 +47,13 @@ def last_cut(text: str, start: int, end: int) -> int:
 
 
 def last_line_end(text: str, start: int, end: int) -> int | None:
-    """Return where the last line of a range ends that ends in it."""
+    """Return the end of the last complete line of a range."""
     cut = max(text.rfind("\n", start, end), text.rfind("\r", start, end)) + 1
     return cut if cut > start else None
 
 
 def whole_character(text: str, start: int, cut: int) -> int:
-    """Return a cut moved back to where it parts no character that is written in several."""
+    """Return an offset moved back to the start of a grapheme cluster."""
     for earlier in range(cut, max(start, cut - _CLUSTER_CHARACTERS_MAX), -1):
         if not _is_inside(text, start, earlier):
             return earlier
@@ -61,7 +61,7 @@ def whole_character(text: str, start: int, cut: int) -> int:
 
 
 def _sentence_end(text: str, start: int, end: int) -> int | None:
-    # One character more, so that a space after the range still ends a sentence in it.
+    # One character more, so that a space right after the range still ends a sentence.
     for match in reversed(list(_SENTENCE.finditer(text, start, end + 1))):
         if match.start() < end and _is_sentence_end(text, match):
             return min(match.end(), end)
@@ -86,7 +86,7 @@ def _is_abbreviated(text: str, stop: int) -> bool:
 
 
 def _is_inside(text: str, start: int, cut: int) -> bool:
-    """Say whether a cut parts a line end of two characters, an accent, a flag or a joined emoji."""
+    """Return True if a cut would split CRLF, an accented letter, a flag or a joined emoji."""
     if cut >= len(text):
         return False
     before, after = text[cut - 1], text[cut]

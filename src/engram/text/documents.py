@@ -1,36 +1,103 @@
-"""Cut a document into chunks that join back to it, reading it in pieces.
+"""Split documents into chunks that join back to the text, as a stream that can be resumed.
 
 A chunk belongs to one section (sections begin at headings of the first two levels) and has at most
-`DOCUMENT_CHUNK_CHARACTERS` characters: as many paragraphs as fit, or a part of one that is longer. What is
-kept in memory does not grow with the document, and reading may go on at any chunk in another process.
+`DOCUMENT_CHUNK_CHARACTERS` characters: as many whole paragraphs as fit, or a part of a longer one. Memory use
+does not grow with the document, and another process can resume after any chunk.
 """
 
 from __future__ import annotations
 
+import json
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import takewhile
+from typing import Any, NamedTuple, TypeAlias
 
 from engram.limits import DOCUMENT_CHUNK_CHARACTERS, SHORT_SECTIONS_MAX
-from engram.text.blocks import LINE_MAX
-from engram.text.chunk_window import (
-    SHORT_SECTION_CHARACTERS,
-    chunk_length,
-    open_window,
+from engram.text.cuts import last_cut, last_line_end, paragraph_ends
+from engram.text.markdown import (
+    LINE_MAX,
+    SLICE_CHARACTERS,
+    START,
+    Block,
+    Closing,
+    Heading,
+    HeadingScanner,
+    Mark,
+    Opening,
+    ScanState,
 )
-from engram.text.document_state import BEGINNING, ChunkerState, HeadingPath
-from engram.text.headings import SLICE_CHARACTERS, Heading, HeadingScanner, Mark
+
+SECTION_LEVEL_MAX = 2
+"""Headings up to this level begin a chunk; deeper ones only appear in its heading path."""
+
+SHORT_SECTION_CHARACTERS = 200
+"""Sections below this count as short; after `SHORT_SECTIONS_MAX` of them, sections share chunks."""
 
 _LOOK_BACK = LINE_MAX + 1
-"""Characters before a chunk that tell what an underline in it belongs to."""
+"""Characters before a chunk that are read again on resuming, to tell what an underline belongs to."""
 
 _LOOK_AHEAD = DOCUMENT_CHUNK_CHARACTERS + LINE_MAX + 2
-"""Characters from a chunk's start whose marks must be known: an underline speaks of lines above."""
+"""Characters after a chunk's start that must be scanned first: an underline concerns lines above it."""
+
+HeadingPath: TypeAlias = tuple[tuple[int, str], ...]
+"""The level and title of each heading above a position."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkerState:
+    """The state of a chunker after a chunk, from which it can be resumed."""
+
+    chunks: int = 0
+    """The number of chunks so far."""
+    offset: int = 0
+    """Where the next chunk begins, in characters."""
+    offset_bytes: int = 0
+    """The same offset in bytes of UTF-8."""
+    read_from: int = 0
+    """Where the text to feed on resuming begins, in characters: a little before the next chunk."""
+    read_from_bytes: int = 0
+    """The same offset in bytes of UTF-8."""
+    path: HeadingPath = ()
+    short_sections: int = 0
+    """The number of short chunks so far."""
+    scan: ScanState = START
+
+    def to_json(self) -> str:
+        """Serialize the state to JSON, to be stored."""
+        values: dict[str, Any] = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name != "scan"
+        }
+        block = self.scan.block
+        # The keys are those of states that are stored already.
+        values["known_to"] = self.scan.mark_end
+        values["paragraph"] = self.scan.paragraph
+        values["block"] = None if block is None else [block.kind, block.length]
+        return json.dumps(values)
+
+    @classmethod
+    def from_json(cls, text: str) -> ChunkerState:
+        """Parse the output of `to_json`."""
+        values: dict[str, Any] = json.loads(text)
+        block = values.pop("block")
+        scan = ScanState(
+            mark_end=values.pop("known_to"),
+            paragraph=values.pop("paragraph"),
+            block=None if block is None else Block(*block),
+        )
+        path = tuple((level, title) for level, title in values.pop("path"))
+        return cls(**values, path=path, scan=scan)
+
+
+BEGINNING = ChunkerState()
+"""The state before the first chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChunk:
-    """A range of a document's characters, never empty."""
+    """A range of a document, never empty."""
 
     index: int
     start: int
@@ -39,23 +106,23 @@ class DocumentChunk:
     end_byte: int
     text: str
     headings: tuple[str, ...]
-    """The titles it stands under, the outermost first, with those it begins with."""
+    """The titles of the headings above it, outermost first, including those it begins with."""
     opened: tuple[Heading, ...]
-    """The headings in it."""
+    """The headings within it."""
     after: ChunkerState
-    """From where to go on after it."""
+    """The state from which to resume after it."""
 
     @property
     def heading_path(self) -> str | None:
-        """Return its headings in one line; None without any."""
+        """Return its headings on one line; None without any."""
         return " > ".join(self.headings) or None
 
 
 class DocumentChunker:
-    """Cuts a document that is fed in pieces; the chunks do not depend on the pieces."""
+    """Splits a document into chunks, independently of the pieces it is fed."""
 
     def __init__(self, state: ChunkerState = BEGINNING) -> None:
-        """Begin, or go on: what is fed first begins at the state's `read_from`."""
+        """Begin or resume; the text that is fed begins at the state's `read_from`."""
         self._state = state
         self._text = ""
         self._base = state.read_from
@@ -65,15 +132,15 @@ class DocumentChunker:
 
     @property
     def state(self) -> ChunkerState:
-        """Return from where to go on after the last chunk."""
+        """Return the state from which to resume after the last chunk."""
         return self._state
 
     def feed(self, text: str) -> list[DocumentChunk]:
-        """Return the chunks that are certain now."""
+        """Return the chunks that more text cannot change."""
         return [chunk for piece in _slices(text) for chunk in self._feed_slice(piece)]
 
     def finish(self) -> list[DocumentChunk]:
-        """Return the chunks that are left at the end of the document."""
+        """Return the remaining chunks at the end of the document."""
         self._add(self._scanner.finish())
         found: list[DocumentChunk] = []
         while self._state.offset < self._base + len(self._text):
@@ -92,13 +159,13 @@ class DocumentChunker:
 
     def _add(self, marks: Iterable[Mark]) -> None:
         for mark in marks:
-            # A line that underlined nothing may itself be underlined.
+            # A rule may turn out to be the text of a setext heading.
             while self._marks and self._marks[-1].start >= mark.start:
                 self._marks.pop()
             self._marks.append(mark)
 
     def _take(self) -> DocumentChunk:
-        """Return the next chunk, and go on to its end."""
+        """Return the next chunk and advance to its end."""
         before = self._state
         text, lead = self._next()
         marks = [*self._marks_before(before.offset + len(text))]
@@ -118,15 +185,15 @@ class DocumentChunker:
         )
 
     def _next(self) -> tuple[str, Iterable[Heading]]:
-        """Return the text of the next chunk and the headings it begins with."""
+        """Return the text of the next chunk, and the headings it begins with."""
         start = self._state.offset - self._base
-        window = open_window(
+        window = _open_window(
             self._text[start : start + DOCUMENT_CHUNK_CHARACTERS + 1],
             self._marks,
             self._state,
             is_splitting_short=self._state.short_sections < SHORT_SECTIONS_MAX,
         )
-        return window.text[: chunk_length(window)], window.lead
+        return window.text[: _chunk_length(window)], window.lead
 
     def _marks_before(self, end: int) -> Iterator[Mark]:
         while self._marks and self._marks[0].start < end:
@@ -154,13 +221,13 @@ class DocumentChunker:
 
 
 def chunk_name(chunk: DocumentChunk, document_name: str | None) -> str | None:
-    """Return what a chunk is called: the headings above it, and with the first the document's name."""
+    """Return the name of a chunk: its headings, preceded in the first chunk by the document's name."""
     opening = [document_name] if document_name is not None and chunk.index == 0 else []
     return " > ".join([*opening, *chunk.headings]) or None
 
 
 def chunk_document(text: str) -> list[DocumentChunk]:
-    """Return the chunks of a document in order; an empty one has none."""
+    """Return the chunks of a whole document in order; an empty one has none."""
     chunker = DocumentChunker()
     return chunker.feed(text) + chunker.finish()
 
@@ -171,7 +238,7 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def _path_below(path: HeadingPath, headings: Iterable[Heading]) -> HeadingPath:
-    """Return the path below some headings, which stand one after the other below another path."""
+    """Return the heading path after further headings."""
     for heading in headings:
         above = tuple(each for each in path if each[0] < heading.level)
         path = (*above, (heading.level, heading.title))
@@ -180,3 +247,112 @@ def _path_below(path: HeadingPath, headings: Iterable[Heading]) -> HeadingPath:
 
 def _bytes_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
+class _Window(NamedTuple):
+    """The remaining text of a document, up to one character more than the longest chunk.
+
+    Offsets are relative to its start.
+    """
+
+    text: str
+    lead: tuple[Heading, ...]
+    """The headings that the chunk begins with, each deeper than the last, with no text between."""
+    lead_end: int
+    section: int | None
+    """The start of the next section."""
+    parts: tuple[tuple[int, int], ...]
+    """The ranges of other headings before it."""
+    verbatim: tuple[tuple[int, int], ...]
+    """The ranges of code, HTML and front matter."""
+
+
+def _open_window(
+    text: str, marks: Iterable[Mark], state: ChunkerState, *, is_splitting_short: bool
+) -> _Window:
+    """Return the window that begins at the state's offset, given the text and marks from there on."""
+    offset = state.offset
+    lead = tuple(_lead(text, marks, offset))
+    lead_end = lead[-1].end if lead else offset
+    shortest = 0 if is_splitting_short else SHORT_SECTION_CHARACTERS
+    inside: list[Mark] = []
+    section = None
+    for mark in takewhile(lambda each: each.start <= offset + DOCUMENT_CHUNK_CHARACTERS, marks):
+        if mark.start >= max(lead_end, offset + shortest) and _begins_section(mark):
+            section = mark.start - offset
+            break
+        inside.append(mark)
+    parts = [
+        (mark.start - offset, mark.end - offset)
+        for mark in inside
+        if isinstance(mark, Heading) and mark.start >= lead_end
+    ]
+    verbatim = _verbatim(inside, state.scan.block, offset)
+    return _Window(text, lead, lead_end - offset, section, tuple(parts), tuple(verbatim))
+
+
+def _chunk_length(window: _Window) -> int:
+    """Return the length of the next chunk: as many whole paragraphs of the window as fit."""
+    if window.section is not None:
+        return window.section
+    text = window.text
+    if len(text) <= DOCUMENT_CHUNK_CHARACTERS:
+        return len(text)
+    limit = DOCUMENT_CHUNK_CHARACTERS - text.startswith("\r\n", DOCUMENT_CHUNK_CHARACTERS - 1)
+    cuts = _paragraph_cuts(window, limit)
+    if cuts:
+        return max([cut for cut in cuts if not _is_verbatim(window, cut)] or cuts)
+    return _cut_paragraph(window, limit)
+
+
+def _lead(text: str, marks: Iterable[Mark], offset: int) -> Iterator[Heading]:
+    end = level = 0
+    for mark in marks:
+        if not isinstance(mark, Heading) or mark.level <= level:
+            return
+        is_next = not text[end : mark.start - offset].strip()
+        if not is_next or mark.end - offset > DOCUMENT_CHUNK_CHARACTERS:
+            return
+        yield mark
+        end, level = mark.end - offset, mark.level
+
+
+def _begins_section(mark: Mark) -> bool:
+    return isinstance(mark, Heading) and mark.level <= SECTION_LEVEL_MAX
+
+
+def _verbatim(marks: Iterable[Mark], block: Block | None, offset: int) -> Iterator[tuple[int, int]]:
+    start = None if block is None else -1
+    for mark in marks:
+        if isinstance(mark, Opening):
+            start = mark.start - offset
+        elif isinstance(mark, Closing) and start is not None:
+            yield start, mark.end - offset
+            start = None
+    if start is not None:
+        yield start, DOCUMENT_CHUNK_CHARACTERS + 1
+
+
+def _paragraph_cuts(window: _Window, limit: int) -> list[int]:
+    """Return where the window can be cut between paragraphs; a heading stays with the text below."""
+    cuts = [start for start, _ in window.parts if start <= limit]
+    ends = [window.lead_end, *(end for _, end in window.parts)]
+    for start, end in paragraph_ends(window.text, window.lead_end, limit):
+        last = ends[bisect_right(ends, end) - 1]
+        if window.text[last:start].strip():
+            cuts.append(end)
+    return cuts
+
+
+def _cut_paragraph(window: _Window, limit: int) -> int:
+    """Return where to cut a paragraph that is longer than a chunk."""
+    rest = window.text[window.lead_end : limit]
+    start = limit - len(rest.lstrip())
+    if start >= limit:
+        return limit
+    line = last_line_end(window.text, start, limit) if _is_verbatim(window, limit) else None
+    return line or last_cut(window.text, start, limit)
+
+
+def _is_verbatim(window: _Window, cut: int) -> bool:
+    return any(start < cut < end for start, end in window.verbatim)

@@ -1,4 +1,4 @@
-"""What English needs beyond its stemmer: words that say nothing, and forms that follow no rule."""
+"""English words: stop words, irregular forms and stems."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ tell told · thief thieves · think thought · throw threw thrown · tooth teeth
 understand understood · wake woke woken · wear wore worn · weave wove woven · weep wept · wife wives ·
 win won · withdraw withdrew withdrawn · wolf wolves · woman women · write wrote written
 """
-"""A word and its forms; a form that is as often another word (left, found, saw) is not here."""
+"""A word and its irregular forms, except for forms that are as often other words (left, found, saw)."""
 
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Words that say nothing about what a text is about; each is its own normal form."""
+"""Each is its own normal form."""
 
 _CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
 _ENDINGS = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
@@ -53,7 +53,7 @@ _stemmer = Stemmer.Stemmer("english", 0)
 
 
 def without_ending(word: str) -> str:
-    """Return the word before an `'s`, `n't` and the like."""
+    """Return a word without a contraction such as `'s` or `n't`."""
     lowered = word.casefold()
     if lowered in _CONTRACTIONS:
         return _CONTRACTIONS[lowered]
@@ -64,8 +64,8 @@ def without_ending(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Return the form that a lower-case ASCII word shares with its other forms."""
+    """Return the stem of a lower-case ASCII word."""
     if len(word) < 3 or word in STOP_WORDS:
         return word
-    with _stemming:  # one stemmer is not safe in several threads
+    with _stemming:  # the stemmer is not thread-safe
         return _stemmer.stemWord(_WORD_OF_FORM.get(word, word))

@@ -1,7 +1,7 @@
-"""Escape characters that cannot be seen, in the notation of the text they stand in.
+"""Escape invisible characters, in the notation of the surrounding text.
 
-Every text that a person or a model reads goes through here: bidirectional controls, zero-width
-characters, control codes and tag characters are written out, so that what is read is what is stored.
+Every stored text that a person or a model reads goes through here: bidirectional controls, zero-width
+characters, control codes and tag characters are written out, so that nothing stored stays hidden.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import unicodedata
 from collections.abc import Callable, Mapping
 
 Notation = Callable[[int], str]
-"""Writes out the character of a code point."""
+"""Returns the escape sequence of a code point."""
 
 BLOCK_CHARACTERS = 4096
-"""A block without anything to escape is copied; the others are looked up character by character."""
+"""Blocks without anything to escape are copied; the others are translated by character."""
 
 JOINED_CHARACTERS_MAX = 1 << 17
-"""In longer texts every joiner is escaped: looking for those in their place holds the interpreter up."""
+"""In longer texts every joiner is escaped, because telling which belong would hold the GIL too long."""
 
 TABLE_ENTRIES_MAX = 4096
-"""Cached code points of a notation: more than any one script needs."""
+"""Cached code points per notation: more than any one script needs."""
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters that show nothing although Unicode counts them as letters, marks or symbols."""
+"""Invisible characters that Unicode classifies as letters, marks or symbols."""
 
 _PICTURES = "\u203c\u2049\u2122-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-"""Emoji, with room for those of later versions of Unicode."""
+"""Emoji, including code points reserved for later versions of Unicode."""
 
 _JOINING_SCRIPTS = "\u0600-\u109f\u1780-\u18af"
-"""Arabic, the scripts of India and their neighbours, which spell with joiners."""
+"""Arabic, Indic and neighbouring scripts, whose spelling uses joiners."""
 
 _JOINER = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 _IN_PLACE = re.compile(
@@ -42,11 +42,11 @@ _IN_PLACE = re.compile(
 )
 """Joiners and variation selectors that belong to the letter or emoji before them.
 
-At the end of a text they are in place too: a text that is cut after more characters is never shorter.
+They are also allowed at the end of a text, so that escaping a longer prefix never gives a shorter text.
 """
 
 _BLOCK_TAG = re.compile("[<\uff1c\ufe64](?=[\\s/]{0,8}memory_context)", re.IGNORECASE)
-"""What would begin or end the block in which `engram.text.fence` puts stored texts."""
+"""The tags of the block in which `engram.text.fence` encloses stored texts."""
 
 _SHORT = {0x9: "\\t", 0xA: "\\n", 0xD: "\\r"}
 
@@ -56,7 +56,7 @@ def _any_of(characters: str) -> re.Pattern[str]:
 
 
 class Escaping:
-    """Escapes texts in one notation; `marks` are further characters and what to write for them."""
+    """Escapes texts in one notation; `marks` maps further characters to their replacements."""
 
     def __init__(self, notation: Notation, *, marks: Mapping[str, str] | None = None) -> None:
         self._notation = notation
@@ -66,7 +66,7 @@ class Escaping:
         self._text = _Table(notation, {**own, 0x9: "\t", 0xA: "\n"})
 
     def text(self, text: str) -> str:
-        """Return a text with the unseen escaped; tabs, `\\n` and joiners in their place stay."""
+        """Escape the invisible characters of a text, except tabs, `\\n` and joiners that belong there."""
         if text.isascii() or len(text) > JOINED_CHARACTERS_MAX or not _JOINER.search(text):
             return self._without_tags(self._escaped(text, self._text))
         pieces = _IN_PLACE.split(text)
@@ -74,7 +74,7 @@ class Escaping:
         return self._without_tags("".join(pieces))
 
     def label(self, text: str) -> str:
-        """Return a title, name or tag on one line, with everything unseen escaped."""
+        """Return a title, name or tag on one line, with all invisible characters escaped."""
         return self._without_tags(self._escaped(text, self._label))
 
     def _without_tags(self, text: str) -> str:
@@ -94,7 +94,7 @@ class Escaping:
 
 
 class _Table(dict[int, str]):
-    """What `str.translate` writes for each code point, cached up to a bound."""
+    """Translation table for `str.translate` that fills itself, up to a limit."""
 
     def __init__(self, notation: Notation, own: Mapping[int, str]) -> None:
         super().__init__(own)
@@ -102,22 +102,22 @@ class _Table(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        written = self._notation(code) if is_unseen(character) else character
+        written = self._notation(code) if is_invisible(character) else character
         if len(self) < TABLE_ENTRIES_MAX:
             self[code] = written
         return written
 
 
-def is_unseen(character: str) -> bool:
-    """Return True if a character shows nothing, or changes how others are shown."""
+def is_invisible(character: str) -> bool:
+    """Return True if a character is invisible, or changes how others are displayed."""
     category = unicodedata.category(character)
     if category == "Cn" and "\U0001f000" <= character <= "\U0001faff":
         return False
-    return category in _UNSEEN or _BLANK.match(character) is not None
+    return category in _INVISIBLE_CATEGORIES or _BLANK.match(character) is not None
 
 
 def backslashed(code: int) -> str:
-    """Return a code point as Python and most languages write it: `\\n`, `\\x1b`, `\\u202e`."""
+    """Return a code point as a backslash escape: `\\n`, `\\x1b`, `\\u202e`."""
     if code in _SHORT:
         return _SHORT[code]
     if code <= 0xFF:
@@ -126,13 +126,13 @@ def backslashed(code: int) -> str:
 
 
 def json_escaped(code: int) -> str:
-    """Return a code point as a string of JSON holds it, so that a parser gives it back."""
+    """Return a code point as a JSON escape, with a surrogate pair if needed."""
     units = chr(code).encode("utf-16-be", errors="surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 PLAIN = Escaping(backslashed)
-"""For lines of plain text."""
+"""For plain text."""
 
 IN_JSON = Escaping(json_escaped)
-"""For JSON that is already encoded: the values stay the same."""
+"""For serialized JSON: the parsed values stay the same."""

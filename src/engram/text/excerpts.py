@@ -1,35 +1,40 @@
-"""Show the beginnings of texts: never half a character, and whether something was left out."""
+"""Fit texts into token budgets: estimate tokens, and cut texts between characters."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from engram.text.tokens import CHARACTERS_PER_TOKEN
+CHARACTERS_PER_TOKEN = 4
+"""The estimate that every token budget uses."""
 
 BRIEF_CHARACTERS = 200
 """A sentence or two: enough to tell one text from another."""
 
 MARKS_MAX = 32
-"""Longer runs of marks on one letter are no writing; they may be cut."""
+"""Longer runs of combining marks are not writing and may be cut."""
 
 _JOINERS = frozenset("\u200c\u200d")
 _SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u2019)\]]*(?=\s)|[\u3002\uff01\uff1f]|\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """The beginning of a text."""
 
     text: str
     is_cut: bool
-    """Whether there is more of it."""
+    """Whether the text continues after it."""
+
+
+def tokens_of(characters: int) -> int:
+    """Return the estimated tokens of a text of that length."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
 
 
 def cut(text: str, characters_max: int) -> Excerpt:
-    """Return the first characters of a text; what is written as one character stays together."""
+    """Return the beginning of a text, never cut within a character made of several code points."""
     if len(text) <= characters_max:
         return Excerpt(text, is_cut=False)
     end = characters_max
@@ -39,7 +44,7 @@ def cut(text: str, characters_max: int) -> Excerpt:
 
 
 def brief(text: str) -> str:
-    """Return the first sentences of a text on one line, as many as are still brief."""
+    """Return the first sentences of a text on one line, up to `BRIEF_CHARACTERS`."""
     start = text.lstrip()[: BRIEF_CHARACTERS + 1]
     if len(start) <= BRIEF_CHARACTERS:
         return " ".join(start.split())
@@ -51,22 +56,22 @@ def brief(text: str) -> str:
 
 
 def fit(texts: Sequence[str], *, token_budget: int) -> list[Excerpt]:
-    """Cut texts so that together they fit a budget: short ones stay whole, long ones get equal room."""
+    """Cut texts to fit a budget together: short ones stay whole, long ones get equal shares."""
     room = token_budget * CHARACTERS_PER_TOKEN
     excerpts: dict[int, Excerpt] = {}
     shortest_first = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-    for waiting, index in zip(range(len(texts), 0, -1), shortest_first, strict=True):
-        excerpts[index] = cut(texts[index], room // waiting)
+    for remaining, index in zip(range(len(texts), 0, -1), shortest_first, strict=True):
+        excerpts[index] = cut(texts[index], room // remaining)
         room -= len(excerpts[index].text)
     return [excerpts[index] for index in range(len(texts))]
 
 
 def _is_within_character(text: str, place: int) -> bool:
-    """Say whether a cut before `place` would take a mark from its letter, or a part from an emoji."""
+    """Return True if a cut before `place` would part a mark from its letter, or split an emoji."""
     following, previous = text[place], text[place - 1]
     return (
         following in _JOINERS
         or previous in _JOINERS
         or unicodedata.category(following) in {"Mn", "Mc", "Me"}
-        or "\U0001f3fb" <= following <= "\U0001f3ff"
+        or "\U0001f3fb" <= following <= "\U0001f3ff"  # skin tones
     )

@@ -1,61 +1,58 @@
-"""Fence stored texts: one block of XML that none of them can leave, within a token budget.
+"""Enclose stored texts in an XML block that none of them can break out of, within a token budget.
 
-Every line of a stored text begins with `| `, and none of ours does. Characters that nobody sees, or
-that pass for a mark of XML, come as references (`&#x202E;`), so that a parser gives the text back;
-those that XML cannot hold at all, such as NUL, are named instead (`[U+0000]`).
+Every line of a stored text begins with `| `, and no other line does. Invisible characters and lookalikes of
+XML markup become character references (`&#x202E;`), which a parser turns back; those that XML cannot
+represent, such as NUL, become placeholders (`[U+0000]`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engram.text.escaping import Escaping
-from engram.text.excerpts import cut
+from engram.text.excerpts import CHARACTERS_PER_TOKEN, cut, tokens_of
 from engram.text.quoting import CONTINUED, FIRST_LINE
-from engram.text.tokens import CHARACTERS_PER_TOKEN, tokens_of
 
 NOTHING_FOUND = "No matching context found."
 
 CUT_CHARACTERS_MIN = 80
-"""A shorter beginning of a text tells nothing: the text is then omitted."""
+"""A text is omitted if less than this of it would fit."""
 
 _BEGIN, _END = "<memory_context>", "</memory_context>"
 _MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 _LIKE_MARKS = "\uff06\ufe60\uff1c\ufe64\u226e\uff1e\ufe65\u226f"
-"""What some readers fold to a mark of XML."""
+"""Characters that some readers normalize to XML markup."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FencedText:
-    """A stored text, and what the block says of it; the names are ours, the values anybody's."""
+class FencedText(NamedTuple):
+    """A stored text and its attributes; their names are trusted, their values are not."""
 
     attributes: Mapping[str, str]
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fenced:
-    """A block, and how much of what it was to hold is in it."""
+class Fenced(NamedTuple):
+    """A block, and how much of the texts it contains."""
 
     text: str
     shown: tuple[int, ...]
-    """Of each text in the block, in order, the characters that are shown."""
+    """The number of characters shown of each text in the block."""
     omitted: int
-    """Texts that are not in the block at all."""
+    """The number of texts that are not in the block."""
 
     @property
     def used_tokens(self) -> int:
-        """Return what the block costs."""
+        """Return the cost of the block."""
         return tokens_of(len(self.text))
 
 
 def fence(texts: Sequence[FencedText], *, token_budget: int) -> Fenced:
-    """Return the texts in one block, the first ones if not all fit into the budget.
+    """Return one block with as many of the first texts as fit the budget.
 
-    The first that does not fit is cut to the room left, never within a character, and says so, if the
-    room is worth it; those after it are omitted, and a last line says how many.
+    The first text that does not fit is cut, with a note, if at least `CUT_CHARACTERS_MIN` fit; those
+    after it are omitted, and a last line states how many.
     """
     if not texts:
         return Fenced(text=_block([NOTHING_FOUND]), shown=(), omitted=0)
@@ -77,7 +74,7 @@ def fence(texts: Sequence[FencedText], *, token_budget: int) -> Fenced:
 
 
 def escape(text: str) -> str:
-    """Return a text as it may stand in an element or an attribute of XML, all of it to be seen."""
+    """Escape a text for an XML element or attribute, including invisible characters."""
     return _IN_XML.text(text)
 
 
@@ -99,8 +96,8 @@ def _item(text: FencedText, characters: int) -> str:
 
 
 def _fitting(text: FencedText, room: int) -> int | None:
-    """Return how many characters of a text fit into a room; None when it is to be omitted."""
-    # Each character takes at least one, and escaping a text only to see that would take long.
+    """Return how many characters of a text fit; None if it is to be omitted."""
+    # A character takes up at least one, which saves escaping texts that cannot fit.
     if len(text.content) <= room and len(_item(text, len(text.content))) <= room:
         return len(text.content)
     tried = range(min(len(text.content), max(room, 0)))
@@ -118,7 +115,7 @@ def _reference(code: int) -> str:
 
 
 def _is_in_xml(code: int) -> bool:
-    """Return True if XML can refer to a character."""
+    """Return True if XML allows a character."""
     if code < 0x20:
         return code in {0x9, 0xA, 0xD}
     return not (0xD800 <= code <= 0xDFFF or code in {0xFFFE, 0xFFFF})

@@ -1,4 +1,4 @@
-"""Characters: which make up words, which stand alone, and what their accents fold to."""
+"""Character folding: remove accents and invisible characters, and separate words by spaces."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _UNSPACED_RANGES = (
     (0x1B000, 0x1B16F),  # historic kana
     (0x20000, 0x3FFFF),  # Han
 )
-"""Scripts written without spaces between words, or (Hangul) with endings glued to them."""
+"""Scripts written without spaces between words, or (Hangul) with suffixes attached to words."""
 
 _ALONE_RANGES = ((0x2300, 0x23FF), (0x2600, 0x27BF), (0x2B00, 0x2BFF), (0x1F000, 0x1FBFF))
-"""Where the pictures are; other symbols (arrows, boxes, currency) separate words."""
+"""Pictographs, each a word of its own; other symbols (arrows, boxes, currency) separate words."""
 
 _ACCENTS = (
     (0x0300, 0x036F),  # Latin, Greek, Cyrillic
@@ -54,7 +54,7 @@ _ACCENTS = (
     (0x1F3FB, 0x1F3FF),  # skin tones
     (0xE0100, 0xE01EF),  # variation selectors
 )
-"""Marks that people leave out; marks of other scripts are letters and stay."""
+"""Marks that people often omit; marks of other scripts are kept as letters."""
 
 _SPECIAL = {
     0x2018: "'",
@@ -74,7 +74,7 @@ def _class_of(ranges: tuple[tuple[int, int], ...]) -> str:
 
 
 def _between(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Return the characters above ASCII that lie outside `ranges`, which ascend."""
+    """Return the ranges above ASCII that are not in `ranges`, which are sorted."""
     starts = [0x80, *(last + 1 for _, last in ranges)]
     ends = [*(first - 1 for first, _ in ranges), 0x10FFFF]
     return tuple((start, end) for start, end in zip(starts, ends, strict=True) if start <= end)
@@ -84,11 +84,11 @@ UNSPACED = _class_of(_UNSPACED_RANGES)
 """The inside of a regular expression class: characters of scripts without spaces."""
 
 SPACED = "0-9A-Z_a-z" + _class_of(_between(_UNSPACED_RANGES))
-"""The same for all other characters that a folded text's words are made of."""
+"""The same for all other word characters of a folded text."""
 
 
-class _Folding(dict[int, str]):
-    """What each character becomes, worked out when it is first met."""
+class _FoldingTable(dict[int, str]):
+    """Translation table for `str.translate`, filled on first use of each character."""
 
     def __missing__(self, code: int) -> str:
         folded = self[code] = _fold_character(code)
@@ -120,32 +120,32 @@ def _is_accent(character: str) -> bool:
     return _is_within(ord(character), _ACCENTS)
 
 
-_FOLDING = _Folding()
+_FOLDING = _FoldingTable()
 
 
 _ESCAPE = "\x1b"
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""What colours and moves the text of a terminal: its letters are not part of any word."""
+"""ANSI escape sequences: their letters are not part of any word."""
 
 
 _SLICE_CHARACTERS = 16_384
-"""Folded at once, some 3 ms: no other thread can run meanwhile."""
+"""Folded in one call, about 3 ms: it holds the GIL meanwhile."""
 
-_LOOKED_AT = 1_024
-"""Characters among which a place to cut is looked for; more marks on one letter are no writing."""
+_CUT_SEARCH_CHARACTERS = 1_024
+"""Searched for a place to cut; longer runs of combining marks are not writing."""
 
 _CUTTABLE = frozenset({"Lu", "Ll", "Lo", "Nd", "Zs"})
 
 
 def fold(text: str, *, slice_characters: int = _SLICE_CHARACTERS) -> str:
-    """Return `text` without accents and invisible characters, spaces between what are no words."""
+    """Return a text without accents and invisible characters, with spaces in place of punctuation."""
     if text.isascii() and _ESCAPE not in text:
         return text
     return "".join(map(_fold_slice, _slices(text, slice_characters)))
 
 
 def _slices(text: str, slice_characters: int) -> Iterator[str]:
-    """Yield a text in parts that fold to the same as the whole."""
+    """Yield slices whose folded forms join to that of the whole text."""
     start = 0
     while len(text) - start > slice_characters:
         end = _cut(text, start, start + slice_characters)
@@ -155,18 +155,18 @@ def _slices(text: str, slice_characters: int) -> Iterator[str]:
 
 
 def _cut(text: str, start: int, end: int) -> int:
-    """Return a place before `end` that parts neither an escape sequence nor a composed character."""
+    """Return the last offset up to `end` that splits no escape sequence and no composed character."""
     escape = text.rfind(_ESCAPE, start, end)
     if escape > start:
         return escape
     sequence = _ESCAPE_SEQUENCE.match(text, start, end)
     first = start if sequence is None else min(sequence.end(), end)
-    tried = range(end, max(first, end - _LOOKED_AT), -1)
+    tried = range(end, max(first, end - _CUT_SEARCH_CHARACTERS), -1)
     return next((place for place in tried if _begins_character(text[place])), end)
 
 
 def _begins_character(character: str) -> bool:
-    """Return True if nothing before a character can be composed with it."""
+    """Return True if a character cannot compose with one before it."""
     first = unicodedata.normalize("NFKD", character)[0]
     is_joined = "\u1160" <= first <= "\u11ff"  # the later parts of a Hangul syllable
     return first == "\n" or (unicodedata.category(first) in _CUTTABLE and not is_joined)

@@ -1,7 +1,7 @@
-"""Split a text that is longer than a model can read into passages that join back to it.
+"""Split texts into passages that fit a model's context window, or into sentences.
 
-A passage ends at the end of a paragraph where it can, else of a sentence, else of a word, and only
-in a word that is itself too long between two characters.
+Passages and sentences join back to the text. A passage ends after a paragraph if possible, else after a
+sentence, else after a word, and only in an overlong word between two characters.
 """
 
 from __future__ import annotations
@@ -9,58 +9,61 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
 from engram.yielding import yield_to_others
 
 TokenCount = Callable[[str], int]
 
 SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u2019)\]]*\s+|[\u3002\uff01\uff1f]|\n")
-"""Where a sentence or a line ends."""
+"""The end of a sentence or line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
-    """What passages may be parted by: something, what may close a sentence, then white space."""
+class Boundary(NamedTuple):
+    """A separator between passages, with what is needed to find it across slice borders.
+
+    A separator is an opening character, optional closing quotes or brackets, and white space.
+    """
 
     pattern: re.Pattern[str]
     opening: re.Pattern[str]
-    """What it begins with."""
+    """Its first character."""
     inside: str = ""
-    """Characters after that with which it is none yet."""
+    """Characters that may follow the first while the match is still incomplete."""
     whole: str = ""
-    """Characters that are one by themselves, whatever follows."""
+    """Characters that are a complete separator, whatever follows."""
 
 
 _BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001))))
 BOUNDARIES = (
-    Boundary(re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n"), inside=_BLANKS),  # of paragraphs
+    Boundary(re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n"), inside=_BLANKS),  # paragraphs
     Boundary(
         SENTENCE_END,
         re.compile(r"[.!?\u2026\u3002\uff01\uff1f\n]"),
         inside="'\"\u201d\u2019)]",
         whole="\u3002\uff01\uff1f\n",
     ),
-    Boundary(re.compile(r"\s+"), re.compile(r"\s")),  # of words
+    Boundary(re.compile(r"\s+"), re.compile(r"\s")),  # words
 )
-"""The coarsest first."""
+"""Coarsest first."""
 
 _SLICE_CHARACTERS = 16_384
-"""Looked through at once for a boundary, some 1 ms: no other thread can run meanwhile."""
+"""Searched in one call, about 1 ms: `re` holds the GIL meanwhile."""
 
 _CHARACTERS_PER_TOKEN_MAX = 16
-"""Longer guesses at a passage's end would only be counted in vain."""
+"""Upper bound when guessing how long a passage can be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A range of a text's characters, from `start` up to but not including `end`."""
+class Passage(NamedTuple):
+    """A half-open range of a text's characters."""
 
     start: int
     end: int
 
 
 def count_tokens_roughly(text: str) -> int:
-    """Return about as many tokens as a model counts at most: one for three bytes."""
+    """Return a cheap, mostly high estimate of the tokens of a text: one per three bytes."""
     return -(-len(text.encode()) // 3)
 
 
@@ -69,7 +72,7 @@ def split_passages(
 ) -> list[Passage]:
     """Return the passages of a text in order: at least one, each of at most `tokens_max` tokens.
 
-    Only a single character that is counted as more makes a longer passage.
+    A passage only exceeds that if a single character does.
     """
     return list(iterate_passages(text, tokens_max=tokens_max, count_tokens=count_tokens))
 
@@ -77,9 +80,19 @@ def split_passages(
 def iterate_passages(
     text: str, *, tokens_max: int, count_tokens: TokenCount = count_tokens_roughly
 ) -> Iterator[Passage]:
-    """Yield the passages of `split_passages`; those nobody takes cost nothing."""
+    """Yield the passages of `split_passages` lazily."""
     splitter = _Splitter(text, tokens_max, count_tokens)
     return splitter.split(Passage(0, len(text)), level=0)
+
+
+def iterate_sentences(text: str) -> Iterator[Passage]:
+    """Yield the sentences and lines of a text in order: at least one.
+
+    A sentence too short to mean anything is joined with the next; one that is too long is split
+    into passages.
+    """
+    for sentence in _join_short_sentences(text):
+        yield from _split_long_sentence(text, sentence)
 
 
 def boundary_ends(
@@ -89,7 +102,7 @@ def boundary_ends(
     *,
     slice_characters: int = _SLICE_CHARACTERS,
 ) -> Iterator[int]:
-    """Yield where the boundaries in a range end, looking through a slice at a time."""
+    """Yield the ends of the boundaries in a range, searching one slice at a time."""
     place, size = range_.start, slice_characters
     while place < range_.end:
         yield_to_others()
@@ -108,7 +121,7 @@ def boundary_ends(
 
 
 def _after_space(text: str, place: int, end: int, slice_characters: int) -> int:
-    """Return where white space ends that a place may stand in."""
+    """Return the end of the white space at a position."""
     while place < end:
         looked_at = text[place : min(place + slice_characters, end)]
         after = len(looked_at.lstrip())
@@ -119,7 +132,7 @@ def _after_space(text: str, place: int, end: int, slice_characters: int) -> int:
 
 
 def _may_begin(text: str, boundary: Boundary, place: int, limit: int) -> int:
-    """Return where a boundary may begin that goes on after `limit`, and `limit` if none does."""
+    """Return the start of a boundary that may continue after `limit`, else `limit`."""
     before = len(text[place:limit].rstrip(boundary.inside)) if boundary.inside else limit - place
     opening = boundary.opening.search(text, place + max(before - 1, 0), limit)
     return limit if opening is None else opening.start()
@@ -132,7 +145,7 @@ class _Splitter:
     count_tokens: TokenCount
 
     def split(self, whole: Passage, *, level: int) -> Iterator[Passage]:
-        """Yield passages of `whole` that fit, cut at the boundaries of `level` or finer ones."""
+        """Yield passages of `whole` that fit, split at boundaries of `level` or finer."""
         if whole.end - whole.start <= 1 or self._count(whole) <= self.tokens_max:
             yield whole
         elif level == len(BOUNDARIES):
@@ -142,7 +155,7 @@ class _Splitter:
                 yield from self.split(packed, level=level + 1)
 
     def _pieces(self, whole: Passage, boundary: Boundary) -> Iterator[Passage]:
-        """Yield what lies between the boundaries, each with the boundary that ends it."""
+        """Yield the pieces between boundaries, each including the boundary at its end."""
         start = whole.start
         for end in boundary_ends(self.text, boundary, whole):
             yield Passage(start, end)
@@ -151,7 +164,7 @@ class _Splitter:
             yield Passage(start, whole.end)
 
     def _pack(self, pieces: Iterator[Passage]) -> Iterator[Passage]:
-        """Join neighbours as long as their counts fit together; each is counted once."""
+        """Join neighbours while their counts add up to a passage; each is counted once."""
         packed = next(pieces)
         tokens = self._count(packed)
         for piece in pieces:
@@ -164,7 +177,7 @@ class _Splitter:
         yield packed
 
     def _cut(self, whole: Passage) -> Iterator[Passage]:
-        """Yield the longest passages that fit, however words are cut."""
+        """Yield the longest passages that fit, cutting words anywhere."""
         start, guess = whole.start, self.tokens_max
         while start < whole.end:
             end = self._last_fitting_end(start, whole.end, guess=guess)
@@ -172,10 +185,10 @@ class _Splitter:
             start, guess = end, end - start
 
     def _last_fitting_end(self, start: int, end: int, *, guess: int) -> int:
-        """Return where the longest passage from `start` ends.
+        """Return the end of the longest passage from `start` that fits.
 
-        Neighbours are about as long as each other. So a search that begins at the length of the last
-        passage, in strides that double, mostly counts two texts, where halving counts a dozen.
+        Neighbouring passages are about equally long. So a galloping search from the length of the
+        last one mostly counts two texts, where bisection counts a dozen.
         """
         fitting = 1
         too_long = min(end - start, self.tokens_max * _CHARACTERS_PER_TOKEN_MAX) + 1
@@ -193,3 +206,33 @@ class _Splitter:
     def _count(self, passage: Passage) -> int:
         yield_to_others()
         return self.count_tokens(self.text[passage.start : passage.end])
+
+
+def _join_short_sentences(text: str) -> Iterator[Passage]:
+    """Yield sentences joined with short ones before them; a short end joins the last sentence."""
+    pending: Passage | None = None
+    start = begin = visible = 0
+    for match in SENTENCE_END.finditer(text):
+        yield_to_others()
+        visible += len(text[begin : match.end()].strip())
+        begin = match.end()
+        if visible < SENTENCE_CHARACTERS_MIN:
+            continue
+        if pending is not None:
+            yield pending
+        pending, start, visible = Passage(start, begin), begin, 0
+    if pending is None or len(text[start:].strip()) >= SENTENCE_CHARACTERS_MIN:
+        if pending is not None:
+            yield pending
+        yield Passage(start, len(text))
+    else:
+        yield Passage(pending.start, len(text))
+
+
+def _split_long_sentence(text: str, sentence: Passage) -> Iterator[Passage]:
+    content = text[sentence.start : sentence.end]
+    if count_tokens_roughly(content) <= SENTENCE_TOKENS_MAX:
+        yield sentence
+        return
+    for part in iterate_passages(content, tokens_max=SENTENCE_TOKENS_MAX):
+        yield Passage(sentence.start + part.start, sentence.start + part.end)

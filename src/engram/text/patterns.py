@@ -1,52 +1,66 @@
-"""What people look for in texts: regular expressions that take linear time, and plain words."""
+"""Search UTF-8 streams for users' patterns: substrings, and regular expressions in linear time.
+
+Memory use does not grow with the text, and matches do not depend on the pieces it arrives in.
+"""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from engram.errors import InvalidRequestError, LimitExceededError
 from engram.limits import REGEX_CHARACTERS_MAX, REGEX_STEPS_MAX, SUBSTRING_CHARACTERS_MAX
 from engram.model.checks import check_text
+from engram.model.document_query import Match
 
 if TYPE_CHECKING:
     import re2
 
 SLICE_BYTES_MAX = 262_144
-"""Of text looked through at once, unless a pattern is so large that this could take seconds."""
+"""Text searched in one call, unless a pattern is so large that this could take seconds."""
 
 SLICE_BYTES_MIN = 16_384
 REACH_BYTES = 8_192
-"""A match of a regular expression is seen whole up to here; what is longer may be seen as several."""
+"""The longest match that is certain to be found whole; a longer one may be split into several."""
+
+BLOCK_BYTES = 262_144
+"""All patterns advance by this much before their matches are merged in order."""
 
 _STEPS_PER_SLICE = 64_000_000
-"""The most a slice may take: each byte may have to be compared at every step of a pattern."""
+"""Upper bound for one call: each byte may be compared at every step of a pattern."""
 
 _MEMORY_BYTES = 8 * 1024 * 1024
-_FOUR_BYTES = 4
+_BYTES_PER_CHARACTER_MAX = 4
+_LOOK_BEHIND_BYTES = 4
+"""Kept before the search position, for anchors and word boundaries."""
+
+# In UTF-8, bytes 10xxxxxx continue a character.
+_CONTINUATION_MASK, _CONTINUATION = 0b1100_0000, 0b1000_0000
 
 
 class Pattern(Protocol):
-    """Something to look for in UTF-8."""
+    """A pattern to search for in UTF-8."""
 
     @property
     def slice_bytes(self) -> int:
-        """How much text is looked through at once; more than `reach_bytes`."""
+        """How much text to search in one call; more than `reach_bytes`."""
         ...
 
     @property
     def reach_bytes(self) -> int:
-        """How much text after the start of a match decides about it."""
+        """How far after its start a match can depend on the text."""
         ...
 
     def find(self, data: bytearray, start: int, end: int) -> tuple[int, int] | None:
-        """Return where the first match between two places is; text around them is looked at too."""
+        """Return the first match between two offsets; anchors see the text around them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Substring:
-    """A text that is found as it is written."""
+    """A literal text."""
 
     needle: bytes
     slice_bytes: int = SLICE_BYTES_MAX
@@ -62,9 +76,9 @@ class Substring:
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A regular expression in the syntax of RE2."""
+    """A regular expression in RE2 syntax."""
 
-    compiled: re2._Regexp  # pyright: ignore[reportPrivateUsage]: the library names no other
+    compiled: re2._Regexp  # pyright: ignore[reportPrivateUsage]: re2 exports no public name
     slice_bytes: int
     reach_bytes: int = REACH_BYTES
 
@@ -74,10 +88,10 @@ class Regex:
 
 
 def substring(text: str, *, field: str) -> Substring:
-    """Return what finds a text, letter by letter.
+    """Validate a substring to search for.
 
     Raises:
-        InvalidRequestError: it is empty, too long, or cannot stand in UTF-8.
+        InvalidRequestError: it is empty, too long, or cannot be encoded as UTF-8.
     """
     if not text:
         raise InvalidRequestError("must not be empty", field=field)
@@ -86,10 +100,10 @@ def substring(text: str, *, field: str) -> Substring:
 
 
 def regex(pattern: str, *, field: str) -> Regex:
-    """Return what finds a regular expression in linear time.
+    """Validate and compile a regular expression.
 
     Raises:
-        InvalidRequestError: it is empty, too long, too complex, or no regular expression.
+        InvalidRequestError: it is empty, too long, too complex, or not a regular expression.
     """
     import re2  # noqa: PLC0415 most processes never need it
 
@@ -105,7 +119,7 @@ def regex(pattern: str, *, field: str) -> Regex:
     except re2.error as exc:
         raise InvalidRequestError(f"is not valid: {_reason(exc)}", field=field) from exc
     finally:
-        # The library would keep every pattern, with megabytes of states.
+        # re2 would cache every pattern, with megabytes of states.
         re2.purge()
     steps = compiled.programsize
     if steps > REGEX_STEPS_MAX:
@@ -115,13 +129,156 @@ def regex(pattern: str, *, field: str) -> Regex:
     return Regex(compiled, slice_bytes)
 
 
+class Scanner:
+    """Finds all matches of all patterns, sorted by start."""
+
+    def __init__(
+        self,
+        patterns: Sequence[Pattern],
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        """Begin at the start of a text; `is_over` is polled between slices to stop early."""
+        self._text = _Buffer()
+        self._seekers = [_Seeker(pattern, self._text, is_over) for pattern in patterns]
+        self._ahead_bytes = max(pattern.slice_bytes for pattern in patterns)
+        self._block_bytes = block_bytes
+        self._searched_to = 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return True if the search was stopped early."""
+        return any(seeker.is_stopped for seeker in self._seekers)
+
+    def feed(self, data: bytes) -> Iterator[Match]:
+        """Yield the matches that more text cannot change; exhaust it before feeding more."""
+        self._text.add(data)
+        while self._text.end > self._searched_to + self._block_bytes + self._ahead_bytes:
+            yield from self._merge(self._searched_to + self._block_bytes)
+
+    def finish(self) -> Iterator[Match]:
+        """Yield the remaining matches at the end of the text."""
+        self._text.is_whole = True
+        yield from self._merge(self._text.end + 1)
+
+    def _merge(self, horizon: int) -> Iterator[Match]:
+        """Yield the matches of all patterns that begin before `horizon`, in order."""
+        found = [seeker.seek(horizon) for seeker in self._seekers]
+        for start, end in heapq.merge(*found):
+            yield self._text.match(start, end)
+        self._searched_to = horizon
+        self._text.drop_before(min(seeker.place for seeker in self._seekers))
+
+
+class _Buffer:
+    """A sliding window on the text; offsets are bytes from the start of the text."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.base = 0
+        self.is_whole = False
+        self._counted = 0
+        self._characters = 0
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.data)
+
+    def add(self, data: bytes) -> None:
+        self.data += data
+
+    def boundary(self, place: int) -> int:
+        """Return the start of the character at an offset."""
+        index = min(place, self.end) - self.base
+        while 0 < index < len(self.data) and self._is_inside(index):
+            index -= 1
+        return self.base + index
+
+    def after(self, place: int) -> int:
+        """Return the first start of a character at or after an offset."""
+        index = place - self.base
+        while index < len(self.data) and self._is_inside(index):
+            index += 1
+        return self.base + index
+
+    def match(self, start: int, end: int) -> Match:
+        """Return a byte range as a match with character offsets; calls must be sorted by start."""
+        self._count_to(start)
+        characters = self._characters
+        return Match(
+            start=characters,
+            end=characters + _characters_of(self.data[start - self.base : end - self.base]),
+            start_byte=start,
+            end_byte=end,
+        )
+
+    def drop_before(self, place: int) -> None:
+        """Drop text before an offset, except for what look-behind needs."""
+        place = self.boundary(max(min(place, self.end) - _LOOK_BEHIND_BYTES, self.base))
+        self._count_to(place)
+        del self.data[: place - self.base]
+        self.base = place
+
+    def _count_to(self, place: int) -> None:
+        if place > self._counted:
+            counted = self.data[self._counted - self.base : place - self.base]
+            self._characters += _characters_of(counted)
+            self._counted = place
+
+    def _is_inside(self, index: int) -> bool:
+        return self.data[index] & _CONTINUATION_MASK == _CONTINUATION
+
+
+@dataclass(slots=True)
+class _Seeker:
+    """The search for one pattern; all matches that begin before `place` have been found."""
+
+    pattern: Pattern
+    text: _Buffer
+    is_over: Callable[[], bool]
+    place: int = 0
+    is_stopped: bool = False
+
+    def seek(self, horizon: int) -> Iterator[tuple[int, int]]:
+        """Yield the byte ranges of matches that begin before `horizon`, in order."""
+        while self.place < horizon and self.place <= self.text.end:
+            if self.is_over():
+                self.is_stopped = True
+                self.place = self.text.end + 1
+                return
+            found = self._next(horizon)
+            if found is not None:
+                start, end = found
+                self.place = end if end > start else self.text.after(end + 1)
+                yield found
+
+    def _next(self, horizon: int) -> tuple[int, int] | None:
+        """Search one slice: return the next match before `horizon`, or advance to where one may begin."""
+        text, base = self.text, self.text.base
+        end = text.boundary(self.place + self.pattern.slice_bytes)
+        is_last = text.is_whole and end == text.end
+        # A match that begins later might end differently once more text is known.
+        certain = end + 1 if is_last else text.boundary(end - self.pattern.reach_bytes)
+        found = self.pattern.find(text.data, self.place - base, end - base)
+        start = text.boundary(found[0] + base) if found else certain
+        if found and start <= certain and start < horizon:
+            return start, text.after(found[1] + base)
+        self.place = min(start, certain)
+        return None
+
+
 def _check_length(text: str, characters_max: int, *, field: str) -> None:
     if len(text) > characters_max:
         raise LimitExceededError(field, limit=characters_max, actual=len(text), unit="characters")
-    check_text(field, text, bytes_max=characters_max * _FOUR_BYTES)
+    check_text(field, text, bytes_max=characters_max * _BYTES_PER_CHARACTER_MAX)
 
 
 def _reason(error: Exception) -> str:
-    """Return what the library says, which it says in bytes."""
+    """Return the message of an re2 error, which is bytes."""
     (reason,) = error.args
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _characters_of(data: bytearray) -> int:
+    return len(data) if data.isascii() else len(data.decode(errors="surrogatepass"))

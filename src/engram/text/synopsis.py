@@ -1,21 +1,21 @@
-"""Show a large document by its beginning and its outline, reading it in pieces."""
+"""Summarize a large document by its beginning and an outline, as a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from engram.limits import OUTLINE_BYTES, SYNOPSIS_BYTES
-from engram.text.headings import Heading, HeadingScanner, Mark
+from engram.text.markdown import Heading, HeadingScanner, Mark
 
 OUTLINE_MARK = "\n\n--- Outline ---\n"
-"""What stands between the beginning and the headings."""
+"""Separates the beginning from the headings."""
 
 OUTLINE_LEVEL_MAX = 2
-"""Headings of these levels are listed."""
+"""The deepest level of headings that are listed."""
 
 
 class SynopsisWriter:
-    """Writes the synopsis of a document that is fed in pieces, keeping no more than it shows."""
+    """Builds the synopsis of a document that is fed in pieces, buffering only what it shows."""
 
     def __init__(self) -> None:
         self._beginning = b""
@@ -23,58 +23,58 @@ class SynopsisWriter:
         self._outline = Outline()
 
     def feed(self, text: str) -> None:
-        """Read on."""
+        """Process the next piece."""
         room = SYNOPSIS_BYTES - len(self._beginning)
         if room >= 0:
-            # One byte more than is shown, to know whether anything is left out.
+            # One byte more than is shown, to tell whether the text continues.
             self._beginning += text[: room + 1].encode()[: room + 1]
-        self._list(self._scanner.feed(text))
+        self._add_headings(self._scanner.feed(text))
 
     def finish(self) -> str:
-        """Return the synopsis: all of a document that is as short, and an outline of a longer one."""
-        self._list(self._scanner.finish())
+        """Return a short document whole, or the beginning and outline of a longer one."""
+        self._add_headings(self._scanner.finish())
         beginning = self._beginning[:SYNOPSIS_BYTES].decode(errors="ignore")
         outline = self._outline.text()
         is_whole = len(self._beginning) <= SYNOPSIS_BYTES
         return beginning if is_whole or not outline else beginning + OUTLINE_MARK + outline
 
-    def _list(self, marks: Iterable[Mark]) -> None:
+    def _add_headings(self, marks: Iterable[Mark]) -> None:
         for mark in marks:
             if isinstance(mark, Heading) and mark.level <= OUTLINE_LEVEL_MAX and mark.title:
                 self._outline.add(f"{'#' * mark.level} {mark.title}")
 
 
 class Outline:
-    """Lists lines up to `OUTLINE_BYTES`, and says how many more there are."""
+    """A list of lines up to `OUTLINE_BYTES`, with a count of those omitted."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._bytes = 0
-        self._left_out = 0
+        self._omitted = 0
 
     def add(self, line: str) -> None:
-        """List a line if there is room, and none was left out before it."""
+        """Append a line if it fits and none was omitted before."""
         size = len(line.encode()) + 1
-        if self._left_out or self._bytes + size > OUTLINE_BYTES:
-            self._left_out += 1
+        if self._omitted or self._bytes + size > OUTLINE_BYTES:
+            self._omitted += 1
         else:
             self._lines.append(line)
             self._bytes += size
 
     def text(self) -> str:
-        """Return the lines, each with its end."""
-        lines, left_out = list(self._lines), self._left_out
-        if not left_out:
+        """Return the lines, each with a line end, and the count of omitted ones."""
+        lines, omitted = list(self._lines), self._omitted
+        if not omitted:
             return "".join(f"{line}\n" for line in lines)
         size = self._bytes
-        while size + len(_more(left_out).encode()) > OUTLINE_BYTES:
+        while size + len(_more(omitted).encode()) > OUTLINE_BYTES:
             size -= len(lines.pop().encode()) + 1
-            left_out += 1
-        return "".join(f"{line}\n" for line in lines) + _more(left_out)
+            omitted += 1
+        return "".join(f"{line}\n" for line in lines) + _more(omitted)
 
 
 def synopsis(text: str) -> str:
-    """Return the synopsis of a document that is in memory."""
+    """Return the synopsis of a whole document."""
     writer = SynopsisWriter()
     writer.feed(text)
     return writer.finish()

@@ -1,4 +1,4 @@
-"""Read a stream of bytes as UTF-8, and say at which byte it stops being that."""
+"""Decode a stream of UTF-8, reporting the offset of the first invalid byte."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from engram.errors import NotTextError
 
 
 class Utf8Reader:
-    """Makes text of bytes that come in pieces, wherever the pieces part a character."""
+    """Incremental decoder for pieces that may split characters."""
 
     def __init__(self, *, offset_bytes: int = 0) -> None:
-        """Begin with what stands at a byte of the stream, the first one of a character."""
+        """Begin at an offset in the stream, which must be the first byte of a character."""
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._read = offset_bytes
 
     def feed(self, data: bytes) -> str:
-        """Return the characters that are whole now.
+        """Return the characters that are complete.
 
         Raises:
-            NotTextError: the stream is not UTF-8; says from which of its bytes on.
+            NotTextError: the stream is not UTF-8; carries the offset.
         """
         return self._decode(data, is_last=False)
 
     def finish(self) -> str:
-        """Make sure that the stream does not end inside of a character.
+        """End the stream.
 
         Raises:
-            NotTextError: it does.
+            NotTextError: it ends inside a character.
         """
         return self._decode(b"", is_last=True)
 

@@ -1,20 +1,19 @@
-"""Windows of five messages, stride three: arithmetic on sequences alone.
+"""Overlapping windows of messages: five messages each, with a stride of three.
 
-Because a window's bounds depend on nothing but the conversation's last sequence, the windows of a
-conversation are the same however its messages arrived.
+The windows of a conversation follow from its last sequence alone, so they are not stored, and are the same
+however its messages arrived.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.conversation import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """The `number`-th window of a conversation, from 0, and the sequences it covers."""
 
     number: int
@@ -29,7 +28,7 @@ def window(number: int, *, last_sequence: int) -> Window:
 
 
 def window_count(last_sequence: int) -> int:
-    """Return how many windows a conversation of `last_sequence` messages has."""
+    """Return the number of windows in a conversation of `last_sequence` messages."""
     if last_sequence == 0:
         return 0
     return 1 + -(-max(0, last_sequence - WINDOW_MESSAGES) // WINDOW_STRIDE)
@@ -42,17 +41,17 @@ def windows_of(last_sequence: int) -> tuple[Window, ...]:
 
 
 def window_numbers_holding(sequence: int, *, last_sequence: int) -> range:
-    """Return the numbers of the windows that hold the message at `sequence`."""
+    """Return the numbers of the windows that contain the message at `sequence`."""
     first = max(0, -(-(sequence - WINDOW_MESSAGES) // WINDOW_STRIDE))
     last = min((sequence - 1) // WINDOW_STRIDE, window_count(last_sequence) - 1)
     return range(first, last + 1)
 
 
 def window_gains(before: int, after: int) -> dict[int, int]:
-    """Return how many windows more hold each message once the last is `after` and not `before`.
+    """Return the change in `windows_holding` of each message when the last sequence changes.
 
-    Only those whose number changes are named: the messages that came or went, and those before
-    them that share a window with them which is there only now, or no more.
+    Only messages whose number changes are included: those added or removed, and earlier ones
+    that share an added or removed window with them.
     """
     first = max(1, min(before, after) - WINDOW_MESSAGES + 1)
     gains = {
@@ -64,14 +63,14 @@ def window_gains(before: int, after: int) -> dict[int, int]:
 
 
 def windows_holding(sequence: int, *, last_sequence: int) -> int:
-    """Return how many windows hold the message at `sequence`: none after the last message."""
+    """Return the number of windows that contain the message at `sequence`; 0 after the last."""
     if sequence > last_sequence:
         return 0
     return len(window_numbers_holding(sequence, last_sequence=last_sequence))
 
 
 def window_text(messages: Iterable[Message]) -> str:
-    """Return the text of a window: a line `[role]: content` for each message."""
+    """Return the text of a window: `[role]: content` for each message."""
     return "\n".join(f"[{_speaker(message)}]: {message.content}" for message in messages)
 
 

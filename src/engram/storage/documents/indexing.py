@@ -28,8 +28,7 @@ from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.unembedded import DAMAGED_DELAY
 from engram.storage.words.rebuild import clear_state
-from engram.text.document_state import BEGINNING, ChunkerState
-from engram.text.documents import DocumentChunk
+from engram.text.documents import BEGINNING, ChunkerState, DocumentChunk
 
 logger = logging.getLogger(__name__)
 

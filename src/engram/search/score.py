@@ -1,0 +1,332 @@
+"""Score candidates: leg values, their fusion, and the order that follows.
+
+A leg's value depends on the query and the message, not on the other candidates: 0 is no sign of
+relevance, 1 a good one. So scores are comparable between queries, and vectors of two models can share a
+ranking. The exception is `bm25_of_best`, which the `composite` profile defines relative to the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, assert_never, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.embedding.port import Calibration, CosineScale
+from engram.model.ids import ConversationKey, MessageKey
+from engram.model.search import Candidates, ScoreBreakdown
+from engram.model.vectors import Tier
+from engram.search.profiles import LegName, Profile
+from engram.text.excerpts import CHARACTERS_PER_TOKEN
+from engram.vectors.runs import run_lengths, run_starts
+
+Values: TypeAlias = NDArray[np.float64]
+"""One value per candidate; NaN where a leg has no data for it."""
+
+Calibrations: TypeAlias = Mapping[Tier, Calibration]
+
+LEG_VALUE_MAX = 1.5
+"""A leg may exceed 1, but never so far that it decides alone."""
+
+RECENCY_PER_HOUR = 0.01
+
+CHARGE_FREE_TOKENS = 96
+"""Messages up to this length are ordered by their fused value alone."""
+
+CHARGE_EXPONENT = 0.4
+"""How strongly length is charged: a long message takes budget away from others."""
+
+USEFULNESS_SHARE = 0.2
+"""The most that feedback on earlier recalls can raise or lower a memory."""
+
+_SHARES_GOOD: Mapping[LegName, float] = {"message_words": 0.30, "window_words": 0.40}
+"""Shares of the maximal BM25 value that count as 1."""
+
+_BM25_SHARE_MIN = 1e-9
+"""Avoids a division by zero when no candidate contains a query word."""
+
+_HOUR_US = 3_600 * 1_000_000
+
+_UNKNOWN_SCALE = CosineScale(offset=np.nan, span=np.nan)
+
+
+class Scored(NamedTuple):
+    """A ranked candidate."""
+
+    row: int
+    """Index among the candidates."""
+    key: MessageKey
+    conversation: ConversationKey
+    sequence: int
+    tokens: int
+    """Cost of the message against a token budget."""
+    score: float
+    """The fused value as it is shown, in 0..1."""
+    order: float
+    """The sort key: the fused value after the charge for length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking(Sequence[Scored]):
+    """Candidates, best first, as one column for each field of `Scored`.
+
+    A search has hundreds of candidates and returns few, so a `Scored` is only built on access.
+    """
+
+    rows: Sequence[int]
+    keys: Sequence[MessageKey]
+    conversations: Sequence[ConversationKey]
+    sequences: Sequence[int]
+    tokens: Sequence[int]
+    scores: Sequence[float]
+    orders: Sequence[float]
+
+    @overload
+    def __getitem__(self, place: int) -> Scored: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Scored]: ...
+    def __getitem__(self, place: int | slice) -> Scored | list[Scored]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        return Scored(
+            self.rows[place],
+            self.keys[place],
+            self.conversations[place],
+            self.sequences[place],
+            self.tokens[place],
+            self.scores[place],
+            self.orders[place],
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def best_of_each(self, limit: int, *, among: Iterable[int] | None = None) -> list[Scored]:
+        """Return the best candidate of each of the first `limit` conversations.
+
+        Args:
+            among: the indices to consider, in order; all by default.
+        """
+        best: dict[ConversationKey, int] = {}
+        for place in range(len(self)) if among is None else among:
+            if len(best) == limit:
+                break
+            best.setdefault(self.conversations[place], place)
+        return [self[place] for place in best.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """The candidates of one search with every component of their scores, sorted by key."""
+
+    candidates: Candidates
+    profile: Profile
+    raw: Mapping[LegName, Values]
+    legs: Mapping[LegName, Values]
+    fused: Values
+    conversation_best: Values
+    """The best fused value in each candidate's conversation."""
+    charge: Values
+    importance: Values
+    usefulness: Values
+
+    @property
+    def are_memories(self) -> NDArray[np.bool_]:
+        """Return for each candidate whether it is a memory."""
+        return ~np.isnan(self.candidates.importance)
+
+    @property
+    def order(self) -> Values:
+        """Return the sort keys of the candidates.
+
+        A message gains from the best one in its conversation: next to a good match, others are
+        more likely to be meant.
+        """
+        weight = self.profile.conversation_weight
+        drawn = (self.fused + weight * self.conversation_best) / (1 + weight) * self.charge
+        return drawn * self.importance * self.usefulness
+
+    @property
+    def scores(self) -> Values:
+        """Return the scores that are shown, in 0..1."""
+        shown = self.fused
+        if self.profile.scores_importance:
+            shown = shown * self.importance * self.usefulness
+        return np.minimum(1.0, shown / self.profile.good)
+
+    def rank(self, *, score_min: float = 0.0) -> Ranking:
+        """Return the candidates that reach `score_min`, best first, ties by key."""
+        candidates, scores, order = self.candidates, self.scores, self.order
+        kept = ((self.fused > 0) & (scores >= score_min)).nonzero()[0]
+        # Candidates are sorted by key, so a stable sort breaks ties by key.
+        rows = kept.take((-order.take(kept)).argsort(kind="stable"))
+        return Ranking(
+            rows=rows.tolist(),
+            keys=candidates.keys.take(rows).tolist(),
+            conversations=candidates.conversations.take(rows).tolist(),
+            sequences=candidates.sequences.take(rows).tolist(),
+            tokens=tokens_in(candidates.characters.take(rows)).tolist(),
+            scores=scores.take(rows).tolist(),
+            orders=order.take(rows).tolist(),
+        )
+
+    def explain(self, item: Scored) -> ScoreBreakdown:
+        """Return every component of a message's score."""
+        row = item.row
+        present: dict[LegName, float] = {
+            name: float(values[row])
+            for name, values in self.legs.items()
+            if not np.isnan(values[row])
+        }
+        total = sum(self.profile.weights[name] for name in present)
+        has_vector = not np.isnan(self.candidates.cosine[row])
+        return ScoreBreakdown(
+            raw={name: float(self.raw[name][row]) for name in present},
+            legs={**present},
+            weights={name: self.profile.weights[name] / total for name in present},
+            vector_tier=self._tier(row) if has_vector else None,
+            fused=float(self.fused[row]),
+            conversation_best=float(self.conversation_best[row]),
+            length_charge=float(self.charge[row]),
+            importance_factor=float(self.importance[row]),
+            usefulness_factor=float(self.usefulness[row]),
+            order=item.order,
+        )
+
+    def _tier(self, row: int) -> Tier:
+        return "deep" if self.candidates.is_deep[row] else "instant"
+
+
+def score(
+    candidates: Candidates, *, profile: Profile, calibrations: Calibrations, now: int
+) -> Scoring:
+    """Score every candidate on every leg of a profile."""
+    raw: dict[LegName, Values] = {
+        name: _raw_values(candidates, name, now=now) for name in profile.weights
+    }
+    legs = _leg_values(raw, is_deep=candidates.is_deep, calibrations=calibrations)
+    fused = fuse(legs, profile.weights)
+    is_charged = profile.charges_length
+    return Scoring(
+        candidates=candidates,
+        profile=profile,
+        raw=raw,
+        legs=legs,
+        fused=fused,
+        conversation_best=_best_of_conversations(candidates.conversations, fused),
+        charge=_charge(candidates) if is_charged else np.ones(len(fused)),
+        importance=_importance_factor(candidates.importance, profile.importance_exponent),
+        usefulness=1.0 + USEFULNESS_SHARE * candidates.usefulness,
+    )
+
+
+def has_vectors(candidates: Candidates) -> bool:
+    """Return True if any candidate has a cosine."""
+    return not np.isnan(candidates.cosine).all()
+
+
+def fuse(legs: Mapping[LegName, Values], weights: Mapping[LegName, float]) -> Values:
+    """Return the weighted mean of the legs' values; 0 where no leg has one.
+
+    The weight of a leg without a value is shared among the others in proportion.
+    """
+    values = np.array([legs[name] for name in weights])
+    is_missing = np.isnan(values)
+    shares = np.where(is_missing, 0.0, np.array([[weight] for weight in weights.values()]))
+    summed = (np.where(is_missing, 0.0, values) * shares).sum(axis=0)
+    total = shares.sum(axis=0)
+    return np.divide(summed, total, out=np.zeros_like(summed), where=total > 0)
+
+
+def tokens_in(characters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the estimated tokens of texts of these lengths, as `tokens_of` does for one."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def length_charge(characters: NDArray[np.int64]) -> Values:
+    """Return the factors in 0..1 by which messages of these lengths are ranked lower."""
+    tokens = np.maximum(tokens_in(characters), 1)
+    return np.minimum(1.0, CHARGE_FREE_TOKENS / tokens) ** CHARGE_EXPONENT
+
+
+def _raw_values(candidates: Candidates, name: LegName, *, now: int) -> Values:
+    """Return what a leg measured; for recency, the age of each message in hours."""
+    match name:
+        case "message_vector" | "cosine":
+            return candidates.cosine
+        case "neighbor_vectors":
+            return candidates.cosine_around
+        case "message_words" | "bm25_of_best":
+            return candidates.share_message
+        case "window_words":
+            return candidates.share_window
+        case "recency":
+            return np.maximum(now - candidates.said_at, 0) / _HOUR_US
+        case _:
+            assert_never(name)
+
+
+def _leg_values(
+    raw: Mapping[LegName, Values], *, is_deep: NDArray[np.bool_], calibrations: Calibrations
+) -> dict[LegName, Values]:
+    """Return each leg's absolute values, clipped to 0..LEG_VALUE_MAX."""
+    absolute = [_absolute(name, values, is_deep, calibrations) for name, values in raw.items()]
+    clipped = np.minimum(np.maximum(absolute, 0.0), LEG_VALUE_MAX)
+    return dict(zip(raw, clipped, strict=True))
+
+
+def _absolute(
+    name: LegName, values: Values, is_deep: NDArray[np.bool_], calibrations: Calibrations
+) -> Values:
+    match name:
+        case "message_vector":
+            return _calibrated(values, is_deep, {t: c.message for t, c in calibrations.items()})
+        case "neighbor_vectors":
+            return _calibrated(
+                values, is_deep, {t: c.neighborhood for t, c in calibrations.items()}
+            )
+        case "message_words" | "window_words":
+            return values / _SHARES_GOOD[name]
+        case "cosine":
+            return values
+        case "bm25_of_best":
+            return values / max(values.max(initial=0.0), _BM25_SHARE_MIN)
+        case "recency":
+            return np.exp(-RECENCY_PER_HOUR * values)
+        case _:
+            assert_never(name)
+
+
+def _calibrated(
+    cosines: Values, is_deep: NDArray[np.bool_], scales: Mapping[Tier, CosineScale]
+) -> Values:
+    """Return cosines on the scale of the model that made them; NaN for an uncalibrated model."""
+    deep, instant = scales.get("deep", _UNKNOWN_SCALE), scales.get("instant", _UNKNOWN_SCALE)
+    offsets = np.where(is_deep, deep.offset, instant.offset)
+    return (cosines - offsets) / np.where(is_deep, deep.span, instant.span)
+
+
+def _best_of_conversations(conversations: NDArray[np.int64], values: Values) -> Values:
+    """Return for each candidate the best value in its conversation; conversations are sorted."""
+    if not len(values):
+        return values
+    starts = run_starts(conversations)
+    return np.repeat(np.maximum.reduceat(values, starts), run_lengths(starts, len(values)))
+
+
+def _importance_factor(importance: Values, exponent: float) -> Values:
+    """Return the factor for each memory's importance; 1 for messages.
+
+    engram-go multiplies by (5 - importance) / 3; the exponent weakens that.
+    """
+    are_messages = np.isnan(importance)
+    if are_messages.all():
+        return np.ones(len(importance))
+    return np.where(are_messages, 1.0, ((5.0 - importance) / 3.0) ** exponent)
+
+
+def _charge(candidates: Candidates) -> Values:
+    """Return each candidate's charge for length; chunks of documents are exempt."""
+    return np.where(candidates.are_documents, 1.0, length_charge(candidates.characters))

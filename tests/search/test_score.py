@@ -1,0 +1,304 @@
+"""Scores and order are absolute: independent of the other candidates."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engram.model.search import PROFILES as PROFILE_NAMES
+from engram.model.search import ProfileName, ScoreBreakdown
+from engram.search.profiles import PROFILES, usable_profile
+from engram.search.score import (
+    LEG_VALUE_MAX,
+    LegName,
+    Scored,
+    Scoring,
+    Values,
+    fuse,
+    length_charge,
+    score,
+)
+from tests.search.candidates import CALIBRATIONS, HOUR, NOW, Row, rows, table
+
+profiles = st.sampled_from(PROFILE_NAMES)
+absolute = st.sampled_from([name for name in PROFILE_NAMES if name != "composite"])
+"""All but the profile that scores words relative to the best candidate."""
+
+
+def scoring(found: Iterable[Row], profile: ProfileName = "default") -> Scoring:
+    return score(table(found), profile=PROFILES[profile], calibrations=CALIBRATIONS, now=NOW)
+
+
+def facts(item: Scored) -> tuple[float, ...]:
+    """Return the fields of an item that do not depend on the other candidates."""
+    return item[1:-1]
+
+
+def only(found: Row, profile: ProfileName = "default") -> ScoreBreakdown:
+    """Return the breakdown of a single candidate's score."""
+    scored = scoring([found], profile)
+    (item,) = scored.rank()
+    return scored.explain(item)
+
+
+@given(rows, profiles, st.randoms(use_true_random=False))
+def test_the_order_does_not_depend_on_the_order_of_the_input(
+    found: list[Row], profile: ProfileName, chance: random.Random
+) -> None:
+    shuffled = chance.sample(found, len(found))
+
+    assert scoring(found, profile).rank() == scoring(shuffled, profile).rank()
+
+
+@given(rows, rows, absolute)
+def test_a_score_does_not_depend_on_what_else_was_found(
+    found: list[Row], others: list[Row], profile: ProfileName
+) -> None:
+    keys = {row.key for row in found}
+    alone = {item.key: facts(item) for item in scoring(found, profile).rank()}
+
+    together = scoring([*found, *(row for row in others if row.key not in keys)], profile).rank()
+
+    assert {item.key: facts(item) for item in together if item.key in keys} == alone
+
+
+@given(rows, profiles)
+def test_scores_and_charges_are_within_their_bounds_and_add_up(
+    found: list[Row], profile: ProfileName
+) -> None:
+    scored = scoring(found, profile)
+
+    for item in scored.rank():
+        breakdown = scored.explain(item)
+        assert 0 < item.score <= 1
+        assert 0 < breakdown.length_charge <= 1
+        assert all(0 <= value <= LEG_VALUE_MAX for value in breakdown.legs.values())
+        assert breakdown.legs.keys() == breakdown.raw.keys() == breakdown.weights.keys()
+        assert sum(breakdown.weights.values()) == pytest.approx(1)
+        weight = PROFILES[profile].conversation_weight
+        drawn = (breakdown.fused + weight * breakdown.conversation_best) / (1 + weight)
+        assert breakdown.conversation_best >= breakdown.fused
+        assert breakdown.order == pytest.approx(drawn * breakdown.length_charge)
+        assert breakdown.fused == pytest.approx(
+            sum(breakdown.weights[leg] * value for leg, value in breakdown.legs.items())
+        )
+        assert item.score == pytest.approx(min(1, breakdown.fused / PROFILES[profile].good))
+
+
+@given(rows, profiles)
+def test_what_is_not_known_is_left_out_and_never_shown(
+    found: list[Row], profile: ProfileName
+) -> None:
+    scored = scoring(found, profile)
+    by_key = {row.key: row for row in found}
+
+    ranked = scored.rank()
+
+    assert np.isfinite(scored.fused).all()
+    for item in ranked:
+        breakdown = scored.explain(item)
+        values = [item.score, item.order, breakdown.fused, *breakdown.raw.values()]
+        assert all(map(math.isfinite, values))
+        has_vector = not math.isnan(by_key[item.key].cosine)
+        assert (breakdown.vector_tier is not None) == has_vector
+        by_meaning = {"message_vector", "neighbor_vectors", "cosine"}
+        assert has_vector or not by_meaning & breakdown.legs.keys()
+
+
+@given(rows, profiles, st.floats(0, 1))
+def test_a_least_score_keeps_exactly_what_reaches_it(
+    found: list[Row], profile: ProfileName, score_min: float
+) -> None:
+    scored = scoring(found, profile)
+
+    kept = scored.rank(score_min=score_min)
+
+    assert [*kept] == [item for item in scored.rank() if item.score >= score_min]
+
+
+@given(rows, profiles)
+def test_the_best_comes_first(found: list[Row], profile: ProfileName) -> None:
+    ranked = scoring(found, profile).rank()
+
+    assert [*ranked] == sorted(ranked, key=lambda item: (-item.order, item.key))
+
+
+@given(st.data())
+def test_fusing_is_a_mean_of_the_legs_there_are(data: st.DataObject) -> None:
+    names: list[LegName] = ["message_vector", "message_words", "recency"]
+    weights: dict[LegName, float] = {name: data.draw(st.floats(0.01, 1)) for name in names}
+    values: dict[LegName, float] = {
+        name: data.draw(st.floats(0, 1.5) | st.just(math.nan)) for name in names
+    }
+    legs: dict[LegName, Values] = {name: np.array([values[name]]) for name in names}
+
+    (fused,) = fuse(legs, weights).tolist()
+
+    known: list[LegName] = [name for name in names if not math.isnan(values[name])]
+    total = sum(weights[name] for name in known)
+    expected = sum(weights[name] * values[name] for name in known) / total if known else 0
+    assert fused == pytest.approx(expected)
+
+
+def test_a_missing_leg_gives_its_weight_to_the_others() -> None:
+    words = Row(1, 1, message=0.15, window=0.4)
+    both = replace(words, cosine=0.585, around=0.75, is_deep=True)
+
+    total = 0.35 + 0.2
+    assert only(words).weights == pytest.approx(
+        {"message_words": 0.35 / total, "window_words": 0.2 / total}
+    )
+    assert only(words).fused == pytest.approx((0.35 * 0.5 + 0.2 * 1.0) / total)
+    assert only(both).fused == pytest.approx(
+        (0.7 * 0.5 + 0.2 * 1.0 + 0.35 * 0.5 + 0.2 * 1.0) / (0.7 + 0.2 + total)
+    )
+
+
+def test_the_default_profile_without_any_vector_is_that_of_words() -> None:
+    assert usable_profile("default", has_vectors=True) is PROFILES["default"]
+    assert usable_profile("default", has_vectors=False) is PROFILES["words"]
+    assert usable_profile("composite", has_vectors=False) is PROFILES["composite"]
+
+
+def test_a_good_answer_draws_the_messages_of_its_conversation_forward() -> None:
+    good = Row(1, 1, message=0.3, window=0.4)
+    beside = Row(1, 2, message=0.1)
+    elsewhere = Row(2, 1, message=0.11)
+
+    ranked = scoring([good, beside, elsewhere]).rank()
+
+    assert [item.key for item in ranked] == [1001, 1002, 2001]
+    assert ranked[1].score < ranked[2].score
+
+
+@given(rows)
+def test_the_best_of_a_conversation_is_that_of_its_own(found: list[Row]) -> None:
+    scored = scoring(found)
+
+    for conversation in {row.conversation for row in found}:
+        own = scored.candidates.conversations == conversation
+        assert set(scored.conversation_best[own]) == {scored.fused[own].max()}
+
+
+def test_a_vector_alone_is_enough_to_be_found() -> None:
+    near = Row(1, 1, cosine=0.72, around=0.75, is_deep=True)
+
+    (item,) = scoring([near]).rank()
+
+    assert item.score == pytest.approx((0.7 + 0.2) / (0.7 + 0.2 + 0.35 + 0.2) / 1.3)
+
+
+def test_cosines_count_on_the_scale_of_the_model_they_are_of() -> None:
+    deep = Row(1, 1, cosine=0.72, around=0.75, is_deep=True)
+    instant = Row(1, 2, cosine=0.7, around=0.7)
+
+    for row in (deep, instant):
+        legs = only(row, "vectors").legs
+        assert legs == pytest.approx({"message_vector": 1, "neighbor_vectors": 1})
+    assert [only(row).vector_tier for row in (deep, instant)] == ["deep", "instant"]
+
+
+def test_a_cosine_that_means_nothing_counts_as_nothing() -> None:
+    far = Row(1, 1, cosine=0.2, around=-0.3, is_deep=True)
+
+    assert not scoring([far]).rank()
+    assert not scoring([far], "vectors").rank()
+
+
+def test_each_profile_asks_its_own_legs() -> None:
+    found = Row(1, 1, message=0.1, window=0.2, cosine=0.6, around=0.6, is_deep=True)
+
+    legs = {profile: set(only(found, profile).legs) for profile in PROFILE_NAMES}
+
+    assert legs == {
+        "default": {"message_vector", "neighbor_vectors", "message_words", "window_words"},
+        "composite": {"cosine", "bm25_of_best", "recency"},
+        "words": {"message_words", "window_words"},
+        "vectors": {"message_vector", "neighbor_vectors"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("profile", "needs_words", "needs_vectors"),
+    [
+        ("default", True, True),
+        ("composite", True, True),
+        ("words", True, False),
+        ("vectors", False, True),
+    ],
+)
+def test_a_profile_asks_only_for_what_it_weighs(
+    profile: ProfileName, *, needs_words: bool, needs_vectors: bool
+) -> None:
+    asked = PROFILES[profile]
+
+    assert (asked.needs_words, asked.needs_vectors) == (needs_words, needs_vectors)
+
+
+def test_the_composite_profile_weighs_what_was_said_lately() -> None:
+    old = Row(1, 1, message=0.15, said_at=NOW - 100 * HOUR)
+    new = Row(1, 2, message=0.15, said_at=NOW - HOUR)
+
+    assert only(old, "composite").raw["recency"] == pytest.approx(100)
+    assert only(old, "composite").legs["recency"] == pytest.approx(math.exp(-1))
+    assert only(old, "composite").fused == pytest.approx(
+        (0.35 * 1.0 + 0.15 * math.exp(-1)) / (0.35 + 0.15)
+    )
+    assert [item.sequence for item in scoring([old, new], "composite").rank()] == [2, 1]
+    assert [item.sequence for item in scoring([old, new]).rank()] == [1, 2]
+
+
+def test_the_composite_profile_is_the_formula_it_is_named_for() -> None:
+    best = Row(1, 1, message=0.2, cosine=0.6, around=0.6, is_deep=True)
+    other = Row(2, 1, message=0.05, cosine=0.8, around=0.8, is_deep=True, characters=9_000)
+
+    scored = scoring([best, other], "composite")
+
+    assert scored.fused.tolist() == pytest.approx(
+        [0.5 * 0.6 + 0.35 * 1.0 + 0.15, 0.5 * 0.8 + 0.35 * 0.25 + 0.15]
+    )
+    assert scored.order.tolist() == scored.fused.tolist()
+
+
+def test_what_is_said_in_the_future_is_as_recent_as_can_be() -> None:
+    dated_ahead = Row(1, 1, message=0.1, said_at=NOW + 9_000 * HOUR)
+
+    assert only(dated_ahead, "composite").legs["recency"] == 1
+
+
+@given(st.integers(0, 10**7), st.integers(0, 10**7))
+def test_a_longer_message_is_charged_no_less(shorter: int, more: int) -> None:
+    charges = length_charge(np.array([shorter, shorter + more]))
+
+    assert charges[0] >= charges[1]
+
+
+def test_of_two_equal_messages_the_short_one_goes_first() -> None:
+    long = Row(1, 1, message=0.2, characters=4000)
+    short = Row(1, 2, message=0.2, characters=200)
+
+    assert [item.sequence for item in scoring([long, short]).rank()] == [2, 1]
+
+
+def test_a_document_is_not_put_back_for_its_length() -> None:
+    long = Row(1, 1, message=0.21, characters=4000, is_document=True)
+    short = Row(2, 1, message=0.2, characters=200, is_document=True)
+
+    assert [item.conversation for item in scoring([long, short]).rank()] == [1, 2]
+
+
+def test_ties_are_broken_by_key() -> None:
+    found = [Row(2, 1, message=0.2), Row(1, 9, message=0.2)]
+
+    assert [item.key for item in scoring(found).rank()] == [1009, 2001]
+
+
+def test_nothing_found_is_nothing_ranked() -> None:
+    assert not scoring([]).rank()
