@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engram.storage.moving.digests import Digest
+from engram.storage.moving.sides import Digest
 
 values = (
     st.none()

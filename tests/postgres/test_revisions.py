@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from time import monotonic
 
-from engram.storage.postgres.revisions import SeenRevision
+from engram.storage.postgres.transactions import SeenRevision
 
 
 def test_seen_revisions_and_moments_never_go_back() -> None:

@@ -9,11 +9,38 @@ from engram.storage.bookkeeping.counters import COUNTER_NAMES
 from engram.storage.checks.documents import DocumentFault, check_documents, mend_document
 from engram.storage.checks.memories import WrongLabels, WrongTextBytes, check_memories, mend_memory
 from engram.storage.checks.messages import WrongBytes, WrongLength, check_messages
-from engram.storage.checks.vector_repair import mend_vectors
+from engram.storage.checks.vectors import newest_seq
 from engram.storage.checks.verification import count_all, verify
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rebuild import add_state, drop_abandoned, rebuild_words
+
+_CHECK = load_queries("checks/vectors.sql")
+_VECTOR_SQL = load_queries("checks/vector_repair.sql")
+
+_STEPS = (
+    ("delete_bad_vectors", "bad_vectors"),
+    ("delete_bad_instant_vectors", "bad_vectors"),
+    # A message that has lost a vector does not keep the others.
+    ("delete_broken_passages", "broken_passages"),
+    ("delete_instants", "broken_instant_passages"),
+    ("delete_instants", "outdated_instants"),
+    ("delete_waiting", "needless_waiting"),
+    ("add_waiting", "lost_messages"),
+)
+_SEQS_SKIPPED = 1 << 32
+"""More than a damaged state can have fallen behind what other processes have read."""
+
+
+def mend_vectors(tx: Transaction) -> None:
+    """Remove what is wrong, enqueue what lacks vectors, and have every process read all anew."""
+    for change, found in _STEPS:
+        statement = _VECTOR_SQL[change].replace("/*found*/", _CHECK[found].removesuffix(";"))
+        tx.execute(statement)
+    seq = newest_seq(tx) + _SEQS_SKIPPED
+    tx.execute(_VECTOR_SQL["forget_state"])
+    tx.execute(_VECTOR_SQL["add_state"], seq=seq)
+
 
 _SQL = load_queries("checks/repair.sql")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import Any, Protocol
 
@@ -14,9 +16,43 @@ from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
 from engram.storage.postgres.connection import PostgresConnection
 from engram.storage.postgres.pool import Driver
-from engram.storage.postgres.revisions import SeenRevision
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
+
+
+class SeenRevision:
+    """The newest revision that any thread has seen, and when it was surely the newest of all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._revision = 0
+        self._newest_at = -inf
+        self._doubted_at = -inf
+
+    @property
+    def revision(self) -> int:
+        """What every later read of this process shows, or a newer one."""
+        return self._revision
+
+    @property
+    def newest_at(self) -> float:
+        """A moment of the monotonic clock at which nobody had written a newer one."""
+        return self._newest_at
+
+    def note(self, revision: int, *, newest_at: float = -inf) -> None:
+        """Take note of a revision, and of when it was the newest that the primary had."""
+        with self._lock:
+            self._revision = max(self._revision, revision)
+            # Who asked before somebody told of a write may have been answered before it.
+            if newest_at > self._doubted_at:
+                self._newest_at = max(self._newest_at, newest_at)
+
+    def doubt(self) -> None:
+        """Take note that somebody has written since."""
+        with self._lock:
+            self._newest_at = -inf
+            self._doubted_at = monotonic()
+
 
 _SQL = load_queries("postgres/transactions.sql")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Hashable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from engram import limits
 from engram.clock import Clock, IdSource
@@ -19,17 +20,39 @@ from engram.storage.control.store import ControlStore
 from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.organization import OrganizationStore
 from engram.storage.private import make_private
+from engram.storage.rows.database import Connection
 from engram.storage.sqlite.catalog import FileCatalog
+from engram.storage.sqlite.connection import WatchingConnection
 from engram.storage.sqlite.directory import make_directory
 from engram.storage.sqlite.failures import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
-from engram.storage.sqlite.revision import Revision
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
 from engram.storage.vectors.matrix_index import MatrixIndex
 from engram.vectors.budgeted import BudgetedMatrices
+
+
+class Revision:
+    """The changes of one file that its connections came to see; it is good for one open file."""
+
+    def __init__(self) -> None:
+        self._file = object()
+        self._lock = Lock()
+        self._number = 0
+
+    def seen_by(self, connection: Connection) -> Hashable:
+        """Return what stands for the content that a connection reads in its transaction."""
+        if not isinstance(connection, WatchingConnection):
+            raise TypeError("a connection that does not watch")
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        with self._lock:
+            if connection.version_seen != version:
+                connection.version_seen = version
+                self._number += 1
+            return self._file, self._number
+
 
 logger = logging.getLogger(__name__)
 
