@@ -1,4 +1,4 @@
-"""Matrices follow their sources and stay within the budget of memory."""
+"""Cached matrices follow their sources and stay within the memory budget."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engram.errors import StoreCorruptError
-from engram.vectors.budgeted import BudgetedMatrices
+from engram.vectors.budgeted import BudgetedMatrices, VectorChanges
 from engram.vectors.quantise import pack_blobs, quantise
 from engram.vectors.snapshot import VectorSnapshot
-from engram.vectors.source import VectorChanges
 from tests.vectors.made import DIMENSIONS, unit_vectors
 
 AMPLE = 1 << 30
@@ -26,7 +25,7 @@ AMPLE = 1 << 30
 
 @dataclass
 class StoredVectors:
-    """A store of vectors with a log of removals, as an organisation's file has them."""
+    """A vector store with a log of removals, like that of an organisation's database."""
 
     dimensions: int = DIMENSIONS
     page: int = 1_000
@@ -251,7 +250,7 @@ def test_a_damaged_row_is_an_error_every_time_and_hides_nothing_once_repaired():
 
 
 class Readers(RuleBasedStateMachine):
-    """Whatever is stored, removed, forgotten and evicted, every reader sees the store as it is."""
+    """Whatever is stored, removed, pruned and evicted, every reader sees the current store."""
 
     def __init__(self) -> None:
         super().__init__()

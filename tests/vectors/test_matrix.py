@@ -1,4 +1,4 @@
-"""A matrix finds what is nearest, whatever came, went or is allowed."""
+"""A matrix finds the nearest keys, whatever was added, removed or filtered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import InvalidVectorError
+from engram.model.row_keys import SEQUENCE_BITS
 from engram.vectors import blocks, matrix, snapshot
 from engram.vectors.arrays import Keys
 from engram.vectors.matrix import VectorMatrix
@@ -15,7 +16,6 @@ from engram.vectors.quantise import quantise
 from engram.vectors.snapshot import KeyRanges
 from tests.vectors.made import (
     DIMENSIONS,
-    SEQUENCE_BITS,
     all_answers,
     best_cosines,
     clustered_vectors,
@@ -33,14 +33,14 @@ BOTH_PATHS = pytest.mark.usefixtures("small", "path")
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few rows fill blocks and be worth compacting."""
+    """Shrink blocks and the compaction threshold so that a few rows reach them."""
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
     monkeypatch.setattr(matrix, "COMPACTED_MIN", 5)
 
 
 @pytest.fixture(params=["bytes", "bits"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search by bytes alone, or by bits that choose enough rows to miss nothing."""
+    """Search by full scan, or by preselection wide enough to be exact."""
     if request.param == "bits":
         monkeypatch.setattr(snapshot, "SCAN_ROWS_MAX", 0)
 
@@ -346,7 +346,7 @@ def test_many_small_additions_leave_few_runs_to_ask():
     for key in range(1_000):
         filled.add(as_keys([key]), row)
 
-    assert len(filled.snapshot.owners.runs) <= 10
+    assert len(filled.snapshot.index.runs) <= 10
 
 
 def test_memory_is_a_few_bytes_more_than_codes_and_bits():
@@ -380,7 +380,7 @@ def test_a_query_that_is_no_vector_is_refused(bad: list[float]):
 
 
 def test_a_search_for_no_result_is_a_mistake():
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError, match="at least 1"):
         VectorMatrix(DIMENSIONS).search(unit_vectors(1, 1)[0], 0)
 
 

@@ -1,4 +1,4 @@
-"""Vectors become bytes and bits without losing their direction."""
+"""Quantisation to codes and sign bits preserves the direction of vectors."""
 
 from __future__ import annotations
 

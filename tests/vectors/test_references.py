@@ -1,4 +1,4 @@
-"""Kernels leave the interpreter as they found it."""
+"""Kernels do not leak references."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from engram.retrieval.legs import Calibrations, LegName, Values, leg_values, raw
 from engram.retrieval.profiles import Profile
 from engram.retrieval.ranking import Ranking, Scored
 from engram.text.tokens import CHARACTERS_PER_TOKEN
-from engram.vectors.runs import run_lengths, run_starts
+from engram.vectors.arrays import run_lengths, run_starts
 
 CHARGE_FREE_TOKENS = 96
 """Messages up to this length are ordered by their fused value alone."""

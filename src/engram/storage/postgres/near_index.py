@@ -14,8 +14,7 @@ from engram.storage.tables.tenant import Tenant
 from engram.storage.tables.vector_index import ComparedVectors
 from engram.storage.tables.vector_source import StoredVectors
 from engram.storage.threads import WorkerThreads
-from engram.vectors.budgeted import BudgetedMatrices
-from engram.vectors.source import VectorChanges, VectorSource
+from engram.vectors.budgeted import BudgetedMatrices, VectorChanges, VectorSource
 
 
 class NearIndex:

@@ -13,11 +13,10 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.embedders import StoredEmbedder
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
-from engram.vectors.arrays import Cosines, Keys, Query
+from engram.vectors.arrays import Cosines, Keys, Query, distinct
 from engram.vectors.matrix import VectorMatrix
 from engram.vectors.neighbours import Compared
 from engram.vectors.quantise import restore, unpack_blobs
-from engram.vectors.runs import distinct
 from engram.vectors.snapshot import Allowed, Asked, KeyRanges, VectorSnapshot
 
 _SQL = load_queries("near.sql", package="engram.storage.postgres")

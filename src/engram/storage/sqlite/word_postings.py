@@ -12,7 +12,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.word_index import Postings
 from engram.text.analyse import is_prefix
-from engram.vectors.runs import run_lengths
+from engram.vectors.arrays import run_lengths
 
 _SQL = load_queries("words.sql", package="engram.storage.sqlite")
 

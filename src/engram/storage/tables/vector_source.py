@@ -11,7 +11,7 @@ from engram.storage.tables.database import Connection
 from engram.storage.tables.embedders import Embedders, StoredEmbedder
 from engram.storage.tables.queries import load_queries
 from engram.storage.tables.tenant import Tenant
-from engram.vectors.source import VectorChanges
+from engram.vectors.budgeted import VectorChanges
 
 _SQL = load_queries("vectors.sql")
 _SINCE: dict[Tier, str] = {"instant": "instant_vectors_since", "deep": "vectors_since"}

@@ -19,8 +19,7 @@ from engram.storage.tables.known_words import WordsAtRevision
 from engram.storage.tables.word_index import Postings, WordStatistics
 from engram.text import bm25
 from engram.text.english import STOP_WORDS
-from engram.vectors.ranking import highest
-from engram.vectors.runs import distinct_places, run_starts
+from engram.vectors.arrays import distinct_places, highest, run_starts
 
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 _DENSE_MAX = 16

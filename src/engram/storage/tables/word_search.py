@@ -24,7 +24,7 @@ from engram.storage.tables.word_scan import (
     are_among,
     windows_holding,
 )
-from engram.vectors.runs import distinct, run_starts
+from engram.vectors.arrays import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
