@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from engram.embedding.breaker import CircuitBreaker
+from engram.embedding.retry import CircuitBreaker
 from engram.errors import EmbedderUnavailableError, InvalidVectorError
 from engram.limits import BREAKER_FAILURES_MAX, BREAKER_OPEN_S, BREAKER_OPEN_S_MAX
 from tests.fakes import FakeClock

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from engram.embedding.cache import QueryVectors
 from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.tiers import QueryVectorCache
 from engram.limits import QUERY_CHARACTERS_KEPT, QUERY_VECTORS_KEPT
 
 if TYPE_CHECKING:
@@ -27,14 +27,16 @@ class CountingEmbedder(HashedEmbedder):
         return await super().embed_query(query)
 
 
-async def ask(vectors: QueryVectors, texts: Sequence[str], *, organization_id: str = "a") -> None:
+async def ask(
+    vectors: QueryVectorCache, texts: Sequence[str], *, organization_id: str = "a"
+) -> None:
     for text in texts:
         await vectors.embed(text, organization_id=organization_id)
 
 
 async def test_a_query_is_embedded_once() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectors(embedder)
+    vectors = QueryVectorCache(embedder)
 
     first = await vectors.embed("where?", organization_id="a")
     second = await vectors.embed("where?", organization_id="a")
@@ -45,7 +47,7 @@ async def test_a_query_is_embedded_once() -> None:
 
 async def test_what_one_organisation_asked_is_not_quicker_for_another() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectors(embedder)
+    vectors = QueryVectorCache(embedder)
 
     await ask(vectors, ["where?"], organization_id="a")
     await ask(vectors, ["where?"], organization_id="b")
@@ -55,7 +57,7 @@ async def test_what_one_organisation_asked_is_not_quicker_for_another() -> None:
 
 async def test_the_query_asked_longest_ago_is_forgotten_first() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectors(embedder)
+    vectors = QueryVectorCache(embedder)
     await ask(vectors, [str(number) for number in range(QUERY_VECTORS_KEPT)])
 
     await ask(vectors, ["0", "one more"])
@@ -68,13 +70,13 @@ async def test_the_query_asked_longest_ago_is_forgotten_first() -> None:
 async def test_a_long_query_is_not_kept() -> None:
     embedder = CountingEmbedder()
 
-    await ask(QueryVectors(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
+    await ask(QueryVectorCache(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
 
     assert len(embedder.asked) == 2
 
 
 async def test_a_kept_vector_cannot_be_changed() -> None:
-    vectors = QueryVectors(HashedEmbedder())
+    vectors = QueryVectorCache(HashedEmbedder())
     await ask(vectors, ["where?"])
 
     kept = await vectors.embed("where?", organization_id="a")

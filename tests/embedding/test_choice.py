@@ -19,10 +19,9 @@ from engram.embedding.choice import (
     parse_choice,
 )
 from engram.embedding.hashed import HashedEmbedder
-from engram.embedding.onnx import OnnxEmbedder
+from engram.embedding.local import OnnxEmbedder, StaticEmbedder
 from engram.embedding.registry import ARCTIC, BGE_SMALL, POTION
 from engram.embedding.remote import RemoteAddress, RemoteEmbedder
-from engram.embedding.static import StaticEmbedder
 from engram.errors import ConfigurationError
 from engram.settings import load_settings, to_environment
 from engram.wiring import build_embedders

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from engram.embedding.check import check_vectors, unit_rows
 from engram.embedding.hashed import IDENTITY
-from engram.embedding.port import EmbedderIdentity
+from engram.embedding.port import EmbedderIdentity, check_vectors, unit_rows
 from engram.embedding.registry import (
     ARCTIC,
     MODELS,

@@ -15,8 +15,8 @@ import pytest
 
 from engram.clock import SystemClock
 from engram.embedding.files import ModelFiles
-from engram.embedding.onnx import OnnxEmbedder, find_known
-from engram.embedding.onnx_directory import find_directory
+from engram.embedding.local import OnnxEmbedder
+from engram.embedding.onnx_files import find_directory, find_registered
 from engram.embedding.port import Embedder
 from engram.embedding.registry import ARCTIC
 from engram.embedding.tokens import SLICE_CHARACTERS, count_tokens, load_tokenizer
@@ -124,7 +124,7 @@ async def test_a_damaged_file_is_refused_and_mending_it_is_noticed(
     whole = model.read_bytes()
     model.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     clock = FakeClock()
-    embedder = OnnxEmbedder(lambda: find_known(ARCTIC, copies), threads=1, clock=clock)
+    embedder = OnnxEmbedder(lambda: find_registered(ARCTIC, copies), threads=1, clock=clock)
 
     with pytest.raises(EmbedderUnavailableError, match="damaged"):
         await embedder.embed_query("x")
@@ -139,7 +139,7 @@ async def test_a_damaged_file_is_refused_and_mending_it_is_noticed(
 
 async def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
     nowhere = ModelFiles(tmp_path)
-    embedder = OnnxEmbedder(lambda: find_known(ARCTIC, nowhere), threads=1, clock=FakeClock())
+    embedder = OnnxEmbedder(lambda: find_registered(ARCTIC, nowhere), threads=1, clock=FakeClock())
 
     with pytest.raises(EmbedderUnavailableError, match=f"engram models pull {ARCTIC.name}"):
         await embedder.embed_passages(["x"])

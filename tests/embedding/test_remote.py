@@ -255,7 +255,7 @@ async def test_a_service_that_keeps_failing_is_left_alone_and_found_again() -> N
             with pytest.raises(EmbedderUnavailableError, match="500"):
                 await scene.embedder.embed_query("where?")
 
-        with pytest.raises(EmbedderUnavailableError, match="left alone"):
+        with pytest.raises(EmbedderUnavailableError, match="suspended"):
             await scene.embedder.embed_passages(["not sent"])
         assert len(scene.service.requests) == BREAKER_FAILURES_MAX
         assert scene.waits.seconds == []
@@ -276,7 +276,7 @@ async def test_a_cancelled_probe_gives_its_place_to_the_next() -> None:
 
         probe = asyncio.create_task(scene.embedder.embed_query("probe"))
         assert await asyncio.to_thread(scene.service.asked.wait, timeout=5)
-        with pytest.raises(EmbedderUnavailableError, match="left alone"):
+        with pytest.raises(EmbedderUnavailableError, match="suspended"):
             await scene.embedder.embed_query("beside the probe")
         probe.cancel()
         await asyncio.wait([probe])

@@ -7,9 +7,9 @@ import pytest
 
 from engram.clock import SystemClock
 from engram.embedding.files import ModelFiles
+from engram.embedding.local import StaticEmbedder
 from engram.embedding.port import Embedder
 from engram.embedding.registry import POTION
-from engram.embedding.static import StaticEmbedder
 from engram.errors import EmbedderUnavailableError
 from engram.limits import INLINE_CHARACTERS_MAX
 

@@ -10,7 +10,6 @@ import pytest
 
 from engram.embedding.retry import Backoff
 from engram.errors import LanguageModelError
-from engram.language.build import build_language_model
 from engram.language.choice import (
     AnthropicModel,
     NoLanguageModel,
@@ -18,8 +17,12 @@ from engram.language.choice import (
     parse_language_choice,
 )
 from engram.language.port import LanguageModel, Prompt
-from engram.language.remote import RemoteLanguageModel
-from engram.language.wires import AnthropicWire, OpenAIWire
+from engram.language.remote import (
+    AnthropicWire,
+    OpenAIWire,
+    RemoteLanguageModel,
+    build_language_model,
+)
 from engram.limits import LANGUAGE_ATTEMPTS_MAX
 from tests.fakes import FakeClock
 from tests.language.service import Reply, Service, failing, running_language_service, saying
@@ -161,7 +164,7 @@ async def test_a_silent_service_costs_bounded_time(service: Service) -> None:
 async def test_an_endless_answer_is_given_up(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engram.language.remote_call.LANGUAGE_RESPONSE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("engram.language.remote.LANGUAGE_RESPONSE_BYTES_MAX", 1_000)
     service.usual = lambda _: Reply(body=b" " * 2_000)
 
     async with asking(service) as model:

@@ -1,4 +1,4 @@
-"""An embedder behind any service that speaks OpenAI's `/v1/embeddings`."""
+"""An embedder behind any service compatible with OpenAI's `/v1/embeddings`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
 
 from engram.clock import Clock
-from engram.embedding.breaker import CircuitBreaker
-from engram.embedding.check import check_vectors, unit_rows
-from engram.embedding.port import EmbedderIdentity
+from engram.embedding.port import EmbedderIdentity, check_vectors, unit_rows
 from engram.embedding.registry import prefixes_of
-from engram.embedding.retry import Backoff
+from engram.embedding.retry import Backoff, CircuitBreaker, endpoint_url
 from engram.errors import EmbedderUnavailableError, InvalidRequestError, InvalidVectorError
 from engram.limits import (
     REMOTE_ATTEMPTS_MAX,
@@ -34,7 +31,7 @@ PROBE = "How long are your vectors?"
 
 @dataclass(frozen=True, slots=True)
 class RemoteAddress:
-    """Where a service is, which of its models is asked, and with which key."""
+    """The URL of a service, the model to use and the API key."""
 
     url: str
     model: str
@@ -42,17 +39,14 @@ class RemoteAddress:
 
     @property
     def endpoint(self) -> str:
-        """Return the URL of the operation; a bare host and a base path are completed."""
-        parts = urlsplit(self.url)
-        path = parts.path.rstrip("/") or "/v1"
-        path = path if path.endswith("/embeddings") else f"{path}/embeddings"
-        return urlunsplit(parts._replace(path=path))
+        """Return the URL to post requests to."""
+        return endpoint_url(self.url, "embeddings")
 
 
 class RemoteEmbedder:
-    """Embeds by asking a service, with time limits, retries and a circuit breaker.
+    """Embeds by calling a service, with timeouts, retries and a circuit breaker.
 
-    The dimensions are those of the first answer; an answer with others is an error from then on.
+    The first response fixes the dimensions; a response with others is an error from then on.
     """
 
     def __init__(
@@ -75,7 +69,7 @@ class RemoteEmbedder:
         self._client: EmbeddingsClient | None = None
 
     async def identify(self) -> EmbedderIdentity:
-        return self._identity or self._discovered((await self._probed()).shape[1])
+        return self._identity or self._identity_with((await self._probed()).shape[1])
 
     async def probe(self) -> None:
         await self._probed()
@@ -85,26 +79,30 @@ class RemoteEmbedder:
 
         identity = await self.identify()
         prefixed = [self._passage_prefix + text for text in passages]
-        async with self._telling_texts_from_service():
-            rows = [await self._embed_patiently(batch) for batch in _batches(prefixed)]
+        async with self._blaming_texts_or_service():
+            rows = [await self._embed_bisecting(batch) for batch in _batches(prefixed)]
         return np.concatenate([np.zeros((0, identity.dimensions), dtype=np.float32), *rows])
 
     async def embed_query(self, query: str) -> Vector:
-        # A search does not wait for retries: it has words to go on with.
-        start = _readable_start(self._query_prefix + query)
-        async with self._telling_texts_from_service():
+        # No retries: a search can do without the vector and must not wait.
+        start = _truncated(self._query_prefix + query)
+        async with self._blaming_texts_or_service():
             return (await self._embed([start], limit_s=self._query_s))[0]
 
     def count_tokens(self, text: str) -> int:
-        return _tokens_at_most(text)
+        return _token_bound(text)
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
 
     @asynccontextmanager
-    async def _telling_texts_from_service(self) -> AsyncGenerator[None]:
-        """Find out whether texts that get no vectors are to blame, or a service that gives none."""
+    async def _blaming_texts_or_service(self) -> AsyncGenerator[None]:
+        """On a refusal, probe the service: if that fails too, the texts are not to blame.
+
+        Raises:
+            EmbedderUnavailableError: the service refuses every text.
+        """
         try:
             yield
         except (InvalidRequestError, InvalidVectorError):
@@ -116,11 +114,11 @@ class RemoteEmbedder:
             return await self._embed([PROBE], limit_s=self._query_s)
         except (InvalidRequestError, InvalidVectorError) as exc:
             raise EmbedderUnavailableError(
-                f"the embedding service gives no vector for any text: {exc.message}"
+                f"the embedding service returns no vector for any text: {exc.message}"
             ) from exc
 
-    async def _embed_patiently(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of a batch; a batch that is refused is asked for in halves."""
+    async def _embed_bisecting(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of a batch, bisecting a batch that is refused."""
         import numpy as np
 
         try:
@@ -129,7 +127,7 @@ class RemoteEmbedder:
             if len(texts) == 1:
                 raise
         middle = len(texts) // 2
-        halves = [await self._embed_patiently(half) for half in (texts[:middle], texts[middle:])]
+        halves = [await self._embed_bisecting(half) for half in (texts[:middle], texts[middle:])]
         return np.concatenate(halves)
 
     async def _embed_retrying(self, texts: Sequence[str]) -> Vectors:
@@ -138,9 +136,9 @@ class RemoteEmbedder:
                 return await self._embed(texts, limit_s=self._indexing_s)
             except EmbedderUnavailableError as exc:
                 if self._breaker.is_open:
-                    # Others will probe; what waits here goes back to the queue meanwhile.
+                    # The texts go back to the queue; a later call probes the service.
                     raise
-                await self._backoff.wait(attempt, asked_s=exc.retry_after_s)
+                await self._backoff.wait(attempt, retry_after_s=exc.retry_after_s)
         return await self._embed(texts, limit_s=self._indexing_s)
 
     async def _embed(self, texts: Sequence[str], *, limit_s: float) -> Vectors:
@@ -153,7 +151,7 @@ class RemoteEmbedder:
                     f"the embedding service gave no answer within {limit_s:g} s"
                 ) from exc
         vectors = unit_rows(raw)
-        self._identity = self._identity or self._discovered(vectors.shape[1])
+        self._identity = self._identity or self._identity_with(vectors.shape[1])
         check_vectors(vectors, self._identity, count=len(texts))
         return vectors
 
@@ -169,7 +167,7 @@ class RemoteEmbedder:
             )
         return self._client
 
-    def _discovered(self, dimensions: int) -> EmbedderIdentity:
+    def _identity_with(self, dimensions: int) -> EmbedderIdentity:
         return EmbedderIdentity(
             name=self._address.model,
             revision="remote",
@@ -181,19 +179,19 @@ class RemoteEmbedder:
         )
 
 
-def _tokens_at_most(text: str) -> int:
-    """Return more tokens than any common tokenizer makes of a text."""
+def _token_bound(text: str) -> int:
+    """Return an upper bound of the tokens that any common tokenizer makes of a text."""
     return (len(text.encode(errors="surrogatepass")) + 1) // 2
 
 
-def _readable_start(text: str) -> str:
-    """Return as much of a text as `_tokens_at_most` grants a service's limit."""
+def _truncated(text: str) -> str:
+    """Truncate a text to what `_token_bound` allows within the service's limit."""
     start = text.encode(errors="surrogatepass")[: 2 * REMOTE_TOKENS_MAX]
     return start.decode(errors="ignore")
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the texts in runs that respect the bounds of one request."""
+    """Yield the texts in batches within the bounds of one request."""
     batch = list[str]()
     size = 0
     for text in texts:

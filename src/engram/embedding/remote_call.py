@@ -1,6 +1,6 @@
-"""One request to an embedding service, and the reading of its answer.
+"""Client of an embedding service: one request, and the parsing of its response.
 
-Imports httpx and NumPy, so it is itself imported when a service is first asked.
+Imports httpx and NumPy, so it is itself imported with the first call.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import numpy as np
 import orjson
 
 from engram.clock import Clock
-from engram.embedding.bounded import read_bounded
-from engram.embedding.retry import parse_retry_after
+from engram.embedding.retry import parse_retry_after, read_bounded
 from engram.errors import EmbedderUnavailableError, InvalidRequestError, InvalidVectorError
 from engram.limits import (
     REMOTE_CONNECT_S,
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from engram.embedding.port import Vectors
 
 REFUSED = {400, 413, 422}
-"""What services answer to a text they will not embed, however often it is sent."""
+"""Status codes for texts that a service will not embed, however often they are sent."""
 
 
 class EmbeddingsClient:
-    """The connection to one service."""
+    """HTTP client of one service."""
 
     def __init__(self, *, endpoint: str, model: str, key: str | None, clock: Clock) -> None:
         self._endpoint = endpoint
@@ -42,12 +41,12 @@ class EmbeddingsClient:
         self._http = httpx.AsyncClient(headers=headers, timeout=timeout)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return what the service gives for each text, not yet of unit length.
+        """Return the service's vector for each text, not yet of unit length.
 
         Raises:
-            EmbedderUnavailableError: it cannot be reached, fails or is not set up for this.
+            EmbedderUnavailableError: it cannot be reached, fails or is misconfigured.
             InvalidRequestError: it refuses these texts.
-            InvalidVectorError: its answer holds no vectors.
+            InvalidVectorError: its response contains no vectors.
         """
         request = {"model": self._model, "input": list(texts)}
         try:
@@ -77,19 +76,21 @@ class EmbeddingsClient:
             raise InvalidRequestError(
                 f"the embedding service refused a text with status {response.status_code}"
             )
-        asked_s = parse_retry_after(response.headers.get("retry-after"), now=self._clock.now())
+        retry_after_s = parse_retry_after(
+            response.headers.get("retry-after"), now=self._clock.now()
+        )
         raise EmbedderUnavailableError(
             f"the embedding service answered with status {response.status_code}",
-            retry_after_s=asked_s,
+            retry_after_s=retry_after_s,
         )
 
 
 def _vectors(body: bytes, *, count: int) -> Vectors:
-    """Return the rows of an answer in the order of the texts."""
+    """Parse a response into rows in the order of the texts."""
     rows = [_row(item) for item in sorted(_items(body), key=_index)]
     lengths = {len(row) for row in rows}
     if len(rows) != count or len(lengths) != 1:
-        raise InvalidVectorError(f"{count:,} equally long vectors were expected")
+        raise InvalidVectorError(f"expected {count:,} vectors of equal length")
     if not 0 < lengths.pop() <= VECTOR_DIMENSIONS_MAX:
         raise InvalidVectorError(f"a vector has 1 to {VECTOR_DIMENSIONS_MAX:,} dimensions")
     return np.stack(rows)
@@ -99,12 +100,12 @@ def _items(body: bytes) -> list[dict[str, Any]]:
     try:
         items = orjson.loads(body)["data"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as exc:
-        raise InvalidVectorError("the embedding service answered with something else") from exc
+        raise InvalidVectorError("the embedding service answered in an unknown format") from exc
     if not isinstance(items, list):
-        raise InvalidVectorError("the embedding service answered with something else")
+        raise InvalidVectorError("the embedding service answered in an unknown format")
     found = cast("list[object]", items)
     if not all(isinstance(item, dict) for item in found):
-        raise InvalidVectorError("the embedding service answered with something else")
+        raise InvalidVectorError("the embedding service answered in an unknown format")
     return cast("list[dict[str, Any]]", found)
 
 
@@ -116,10 +117,10 @@ def _index(item: dict[str, Any]) -> int:
 def _row(item: dict[str, Any]) -> Vectors:
     try:
         with np.errstate(over="ignore"):
-            # What is too large becomes infinite, and that is refused.
+            # Overflow becomes infinite, and is refused later.
             row = np.array(item["embedding"], dtype=np.float32)
     except (KeyError, TypeError, ValueError) as exc:
-        raise InvalidVectorError("the embedding service gave a vector that is none") from exc
+        raise InvalidVectorError("the embedding service returned an invalid vector") from exc
     if row.ndim != 1:
-        raise InvalidVectorError("the embedding service gave a vector that is none")
+        raise InvalidVectorError("the embedding service returned an invalid vector")
     return row

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from engram.embedding.files import DERIVED_PREFIX, ModelFiles
-from engram.embedding.onnx_model import OnnxModel
-from engram.embedding.onnx_session import KeptGraph
+from engram.embedding.onnx_model import CachedGraph, OnnxModel
 from engram.embedding.registry import ARCTIC
 from engram.embedding.tokens import load_tokenizer
 
@@ -50,7 +49,7 @@ def test_the_kept_graph_gives_the_very_same_vectors(directory: Path) -> None:
     plain = vectors(load(directory, sha256=None))
     assert derived(directory) == []
 
-    making, kept = vectors(load(directory)), KeptGraph(directory, sha256=SHA256)
+    making, kept = vectors(load(directory)), CachedGraph(directory, sha256=SHA256)
 
     assert kept.open() is not None
     assert derived(directory) == [kept.path.with_suffix(".json").name, kept.path.name]
@@ -70,7 +69,7 @@ def test_a_graph_that_cannot_be_used_is_made_anew(
     directory: Path, content: bytes | None, *, is_noted: bool
 ) -> None:
     before = vectors(load(directory))
-    graph = KeptGraph(directory, sha256=SHA256)
+    graph = CachedGraph(directory, sha256=SHA256)
     whole = graph.path.read_bytes()
     graph.path.write_bytes(whole[: len(whole) // 2] if content is None else content)
     if is_noted:
@@ -86,19 +85,21 @@ def test_a_graph_that_cannot_be_used_is_made_anew(
 
 def test_a_graph_that_was_touched_since_it_was_written_is_not_trusted(directory: Path) -> None:
     load(directory)
-    graph = KeptGraph(directory, sha256=SHA256)
+    graph = CachedGraph(directory, sha256=SHA256)
     os.utime(graph.path, ns=(0, 0))
 
     assert graph.open() is None
 
 
 def test_graphs_of_other_models_are_others(directory: Path) -> None:
-    assert KeptGraph(directory, sha256=SHA256).path != KeptGraph(directory, sha256="0" * 64).path
+    assert (
+        CachedGraph(directory, sha256=SHA256).path != CachedGraph(directory, sha256="0" * 64).path
+    )
 
 
 def test_where_nothing_can_be_written_the_model_is_opened_all_the_same(directory: Path) -> None:
     # A directory in the place of the file is in everybody's way, also the superuser's.
-    KeptGraph(directory, sha256=SHA256).path.mkdir()
+    CachedGraph(directory, sha256=SHA256).path.mkdir()
 
     model = load(directory)
 

