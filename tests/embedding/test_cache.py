@@ -1,4 +1,4 @@
-"""The memory of queries: bounded, and apart for each organisation."""
+"""The cache of query vectors: bounded, and separate for each organisation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CountingEmbedder(HashedEmbedder):
-    """An embedder that remembers what it was asked."""
+    """An embedder that records the queries it received."""
 
     def __init__(self) -> None:
         self.asked = list[str]()

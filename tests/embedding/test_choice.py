@@ -1,4 +1,4 @@
-"""What the settings can choose, and what is built of it without loading anything."""
+"""Parsing the setting, and building embedders from it without loading anything."""
 
 from __future__ import annotations
 

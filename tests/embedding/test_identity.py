@@ -1,4 +1,4 @@
-"""Identities as text, the scales that belong to them, and the vectors that are refused."""
+"""Serialized identities, their scales, and the validation of vectors."""
 
 from __future__ import annotations
 

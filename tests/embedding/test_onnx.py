@@ -26,7 +26,7 @@ from engram.text.passages import split_passages
 from tests.fakes import FakeClock
 
 DOCUMENTATION = b"\x32\x05hello"
-"""A field of the ONNX format that changes a file's digest and nothing else."""
+"""A field of the ONNX format that changes a file's hash and nothing else."""
 
 
 @asynccontextmanager
@@ -38,7 +38,7 @@ async def opened(directory: Path) -> AsyncGenerator[Embedder]:
 
 @pytest.fixture
 def unknown_model(files: ModelFiles, tmp_path: Path) -> Path:
-    """Return a directory with a model whose bytes the registry does not know."""
+    """Return a directory with a model whose hash is not in the registry."""
     known = files.directory(ARCTIC)
     directory = tmp_path / "my-model"
     (directory / "onnx").mkdir(parents=True)

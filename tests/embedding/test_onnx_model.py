@@ -1,4 +1,4 @@
-"""The optimised graph of a model: kept, used, and never trusted beyond what can be told of it."""
+"""The cached optimised graph of a model: written, used, and replaced when it is damaged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ("", "Where is the spare key?", "The ferry was late again. " * 60)
 
 @pytest.fixture
 def directory(files: ModelFiles, tmp_path: Path) -> Path:
-    """Return a directory with the model and nothing that was made of it."""
+    """Return a directory with the model and no derived files."""
     known = files.directory(ARCTIC)
     for name in ("model.onnx", "tokenizer.json"):
         shutil.copy(known / name, tmp_path)

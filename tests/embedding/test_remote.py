@@ -1,4 +1,4 @@
-"""The embedder behind a service: its bounds, and what it makes of a service that misbehaves."""
+"""The embedder behind a service: its bounds, and how it handles a service that misbehaves."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Waits:
 
 
 class Scene:
-    """A service, an embedder that asks it, and their time."""
+    """A service, an embedder that calls it, and their clock."""
 
     def __init__(self, service: Service, *, model: str, key: str | None, query_s: float) -> None:
         self.service = service

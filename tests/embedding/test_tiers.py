@@ -1,4 +1,4 @@
-"""The embedders of an installation: which there are, and whether they can be asked."""
+"""The embedders of an installation: their roles and their availability."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MoodyEmbedder(HashedEmbedder):
-    """Knows who it is at all times, and embeds while nothing is wrong with it."""
+    """Always knows its identity, and embeds unless it is set to fail."""
 
     def __init__(self) -> None:
         self.wrong: EngramError | None = None
@@ -43,7 +43,7 @@ class MoodyEmbedder(HashedEmbedder):
 
 
 class NamelessEmbedder(HashedEmbedder):
-    """Cannot say who it is."""
+    """Fails to identify itself."""
 
     async def identify(self) -> EmbedderIdentity:
         raise EmbedderUnavailableError("nobody answers")

@@ -1,4 +1,4 @@
-"""Tokens from memory are those of the tokenizer, whatever the text."""
+"""Cached tokens equal those of the tokenizer for any text."""
 
 from __future__ import annotations
 

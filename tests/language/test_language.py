@@ -1,4 +1,4 @@
-"""Language models over two wires, and what becomes of their failures."""
+"""Language models over two wire formats, and how their failures are handled."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def service() -> Iterator[Service]:
 async def asking(
     service: Service, wire: str = "openai", *, waits: list[float] | None = None, limit_s: float = 5
 ) -> AsyncGenerator[LanguageModel]:
-    """Yield a model behind the service; the waits between its attempts are noted."""
+    """Yield a model behind the service; the waits between its attempts are recorded."""
     noted = [] if waits is None else waits
 
     async def note(seconds: float) -> None:

@@ -83,19 +83,19 @@ class StaticEmbedder:
     """The instant tier: a static model of the registry, fast enough for the write path."""
 
     def __init__(self, model: KnownModel, files: ModelFiles, *, clock: Clock) -> None:
-        self._known = model
+        self._registered = model
         self._files = files
         self._model = Lazy(self._load, clock)
 
     async def identify(self) -> EmbedderIdentity:
-        return self._known.identity
+        return self._registered.identity
 
     async def probe(self) -> None:
         if self._model.has_failed:
-            # The files look right and yet failed to load: only another attempt tells.
+            # The files have the right size and yet failed to load: only another attempt can tell.
             await asyncio.to_thread(self._model.get)
         elif self._model.value is None:
-            self._files.probe(self._known)
+            self._files.probe(self._registered)
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         if self._model.value and sum(map(len, passages)) <= INLINE_CHARACTERS_MAX:
@@ -115,7 +115,7 @@ class StaticEmbedder:
     def _load(self) -> StaticModel:
         from engram.embedding.static_model import StaticModel
 
-        return StaticModel(self._files.require(self._known))
+        return StaticModel(self._files.require(self._registered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class OnnxEmbedder:
 
     async def probe(self) -> None:
         if self._loaded.has_failed:
-            # The files look right and yet failed to load: only another attempt tells.
+            # The files have the right size and yet failed to load: only another attempt can tell.
             await self._on(self._queries, self._loaded.get)
         elif self._loaded.value is None:
             await self._on(self._queries, lambda: _load_or_fail(self._probe))

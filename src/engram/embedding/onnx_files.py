@@ -77,18 +77,18 @@ def find_directory(directory: Path) -> OnnxFiles:
     model = _first_file(directory, MODEL_PATHS)
     tokenizer = _first_file(directory, ("tokenizer.json",))
     sha256 = digest(model)
-    known = _registered_identity(sha256)
-    if known is not None:
-        return OnnxFiles(known, window=BERT_WINDOW, model=model, tokenizer=tokenizer)
+    registered = _registered_identity(sha256)
+    if registered is not None:
+        return OnnxFiles(registered, window=BERT_WINDOW, model=model, tokenizer=tokenizer)
     identity = _described_identity(directory, revision=sha256[:REVISION_DIGITS])
     return OnnxFiles(identity, window=identity.max_tokens, model=model, tokenizer=tokenizer)
 
 
 def _registered_identity(sha256: str) -> EmbedderIdentity | None:
-    for known in MODELS:
-        for file in known.files:
-            if known.kind == "onnx" and sha256 in {form.sha256 for form in file.variants()}:
-                return known.identity
+    for model in MODELS:
+        for file in model.files:
+            if model.kind == "onnx" and sha256 in {variant.sha256 for variant in file.variants()}:
+                return model.identity
     return None
 
 

@@ -114,14 +114,14 @@ class VectorSnapshot:
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
-        asked = self.prepare(query)
+        prepared = self.prepare(query)
         rows = None if allowed is None else self._allowed_rows(allowed)
         count = self.blocks.count if rows is None else len(rows)
         if count > SCAN_ROWS_MAX:
-            return self._search_bits(asked, k, rows)
+            return self._search_bits(prepared, k, rows)
         if rows is None:
-            return best_keys(*self._all_cosines(asked), k)
-        return best_keys(self.keys_of(rows), self.compare(asked, rows), k)
+            return best_keys(*self._all_cosines(prepared), k)
+        return best_keys(self.keys_of(rows), self.compare(prepared, rows), k)
 
     def compare_messages(self, query: Query | Asked, keys: Keys) -> Compared:
         """Return the cosines of each message alone and together with its neighbours.
@@ -157,58 +157,58 @@ class VectorSnapshot:
             codes[places], scales[places] = block.codes[local], block.scales[local]
         return QuantisedRows(codes=codes, scales=scales)
 
-    def _search_bits(self, asked: Asked, k: int, rows: Rows | None) -> tuple[Keys, Cosines]:
-        distances = self._distances(asked, rows)
+    def _search_bits(self, query: Asked, k: int, rows: Rows | None) -> tuple[Keys, Cosines]:
+        distances = self._distances(query, rows)
         furthest = self.blocks.dimensions
         wanted = max(RESCORED_PER_RESULT * k, RESCORED_MIN, len(distances) // RESCORED_SHARE)
         while True:
             places = nearest(distances, wanted, furthest=furthest)
             chosen = places if rows is None else rows[places]
-            found, cosines = best_keys(self.keys_of(chosen), self.compare(asked, chosen), k)
+            found, cosines = best_keys(self.keys_of(chosen), self.compare(query, chosen), k)
             if len(found) == k or len(chosen) < wanted:
                 return found, cosines
             wanted *= 4  # A few keys with very many rows filled the selection.
 
-    def _distances(self, asked: Asked, rows: Rows | None) -> Distances:
+    def _distances(self, query: Asked, rows: Rows | None) -> Distances:
         if rows is not None and len(rows) * _SPARSE < self.blocks.count:
-            return self._distances_of(asked, rows)
-        out, bits = np.empty(self.blocks.count, dtype=np.int16), asked.bits
+            return self._distances_of(query, rows)
+        out, bits = np.empty(self.blocks.count, dtype=np.int16), query.bits
         for places, block, used in self.blocks.filled():
             out[places] = self.kernels.distances(bits, block.bits[used])
         if self.dead is not None:
             out[self.dead] = self.blocks.dimensions + 1
         return out if rows is None else out[rows]
 
-    def _distances_of(self, asked: Asked, rows: Rows) -> Distances:
-        out, bits = np.empty(len(rows), dtype=np.int16), asked.bits
+    def _distances_of(self, query: Asked, rows: Rows) -> Distances:
+        out, bits = np.empty(len(rows), dtype=np.int16), query.bits
         for places, block, local in self.blocks.pieces(rows):
             out[places] = self.kernels.distances(bits, block.bits.take(local, axis=0))
         return out
 
-    def compare(self, asked: Asked, rows: Rows) -> Cosines:
+    def compare(self, query: Asked, rows: Rows) -> Cosines:
         """Return the cosine of a query with each of some rows."""
-        if asked.every:
-            return asked.every[0].take(rows)
+        if query.every:
+            return query.every[0].take(rows)
         out = np.empty(len(rows), dtype=np.float64)
         for places, block, local in self.blocks.pieces(rows):
-            out[places] = self.compare_vectors(asked, block.rows(local)[1])
+            out[places] = self.compare_vectors(query, block.rows(local)[1])
         return out
 
-    def _all_cosines(self, asked: Asked) -> tuple[Keys, Cosines]:
+    def _all_cosines(self, query: Asked) -> tuple[Keys, Cosines]:
         keys = np.empty(self.blocks.count, dtype=np.int64)
         out = np.empty(self.blocks.count, dtype=np.float64)
         for places, block, used in self.blocks.filled():
             keys[places] = block.keys[used]
             chosen = QuantisedRows(codes=block.codes[used], scales=block.scales[used])
-            out[places] = self.compare_vectors(asked, chosen)
-        asked.every.append(out)
+            out[places] = self.compare_vectors(query, chosen)
+        query.every.append(out)
         return (keys, out) if self.dead is None else (keys[~self.dead], out[~self.dead])
 
-    def compare_vectors(self, asked: Asked, vectors: QuantisedRows) -> Cosines:
+    def compare_vectors(self, query: Asked, vectors: QuantisedRows) -> Cosines:
         """Return the cosine of a query with each vector."""
-        products = self.kernels.products(asked.rows.codes[0], vectors.codes)
+        products = self.kernels.products(query.rows.codes[0], vectors.codes)
         products *= vectors.scales
-        products *= np.float64(asked.rows.scales[0])
+        products *= np.float64(query.rows.scales[0])
         return clip_cosines(products)
 
     def keys_of(self, rows: Rows) -> Keys:
