@@ -45,7 +45,7 @@ async def test_a_query_is_embedded_once() -> None:
     assert embedder.asked == ["where?"]
 
 
-async def test_what_one_organisation_asked_is_not_quicker_for_another() -> None:
+async def test_organisations_do_not_share_cached_queries() -> None:
     embedder = CountingEmbedder()
     vectors = QueryVectorCache(embedder)
 
@@ -55,7 +55,7 @@ async def test_what_one_organisation_asked_is_not_quicker_for_another() -> None:
     assert embedder.asked == ["where?", "where?"]
 
 
-async def test_the_query_asked_longest_ago_is_forgotten_first() -> None:
+async def test_the_least_recently_used_query_is_evicted_first() -> None:
     embedder = CountingEmbedder()
     vectors = QueryVectorCache(embedder)
     await ask(vectors, [str(number) for number in range(QUERY_VECTORS_KEPT)])
@@ -67,7 +67,7 @@ async def test_the_query_asked_longest_ago_is_forgotten_first() -> None:
     assert embedder.asked == ["1"]
 
 
-async def test_a_long_query_is_not_kept() -> None:
+async def test_a_long_query_is_not_cached() -> None:
     embedder = CountingEmbedder()
 
     await ask(QueryVectorCache(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
@@ -75,7 +75,7 @@ async def test_a_long_query_is_not_kept() -> None:
     assert len(embedder.asked) == 2
 
 
-async def test_a_kept_vector_cannot_be_changed() -> None:
+async def test_a_cached_vector_is_read_only() -> None:
     vectors = QueryVectorCache(HashedEmbedder())
     await ask(vectors, ["where?"])
 

@@ -32,7 +32,7 @@ def damage(files: ModelFiles, *, keep_time: bool) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + shift))
 
 
-def test_a_file_that_changed_after_it_was_proved_is_proved_again(files: ModelFiles) -> None:
+def test_a_file_that_changed_after_verification_is_verified_again(files: ModelFiles) -> None:
     files.require(MODEL)
     damage(files, keep_time=False)
 
@@ -40,7 +40,7 @@ def test_a_file_that_changed_after_it_was_proved_is_proved_again(files: ModelFil
         files.require(MODEL)
 
 
-def test_files_that_are_as_they_were_are_not_read_again(files: ModelFiles) -> None:
+def test_unchanged_files_are_not_read_again(files: ModelFiles) -> None:
     files.require(MODEL)
     damage(files, keep_time=True)
 
@@ -49,7 +49,7 @@ def test_files_that_are_as_they_were_are_not_read_again(files: ModelFiles) -> No
 
 
 @pytest.mark.parametrize("written", ["", "{}", "[1]", '{"model.safetensors": [1, 2, "x"]}'])
-def test_an_unreadable_or_foreign_proof_proves_nothing(files: ModelFiles, written: str) -> None:
+def test_an_unreadable_or_foreign_stamp_is_ignored(files: ModelFiles, written: str) -> None:
     damage(files, keep_time=True)
     (files.directory(MODEL) / STAMP_NAME).write_text(written)
 
@@ -57,7 +57,7 @@ def test_an_unreadable_or_foreign_proof_proves_nothing(files: ModelFiles, writte
         files.require(MODEL)
 
 
-def test_where_no_proof_can_be_kept_files_are_proved_every_time(files: ModelFiles) -> None:
+def test_without_a_writable_stamp_files_are_verified_every_time(files: ModelFiles) -> None:
     (files.directory(MODEL) / STAMP_NAME / "in the way").mkdir(parents=True)
 
     assert files.require(MODEL) == files.directory(MODEL)

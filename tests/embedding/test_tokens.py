@@ -50,10 +50,10 @@ def tokenized(tokenizer: Tokenizer, text: str) -> list[int]:
     ]
 
 
-# What is remembered from one example to the next is part of the law.
+# The cache persists from one example to the next, which is part of the property.
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(TEXTS, max_size=5))
-def test_tokens_of_any_texts_are_those_of_the_tokenizer(
+def test_cached_tokens_of_any_texts_are_those_of_the_tokenizer(
     tokenizer: Tokenizer, pieces: WordPieces, texts: list[str]
 ) -> None:
     found = [pieces.known_tokens(text) for text in texts]
@@ -61,7 +61,7 @@ def test_tokens_of_any_texts_are_those_of_the_tokenizer(
     assert found == [tokenized(tokenizer, text) for text in texts]
 
 
-def test_tokens_stay_the_same_when_words_are_forgotten(
+def test_tokens_stay_the_same_when_the_cache_overflows(
     tokenizer: Tokenizer, pieces: WordPieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "CACHED_WORDS_MAX", 3)
@@ -73,7 +73,7 @@ def test_tokens_stay_the_same_when_words_are_forgotten(
     assert pieces.cached_words <= 3
 
 
-def test_a_long_word_is_not_remembered(pieces: WordPieces) -> None:
+def test_a_long_word_is_not_cached(pieces: WordPieces) -> None:
     pieces.known_tokens("a" * (tokens.CACHED_WORD_CHARACTERS_MAX + 1))
 
     assert pieces.cached_words == 0

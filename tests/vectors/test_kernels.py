@@ -47,7 +47,7 @@ def test_products_of_extremes_do_not_overflow(extreme: int):
         assert [127 * extreme * 1_536] == kernels.products(other, row).tolist()
 
 
-def test_numpy_stands_in_where_simsimd_is_missing(monkeypatch: pytest.MonkeyPatch):
+def test_numpy_is_the_fallback_without_simsimd(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "simsimd", None)
 
     assert isinstance(best_kernels(), NumpyKernels)

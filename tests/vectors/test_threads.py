@@ -74,7 +74,7 @@ def test_a_snapshot_stays_as_it_was():
     assert 0 == len(shared)
 
 
-def test_additions_of_several_threads_all_arrive():
+def test_no_addition_of_concurrent_threads_is_lost():
     shared = VectorMatrix(DIMENSIONS)
     rows = quantise(unit_vectors(1, BATCH), dimensions=DIMENSIONS)
 
