@@ -1,4 +1,7 @@
-"""An embedder behind any service compatible with OpenAI's `/v1/embeddings`."""
+"""An embedder behind any service compatible with OpenAI's `/v1/embeddings`.
+
+httpx, orjson and NumPy are imported with the first call.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,40 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from engram.clock import Clock
 from engram.embedding.port import EmbedderIdentity, check_vectors, unit_rows
 from engram.embedding.registry import prefixes_of
-from engram.embedding.retry import Backoff, CircuitBreaker, endpoint_url
+from engram.embedding.retry import (
+    Backoff,
+    CircuitBreaker,
+    endpoint_url,
+    parse_retry_after,
+    read_bounded,
+)
 from engram.errors import EmbedderUnavailableError, InvalidRequestError, InvalidVectorError
 from engram.limits import (
     REMOTE_ATTEMPTS_MAX,
     REMOTE_BATCH_BYTES_MAX,
     REMOTE_BATCH_TEXTS_MAX,
+    REMOTE_CONNECT_S,
     REMOTE_INDEXING_S,
     REMOTE_QUERY_S,
+    REMOTE_RESPONSE_BYTES_MAX,
     REMOTE_TOKENS_MAX,
+    VECTOR_DIMENSIONS_MAX,
 )
 
 if TYPE_CHECKING:
+    import httpx
+
     from engram.embedding.port import Vector, Vectors
-    from engram.embedding.remote_call import EmbeddingsClient
 
 PROBE = "How long are your vectors?"
+
+REFUSED = {400, 413, 422}
+"""Status codes for texts that a service will not embed, however often they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +82,7 @@ class RemoteEmbedder:
         self._indexing_s = indexing_s
         self._query_prefix, self._passage_prefix = prefixes_of(address.model)
         self._identity: EmbedderIdentity | None = None
-        self._client: EmbeddingsClient | None = None
+        self._client: httpx.AsyncClient | None = None
 
     async def identify(self) -> EmbedderIdentity:
         return self._identity or self._identity_with((await self._probed()).shape[1])
@@ -94,7 +110,7 @@ class RemoteEmbedder:
 
     async def close(self) -> None:
         if self._client is not None:
-            await self._client.close()
+            await self._client.aclose()
 
     @asynccontextmanager
     async def _blaming_texts_or_service(self) -> AsyncGenerator[None]:
@@ -145,7 +161,7 @@ class RemoteEmbedder:
         with self._breaker.attempt():
             try:
                 async with asyncio.timeout(limit_s):
-                    raw = await self._connected().embed(texts)
+                    raw = _parse_vectors(await self._post(texts), count=len(texts))
             except TimeoutError as exc:
                 raise EmbedderUnavailableError(
                     f"the embedding service gave no answer within {limit_s:g} s"
@@ -155,17 +171,59 @@ class RemoteEmbedder:
         check_vectors(vectors, self._identity, count=len(texts))
         return vectors
 
-    def _connected(self) -> EmbeddingsClient:
-        if self._client is None:
-            from engram.embedding.remote_call import EmbeddingsClient
+    async def _post(self, texts: Sequence[str]) -> bytes:
+        """Return the body of the service's response.
 
-            self._client = EmbeddingsClient(
-                endpoint=self._address.endpoint,
-                model=self._address.model,
-                key=self._address.key,
-                clock=self._clock,
+        Raises:
+            EmbedderUnavailableError: it cannot be reached, fails or is misconfigured.
+            InvalidRequestError: it refuses these texts.
+            InvalidVectorError: its response is too large.
+        """
+        import httpx
+
+        request = {"model": self._address.model, "input": list(texts)}
+        try:
+            async with self._connected().stream(
+                "POST", self._address.endpoint, json=request
+            ) as response:
+                body = await read_bounded(
+                    response.aiter_bytes(),
+                    bytes_max=REMOTE_RESPONSE_BYTES_MAX,
+                    too_large=InvalidVectorError(
+                        "the answer of the embedding service is too large"
+                    ),
+                )
+        except httpx.HTTPError as exc:
+            raise EmbedderUnavailableError(
+                f"the embedding service cannot be reached: {type(exc).__name__}"
+            ) from exc
+        self._check_status(response)
+        return body
+
+    def _connected(self) -> httpx.AsyncClient:
+        if self._client is None:
+            import httpx
+
+            key = self._address.key
+            self._client = httpx.AsyncClient(
+                headers={"authorization": f"Bearer {key}"} if key else {},
+                timeout=httpx.Timeout(REMOTE_INDEXING_S, connect=REMOTE_CONNECT_S),
             )
         return self._client
+
+    def _check_status(self, response: httpx.Response) -> None:
+        if response.is_success:
+            return
+        if response.status_code in REFUSED:
+            raise InvalidRequestError(
+                f"the embedding service refused a text with status {response.status_code}"
+            )
+        raise EmbedderUnavailableError(
+            f"the embedding service answered with status {response.status_code}",
+            retry_after_s=parse_retry_after(
+                response.headers.get("retry-after"), now=self._clock.now()
+            ),
+        )
 
     def _identity_with(self, dimensions: int) -> EmbedderIdentity:
         return EmbedderIdentity(
@@ -205,3 +263,54 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         size += length
     if batch:
         yield batch
+
+
+def _parse_vectors(body: bytes, *, count: int) -> Vectors:
+    """Parse a response into rows in the order of the texts.
+
+    Raises:
+        InvalidVectorError: it does not contain `count` vectors of equal length.
+    """
+    import numpy as np
+
+    rows = [_row(item) for item in sorted(_items(body), key=_index)]
+    lengths = {len(row) for row in rows}
+    if len(rows) != count or len(lengths) != 1:
+        raise InvalidVectorError(f"expected {count:,} vectors of equal length")
+    if not 0 < lengths.pop() <= VECTOR_DIMENSIONS_MAX:
+        raise InvalidVectorError(f"a vector has 1 to {VECTOR_DIMENSIONS_MAX:,} dimensions")
+    return np.stack(rows)
+
+
+def _items(body: bytes) -> list[dict[str, Any]]:
+    import orjson
+
+    try:
+        items = orjson.loads(body)["data"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as exc:
+        raise InvalidVectorError("the embedding service answered in an unknown format") from exc
+    if not isinstance(items, list):
+        raise InvalidVectorError("the embedding service answered in an unknown format")
+    found = cast("list[object]", items)
+    if not all(isinstance(item, dict) for item in found):
+        raise InvalidVectorError("the embedding service answered in an unknown format")
+    return cast("list[dict[str, Any]]", found)
+
+
+def _index(item: dict[str, Any]) -> int:
+    index = item.get("index", 0)
+    return index if isinstance(index, int) else 0
+
+
+def _row(item: dict[str, Any]) -> Vector:
+    import numpy as np
+
+    try:
+        with np.errstate(over="ignore"):
+            # Overflow becomes infinite, and is refused later.
+            row = np.array(item["embedding"], dtype=np.float32)
+    except (KeyError, TypeError, ValueError) as exc:
+        raise InvalidVectorError("the embedding service returned an invalid vector") from exc
+    if row.ndim != 1:
+        raise InvalidVectorError("the embedding service returned an invalid vector")
+    return row
