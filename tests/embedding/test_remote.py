@@ -262,6 +262,19 @@ async def test_the_circuit_opens_for_a_failing_service_and_closes_again() -> Non
         assert len(await scene.embedder.embed_query("back?")) == DIMENSIONS
 
 
+async def test_a_response_without_vectors_does_not_close_the_circuit() -> None:
+    async with a_scene() as scene:
+        scene.service.behaviours += [failing(500)] * (BREAKER_FAILURES_MAX - 1)
+        # One for the query, one for the probe that follows a response without vectors.
+        scene.service.behaviours += [saying("<html>"), saying("<html>"), failing(500)]
+        for _ in range(BREAKER_FAILURES_MAX + 1):
+            with pytest.raises(EmbedderUnavailableError):
+                await scene.embedder.embed_query("where?")
+
+        with pytest.raises(EmbedderUnavailableError, match="suspended"):
+            await scene.embedder.embed_query("not sent")
+
+
 async def test_a_cancelled_probe_frees_the_slot_for_the_next() -> None:
     async with a_scene() as scene:
         scene.service.behaviours += [failing(500)] * BREAKER_FAILURES_MAX

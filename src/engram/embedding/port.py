@@ -129,7 +129,7 @@ class Embedder(Protocol):
         Raises:
             LimitExceededError: a passage does not fit into the model's window.
             InvalidRequestError: a service refuses one of the passages.
-            InvalidVectorError: the model returned something else than finite vectors.
+            InvalidVectorError: the model returned something other than finite vectors.
             EmbedderMismatchError: the dimensions of the vectors are not the identity's.
             EmbedderUnavailableError: the model is not available now; a retry may succeed.
         """
