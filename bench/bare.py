@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engram.embedding.files import ModelFiles
-from engram.embedding.onnx import find_known
+from engram.embedding.onnx_files import find_registered
 from engram.embedding.onnx_model import OnnxModel
 from engram.embedding.registry import ARCTIC, POTION
 from engram.embedding.static_model import StaticModel
@@ -13,7 +13,7 @@ from engram.settings import load_settings
 
 def bare_model() -> OnnxModel:
     """Return the model of the deep tier."""
-    source = find_known(ARCTIC, _files())
+    source = find_registered(ARCTIC, _files())
     return OnnxModel(
         model=source.model,
         tokenizer=load_tokenizer(source.tokenizer),

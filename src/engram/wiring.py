@@ -283,7 +283,7 @@ def build_embedders(settings: Settings, *, clock: Clock) -> Tiers:
 def _build_language_model(settings: Settings, *, clock: Clock) -> LanguageModel | None:
     if isinstance(settings.language_model, NoLanguageModel):
         return None
-    from engram.language.build import build_language_model  # noqa: PLC0415 few installations have one
+    from engram.language.remote import build_language_model  # noqa: PLC0415 few installations have one
 
     return build_language_model(
         settings.language_model, key=settings.language_model_key, clock=clock

@@ -1,4 +1,4 @@
-"""The real models, which `make` has put in place; a missing one fails the tests that need it."""
+"""The real models, which `make` installs; a missing one fails the tests that need it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from engram.wiring import build_embedders
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
-    """Return the settings that `make` provisioned the models with."""
+    """Return the settings with which `make` installed the models."""
     return load_settings({"embedder": "local"})
 
 
 @pytest.fixture(scope="session")
 def files(settings: Settings) -> ModelFiles:
-    """Return where the real models are."""
+    """Return the directory of the real models."""
     return ModelFiles(settings.model_dir)
 
 

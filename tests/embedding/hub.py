@@ -1,4 +1,4 @@
-"""A small hub on a port of this machine: it gives ranges, and breaks off when told to."""
+"""A small hub on a local port: it serves ranges, and drops connections on demand."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.embedding.serving import served
 
 @dataclass(slots=True)
 class Hub:
-    """What a running hub holds, and what it was asked."""
+    """The files of a running hub, and the requests it received."""
 
     contents: dict[str, bytes]
     url: str = ""
     gives_ranges: bool = True
     break_after: list[int] = field(default_factory=list[int])
-    """For each answer to come, after how many bytes the connection breaks."""
+    """For each of the next responses, the number of bytes after which the connection drops."""
     ranges: list[str] = field(default_factory=list[str])
     paths: list[str] = field(default_factory=list[str])
 
@@ -28,7 +28,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: Hub
 
     def do_GET(self) -> None:
-        """Answer with the file, or the asked part of it."""
+        """Respond with the file, or the requested range of it."""
         hub = self.hub
         asked = self.headers.get("range", "bytes=0-")
         hub.ranges.append(asked)
@@ -47,7 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[start : start + until])
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the library's name
-        """Stay quiet."""
+        """Suppress the access log."""
 
 
 @contextmanager

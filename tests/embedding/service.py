@@ -1,4 +1,4 @@
-"""A small embedding service on a port of this machine that behaves as each test tells it."""
+"""A small embedding service on a local port that behaves as each test configures it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIMENSIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the service answers."""
+    """A response of the service."""
 
     status: int = 200
     body: bytes = b""
@@ -28,7 +28,7 @@ Behaviour = Callable[[list[str]], Reply]
 
 
 def vectors(texts: list[str], *, dimensions: int = DIMENSIONS) -> Reply:
-    """Answer as OpenAI does, in the wrong order; the first number is the length of the text."""
+    """Respond as OpenAI does, in the wrong order; the first component is the length of the text."""
     rows = [
         {"index": index, "embedding": [float(len(text)), 1.0] + [0.5] * (dimensions - 2)}
         for index, text in enumerate(texts)
@@ -48,18 +48,18 @@ def saying(text: str) -> Behaviour:
 
 @dataclass(slots=True)
 class Service:
-    """A running service: what it was asked, and how it will answer."""
+    """A running service: the requests it received, and how it will respond."""
 
     url: str = ""
     behaviours: list[Behaviour] = field(default_factory=list[Behaviour])
-    """One for each request that comes; afterwards requests are answered as usual."""
+    """A queue, one for each request; when it is empty, requests succeed."""
     usual: Behaviour = vectors
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     keys: list[str | None] = field(default_factory=list["str | None"])
     asked: Event = field(default_factory=Event)
     """Set by each request."""
     awake: Event = field(default_factory=Event)
-    """What answers wait for; cleared, the service is silent."""
+    """Responses wait for this event; while it is cleared, the service hangs."""
 
     @property
     def texts(self) -> list[list[str]]:
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
     service: Service
 
     def do_POST(self) -> None:
-        """Answer as the next behaviour says."""
+        """Respond with the next behaviour."""
         service = self.service
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         service.requests.append(request)
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the library's name
-        """Stay quiet."""
+        """Suppress the access log."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""HTTP servers of this machine for the length of a block."""
+"""Local HTTP servers that run for the duration of a block."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from engram.embedding.breaker import CircuitBreaker
+from engram.embedding.retry import CircuitBreaker
 from engram.errors import EmbedderUnavailableError, InvalidVectorError
 from engram.limits import BREAKER_FAILURES_MAX, BREAKER_OPEN_S, BREAKER_OPEN_S_MAX
 from tests.fakes import FakeClock
@@ -63,7 +63,7 @@ def test_it_is_open_until_it_may_be_probed(breaker: CircuitBreaker, clock: FakeC
     assert not breaker.is_open
 
 
-def test_it_says_when_to_come_back(breaker: CircuitBreaker) -> None:
+def test_the_error_tells_when_to_retry(breaker: CircuitBreaker) -> None:
     fail(breaker, times=BREAKER_FAILURES_MAX)
 
     with pytest.raises(EmbedderUnavailableError) as caught:
@@ -87,7 +87,7 @@ def test_each_failed_probe_doubles_the_wait_up_to_a_bound(
     assert not is_open(breaker)
 
 
-def test_only_one_probe_goes_at_a_time(breaker: CircuitBreaker, clock: FakeClock) -> None:
+def test_only_one_probe_runs_at_a_time(breaker: CircuitBreaker, clock: FakeClock) -> None:
     fail(breaker, times=BREAKER_FAILURES_MAX)
     clock.advance(timedelta(seconds=BREAKER_OPEN_S))
 
@@ -98,7 +98,7 @@ def test_only_one_probe_goes_at_a_time(breaker: CircuitBreaker, clock: FakeClock
 
 
 @pytest.mark.parametrize("error", [InvalidVectorError(), RuntimeError(), KeyboardInterrupt()])
-def test_a_probe_that_ends_otherwise_gives_its_place_back(
+def test_a_probe_that_neither_succeeds_nor_fails_frees_its_slot(
     breaker: CircuitBreaker, clock: FakeClock, error: Exception
 ) -> None:
     fail(breaker, times=BREAKER_FAILURES_MAX)
@@ -110,7 +110,7 @@ def test_a_probe_that_ends_otherwise_gives_its_place_back(
     assert not is_open(breaker)
 
 
-def test_a_success_forgets_how_long_it_was_open(breaker: CircuitBreaker, clock: FakeClock) -> None:
+def test_a_success_resets_the_wait(breaker: CircuitBreaker, clock: FakeClock) -> None:
     fail(breaker, times=BREAKER_FAILURES_MAX)
     clock.advance(timedelta(seconds=BREAKER_OPEN_S))
     fail(breaker, times=1)

@@ -1,4 +1,4 @@
-"""The memory of queries: bounded, and apart for each organisation."""
+"""The cache of query vectors: bounded, and separate for each organisation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from engram.embedding.cache import QueryVectors
 from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.tiers import QueryVectorCache
 from engram.limits import QUERY_CHARACTERS_KEPT, QUERY_VECTORS_KEPT
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CountingEmbedder(HashedEmbedder):
-    """An embedder that remembers what it was asked."""
+    """An embedder that records the queries it received."""
 
     def __init__(self) -> None:
         self.asked = list[str]()
@@ -27,14 +27,16 @@ class CountingEmbedder(HashedEmbedder):
         return await super().embed_query(query)
 
 
-async def ask(vectors: QueryVectors, texts: Sequence[str], *, organization_id: str = "a") -> None:
+async def ask(
+    vectors: QueryVectorCache, texts: Sequence[str], *, organization_id: str = "a"
+) -> None:
     for text in texts:
         await vectors.embed(text, organization_id=organization_id)
 
 
 async def test_a_query_is_embedded_once() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectors(embedder)
+    vectors = QueryVectorCache(embedder)
 
     first = await vectors.embed("where?", organization_id="a")
     second = await vectors.embed("where?", organization_id="a")
@@ -43,9 +45,9 @@ async def test_a_query_is_embedded_once() -> None:
     assert embedder.asked == ["where?"]
 
 
-async def test_what_one_organisation_asked_is_not_quicker_for_another() -> None:
+async def test_organisations_do_not_share_cached_queries() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectors(embedder)
+    vectors = QueryVectorCache(embedder)
 
     await ask(vectors, ["where?"], organization_id="a")
     await ask(vectors, ["where?"], organization_id="b")
@@ -53,9 +55,9 @@ async def test_what_one_organisation_asked_is_not_quicker_for_another() -> None:
     assert embedder.asked == ["where?", "where?"]
 
 
-async def test_the_query_asked_longest_ago_is_forgotten_first() -> None:
+async def test_the_least_recently_used_query_is_evicted_first() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectors(embedder)
+    vectors = QueryVectorCache(embedder)
     await ask(vectors, [str(number) for number in range(QUERY_VECTORS_KEPT)])
 
     await ask(vectors, ["0", "one more"])
@@ -65,16 +67,16 @@ async def test_the_query_asked_longest_ago_is_forgotten_first() -> None:
     assert embedder.asked == ["1"]
 
 
-async def test_a_long_query_is_not_kept() -> None:
+async def test_a_long_query_is_not_cached() -> None:
     embedder = CountingEmbedder()
 
-    await ask(QueryVectors(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
+    await ask(QueryVectorCache(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
 
     assert len(embedder.asked) == 2
 
 
-async def test_a_kept_vector_cannot_be_changed() -> None:
-    vectors = QueryVectors(HashedEmbedder())
+async def test_a_cached_vector_is_read_only() -> None:
+    vectors = QueryVectorCache(HashedEmbedder())
     await ask(vectors, ["where?"])
 
     kept = await vectors.embed("where?", organization_id="a")

@@ -1,4 +1,4 @@
-"""What the settings can choose, and what is built of it without loading anything."""
+"""Parsing the setting, and building embedders from it without loading anything."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from engram.embedding.choice import (
     parse_choice,
 )
 from engram.embedding.hashed import HashedEmbedder
-from engram.embedding.onnx import OnnxEmbedder
+from engram.embedding.local import OnnxEmbedder, StaticEmbedder
 from engram.embedding.registry import ARCTIC, BGE_SMALL, POTION
 from engram.embedding.remote import RemoteAddress, RemoteEmbedder
-from engram.embedding.static import StaticEmbedder
 from engram.errors import ConfigurationError
 from engram.settings import load_settings, to_environment
 from engram.wiring import build_embedders
@@ -87,7 +86,7 @@ def test_settings_hand_the_choice_on_to_other_processes(tmp_path: Path) -> None:
     assert load_settings(environment=to_environment(settings)) == settings
 
 
-def test_models_are_kept_in_the_cache_unless_told_otherwise(tmp_path: Path) -> None:
+def test_models_are_in_the_cache_directory_by_default(tmp_path: Path) -> None:
     settings = load_settings({"home": tmp_path}, environment={"XDG_CACHE_HOME": "/var/cache"})
 
     assert settings.model_dir == Path("/var/cache/engram/models")
@@ -126,7 +125,7 @@ async def test_each_choice_has_its_tiers(
         ("none", None),
     ],
 )
-async def test_only_a_static_model_embeds_on_the_path_of_a_write(
+async def test_only_a_static_model_embeds_on_the_write_path(
     tmp_path: Path, text: str, quick: type | None
 ) -> None:
     settings = load_settings({"home": tmp_path}, environment={"ENGRAM_EMBEDDER": text})
@@ -137,7 +136,7 @@ async def test_only_a_static_model_embeds_on_the_path_of_a_write(
     await tiers.close()
 
 
-def test_only_models_of_this_process_are_needed() -> None:
+def test_only_local_models_need_files() -> None:
     assert models_of(LocalModel()) == (ARCTIC, POTION)
     assert models_of(LocalModel(BGE_SMALL.name)) == (BGE_SMALL, POTION)
     assert models_of(LocalModel(POTION.name)) == (POTION,)
@@ -155,11 +154,11 @@ def test_only_models_of_this_process_are_needed() -> None:
         ("http://localhost/v1?version=2", "http://localhost/v1/embeddings?version=2"),
     ],
 )
-def test_the_address_of_a_service_may_be_short(url: str, endpoint: str) -> None:
+def test_a_short_service_url_is_completed(url: str, endpoint: str) -> None:
     assert RemoteAddress(url, "m").endpoint == endpoint
 
 
-def test_building_embedders_imports_no_library_of_models() -> None:
+def test_building_embedders_imports_no_model_library() -> None:
     script = (
         "import sys\n"
         "from engram.clock import SystemClock\n"

@@ -1,4 +1,4 @@
-"""Identities as text, the scales that belong to them, and the vectors that are refused."""
+"""Serialized identities, their scales, and the validation of vectors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from engram.embedding.check import check_vectors, unit_rows
 from engram.embedding.hashed import IDENTITY
-from engram.embedding.port import EmbedderIdentity
+from engram.embedding.port import EmbedderIdentity, check_vectors, unit_rows
 from engram.embedding.registry import (
     ARCTIC,
     MODELS,
@@ -28,7 +27,7 @@ IDENTITIES = st.builds(EmbedderIdentity)
 
 
 @given(IDENTITIES)
-def test_an_identity_comes_back_from_its_text(identity: EmbedderIdentity) -> None:
+def test_an_identity_round_trips_through_text(identity: EmbedderIdentity) -> None:
     assert EmbedderIdentity.from_text(identity.as_text()) == identity
 
 
@@ -39,7 +38,7 @@ def test_two_identities_share_a_text_only_if_they_are_equal(
     assert (one.as_text() == other.as_text()) == (one == other)
 
 
-def test_the_text_kept_beside_vectors_is_what_it_was() -> None:
+def test_the_serialized_identity_is_stable() -> None:
     assert ARCTIC.identity.as_text() == snapshot(
         '{"dimensions":384,"max_tokens":510,"name":"snowflake-arctic-embed-s","passage_prefix":"","pooling":"cls","query_prefix":"Represent this sentence for searching relevant passages: ","revision":"f93ff225320628d2"}'
     )
@@ -96,7 +95,7 @@ def test_a_row_of_other_dimensions_is_refused_with_both_numbers() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_missing_or_further_row_is_refused(count: int) -> None:
+def test_a_missing_or_extra_row_is_refused(count: int) -> None:
     rows = unit_rows(np.ones((1, 4), dtype=np.float32))
 
     with pytest.raises(InvalidVectorError):

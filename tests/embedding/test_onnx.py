@@ -15,8 +15,8 @@ import pytest
 
 from engram.clock import SystemClock
 from engram.embedding.files import ModelFiles
-from engram.embedding.onnx import OnnxEmbedder, find_known
-from engram.embedding.onnx_directory import find_directory
+from engram.embedding.local import OnnxEmbedder
+from engram.embedding.onnx_files import find_directory, find_registered
 from engram.embedding.port import Embedder
 from engram.embedding.registry import ARCTIC
 from engram.embedding.tokens import SLICE_CHARACTERS, count_tokens, load_tokenizer
@@ -26,7 +26,7 @@ from engram.text.passages import split_passages
 from tests.fakes import FakeClock
 
 DOCUMENTATION = b"\x32\x05hello"
-"""A field of the ONNX format that changes a file's digest and nothing else."""
+"""A field of the ONNX format that changes a file's hash and nothing else."""
 
 
 @asynccontextmanager
@@ -38,7 +38,7 @@ async def opened(directory: Path) -> AsyncGenerator[Embedder]:
 
 @pytest.fixture
 def unknown_model(files: ModelFiles, tmp_path: Path) -> Path:
-    """Return a directory with a model whose bytes the registry does not know."""
+    """Return a directory with a model whose hash is not in the registry."""
     known = files.directory(ARCTIC)
     directory = tmp_path / "my-model"
     (directory / "onnx").mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_a_very_long_text_is_counted_in_parts_without_a_difference(files: ModelF
     assert count_tokens(tokenizer, "x" * 3 * SLICE_CHARACTERS) <= 3
 
 
-async def test_of_a_query_that_is_too_long_the_start_is_read(arctic: Embedder) -> None:
+async def test_a_query_that_is_too_long_is_truncated(arctic: Embedder) -> None:
     start = "where is the spare key? " * 200
 
     with_rest = await arctic.embed_query(start + "and what is the weather like? " * 500)
@@ -115,7 +115,7 @@ async def test_of_a_query_that_is_too_long_the_start_is_read(arctic: Embedder) -
     assert with_rest @ await arctic.embed_query(start) > 0.99999
 
 
-async def test_a_damaged_file_is_refused_and_mending_it_is_noticed(
+async def test_a_damaged_file_is_refused_until_it_is_repaired(
     files: ModelFiles, tmp_path: Path
 ) -> None:
     copies = ModelFiles(tmp_path)
@@ -124,7 +124,7 @@ async def test_a_damaged_file_is_refused_and_mending_it_is_noticed(
     whole = model.read_bytes()
     model.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     clock = FakeClock()
-    embedder = OnnxEmbedder(lambda: find_known(ARCTIC, copies), threads=1, clock=clock)
+    embedder = OnnxEmbedder(lambda: find_registered(ARCTIC, copies), threads=1, clock=clock)
 
     with pytest.raises(EmbedderUnavailableError, match="damaged"):
         await embedder.embed_query("x")
@@ -137,9 +137,9 @@ async def test_a_damaged_file_is_refused_and_mending_it_is_noticed(
     await embedder.close()
 
 
-async def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
+async def test_the_error_for_a_missing_model_tells_how_to_install_it(tmp_path: Path) -> None:
     nowhere = ModelFiles(tmp_path)
-    embedder = OnnxEmbedder(lambda: find_known(ARCTIC, nowhere), threads=1, clock=FakeClock())
+    embedder = OnnxEmbedder(lambda: find_registered(ARCTIC, nowhere), threads=1, clock=FakeClock())
 
     with pytest.raises(EmbedderUnavailableError, match=f"engram models pull {ARCTIC.name}"):
         await embedder.embed_passages(["x"])
@@ -151,7 +151,7 @@ async def test_a_directory_with_a_known_model_has_its_identity(files: ModelFiles
         assert await embedder.identify() == ARCTIC.identity
 
 
-async def test_a_directory_says_in_its_own_file_how_its_model_is_used(
+async def test_engram_json_describes_how_a_model_is_used(
     unknown_model: Path, arctic: Embedder
 ) -> None:
     write_json(unknown_model / "engram.json", pooling="cls", query_prefix="search: ")
@@ -168,7 +168,7 @@ async def test_a_directory_says_in_its_own_file_how_its_model_is_used(
     assert query @ (await arctic.embed_passages(["search: a note"]))[0] > 0.99999
 
 
-async def test_a_directory_is_read_as_sentence_transformers_left_it(unknown_model: Path) -> None:
+async def test_the_files_of_sentence_transformers_are_understood(unknown_model: Path) -> None:
     write_json(unknown_model / "1_Pooling" / "config.json", pooling_mode_mean_tokens=True)
     write_json(
         unknown_model / "config_sentence_transformers.json",
@@ -208,7 +208,7 @@ async def test_how_a_model_is_used_is_never_guessed(
 
 
 @pytest.mark.parametrize("name", ["onnx/model.onnx", "tokenizer.json", "engram.json"])
-async def test_a_file_that_is_none_makes_the_embedder_unavailable(
+async def test_an_invalid_file_makes_the_embedder_unavailable(
     unknown_model: Path, name: str
 ) -> None:
     write_json(unknown_model / "engram.json", pooling="cls")
@@ -219,7 +219,7 @@ async def test_a_file_that_is_none_makes_the_embedder_unavailable(
             await embedder.embed_query("x")
 
 
-async def test_an_empty_directory_says_what_is_missing(tmp_path: Path) -> None:
+async def test_the_error_for_an_empty_directory_names_the_missing_file(tmp_path: Path) -> None:
     async with opened(tmp_path) as embedder:
         with pytest.raises(EmbedderUnavailableError, match=r"model\.onnx"):
             await embedder.identify()

@@ -38,7 +38,7 @@ async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
     assert (await embedder.embed_passages([])).shape == (0, identity.dimensions)
 
 
-async def test_a_text_s_vector_does_not_depend_on_its_company(embedder: Embedder) -> None:
+async def test_a_text_s_vector_does_not_depend_on_the_batch(embedder: Embedder) -> None:
     company = [*NOTES, "Yes.", "A long story. " * 60]
 
     together = await embedder.embed_passages(company)

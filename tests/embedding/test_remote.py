@@ -1,4 +1,4 @@
-"""The embedder behind a service: its bounds, and what it makes of a service that misbehaves."""
+"""The embedder behind a service: its bounds, and how it handles a service that misbehaves."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Waits:
 
 
 class Scene:
-    """A service, an embedder that asks it, and their time."""
+    """A service, an embedder that calls it, and their clock."""
 
     def __init__(self, service: Service, *, model: str, key: str | None, query_s: float) -> None:
         self.service = service
@@ -126,13 +126,13 @@ async def test_requests_stay_within_the_bounds_of_one_batch() -> None:
         assert all(sum(map(len, texts)) <= REMOTE_BATCH_BYTES_MAX for texts in scene.service.texts)
 
 
-async def test_no_texts_are_not_sent() -> None:
+async def test_no_request_is_sent_for_no_texts() -> None:
     async with a_scene() as scene:
         assert (await scene.embedder.embed_passages([])).shape == (0, DIMENSIONS)
         assert scene.service.requests == []
 
 
-async def test_of_a_long_query_the_start_is_sent() -> None:
+async def test_a_long_query_is_truncated() -> None:
     async with a_scene() as scene:
         await scene.embedder.embed_query("é" * 10 * REMOTE_TOKENS_MAX)
 
@@ -141,7 +141,7 @@ async def test_of_a_long_query_the_start_is_sent() -> None:
         assert scene.embedder.count_tokens(sent) == REMOTE_TOKENS_MAX
 
 
-async def test_a_batch_is_tried_again_after_growing_waits() -> None:
+async def test_a_batch_is_retried_with_exponential_backoff() -> None:
     async with a_scene() as scene:
         scene.service.behaviours += [failing(HTTPStatus.INTERNAL_SERVER_ERROR)] * 3
 
@@ -164,9 +164,7 @@ async def test_a_batch_that_keeps_failing_is_given_up() -> None:
     ("header", "seconds"),
     [("7", 7.0), ("Fri, 08 May 2026 12:00:09 GMT", 9.0), ("99999", 30.0), ("soon", 0.5)],
 )
-async def test_a_service_that_asks_for_time_gets_it_within_a_bound(
-    header: str, seconds: float
-) -> None:
+async def test_retry_after_is_respected_within_a_bound(header: str, seconds: float) -> None:
     async with a_scene() as scene:
         scene.service.behaviours.append(failing(HTTPStatus.TOO_MANY_REQUESTS, retry_after=header))
 
@@ -175,7 +173,7 @@ async def test_a_service_that_asks_for_time_gets_it_within_a_bound(
         assert scene.waits.seconds == [seconds]
 
 
-async def test_a_query_is_not_tried_again() -> None:
+async def test_a_query_is_not_retried() -> None:
     async with a_scene() as scene:
         scene.service.behaviours.append(failing(HTTPStatus.SERVICE_UNAVAILABLE))
 
@@ -202,7 +200,7 @@ async def test_a_service_that_is_down_is_unavailable() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-async def test_one_refused_text_does_not_keep_the_others_from_being_embedded(status: int) -> None:
+async def test_one_refused_text_does_not_fail_the_others(status: int) -> None:
     def refuse_poison(texts: list[str]) -> Reply:
         return Reply(status) if "poison" in texts else vectors(texts)
 
@@ -248,14 +246,14 @@ async def test_an_answer_without_vectors_is_refused(answer: str) -> None:
             await scene.embedder.embed_query("where?")
 
 
-async def test_a_service_that_keeps_failing_is_left_alone_and_found_again() -> None:
+async def test_the_circuit_opens_for_a_failing_service_and_closes_again() -> None:
     async with a_scene() as scene:
         scene.service.behaviours += [failing(500)] * BREAKER_FAILURES_MAX
         for _ in range(BREAKER_FAILURES_MAX):
             with pytest.raises(EmbedderUnavailableError, match="500"):
                 await scene.embedder.embed_query("where?")
 
-        with pytest.raises(EmbedderUnavailableError, match="left alone"):
+        with pytest.raises(EmbedderUnavailableError, match="suspended"):
             await scene.embedder.embed_passages(["not sent"])
         assert len(scene.service.requests) == BREAKER_FAILURES_MAX
         assert scene.waits.seconds == []
@@ -264,7 +262,20 @@ async def test_a_service_that_keeps_failing_is_left_alone_and_found_again() -> N
         assert len(await scene.embedder.embed_query("back?")) == DIMENSIONS
 
 
-async def test_a_cancelled_probe_gives_its_place_to_the_next() -> None:
+async def test_a_response_without_vectors_does_not_close_the_circuit() -> None:
+    async with a_scene() as scene:
+        scene.service.behaviours += [failing(500)] * (BREAKER_FAILURES_MAX - 1)
+        # One for the query, one for the probe that follows a response without vectors.
+        scene.service.behaviours += [saying("<html>"), saying("<html>"), failing(500)]
+        for _ in range(BREAKER_FAILURES_MAX + 1):
+            with pytest.raises(EmbedderUnavailableError):
+                await scene.embedder.embed_query("where?")
+
+        with pytest.raises(EmbedderUnavailableError, match="suspended"):
+            await scene.embedder.embed_query("not sent")
+
+
+async def test_a_cancelled_probe_frees_the_slot_for_the_next() -> None:
     async with a_scene() as scene:
         scene.service.behaviours += [failing(500)] * BREAKER_FAILURES_MAX
         for _ in range(BREAKER_FAILURES_MAX):
@@ -276,7 +287,7 @@ async def test_a_cancelled_probe_gives_its_place_to_the_next() -> None:
 
         probe = asyncio.create_task(scene.embedder.embed_query("probe"))
         assert await asyncio.to_thread(scene.service.asked.wait, timeout=5)
-        with pytest.raises(EmbedderUnavailableError, match="left alone"):
+        with pytest.raises(EmbedderUnavailableError, match="suspended"):
             await scene.embedder.embed_query("beside the probe")
         probe.cancel()
         await asyncio.wait([probe])

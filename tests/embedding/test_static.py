@@ -7,9 +7,9 @@ import pytest
 
 from engram.clock import SystemClock
 from engram.embedding.files import ModelFiles
+from engram.embedding.local import StaticEmbedder
 from engram.embedding.port import Embedder
 from engram.embedding.registry import POTION
-from engram.embedding.static import StaticEmbedder
 from engram.errors import EmbedderUnavailableError
 from engram.limits import INLINE_CHARACTERS_MAX
 
@@ -45,7 +45,7 @@ async def test_vectors_are_those_of_the_reference_library(potion: Embedder, text
     assert np.allclose(vector[:8], REFERENCE[text], atol=1e-6)
 
 
-async def test_a_text_without_any_known_token_is_near_to_its_like_only(potion: Embedder) -> None:
+async def test_a_text_without_any_known_token_is_near_similar_texts_only(potion: Embedder) -> None:
     emoji, same, other, sentence = await potion.embed_passages(
         ["🎉🎉", "🎉🎉", "🦖", "We celebrated until four in the morning."]
     )
@@ -70,7 +70,7 @@ async def test_a_query_is_embedded_like_a_passage(potion: Embedder) -> None:
     assert np.array_equal(passage, await potion.embed_query("the spare key"))
 
 
-async def test_a_missing_model_says_how_to_get_it(files: ModelFiles) -> None:
+async def test_the_error_for_a_missing_model_tells_how_to_install_it(files: ModelFiles) -> None:
     nowhere = ModelFiles(files.root / "nowhere")
     embedder = StaticEmbedder(POTION, nowhere, clock=SystemClock())
 

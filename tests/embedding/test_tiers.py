@@ -1,4 +1,4 @@
-"""The embedders of an installation: which there are, and whether they can be asked."""
+"""The embedders of an installation: their roles and their availability."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MoodyEmbedder(HashedEmbedder):
-    """Knows who it is at all times, and embeds while nothing is wrong with it."""
+    """Always knows its identity, and embeds unless it is set to fail."""
 
     def __init__(self) -> None:
         self.wrong: EngramError | None = None
@@ -43,7 +43,7 @@ class MoodyEmbedder(HashedEmbedder):
 
 
 class NamelessEmbedder(HashedEmbedder):
-    """Cannot say who it is."""
+    """Fails to identify itself."""
 
     async def identify(self) -> EmbedderIdentity:
         raise EmbedderUnavailableError("nobody answers")
@@ -57,7 +57,7 @@ async def fail(watched: WatchedEmbedder) -> None:
 @pytest.mark.parametrize(
     "wrong", [EmbedderUnavailableError("down"), EmbedderMismatchError("another answers")]
 )
-async def test_a_failure_is_remembered_until_it_works_again(wrong: EngramError) -> None:
+async def test_a_failure_is_recorded_until_the_next_success(wrong: EngramError) -> None:
     embedder = MoodyEmbedder()
     watched = WatchedEmbedder(embedder, tier="deep")
     assert watched.failure is None
@@ -71,7 +71,9 @@ async def test_a_failure_is_remembered_until_it_works_again(wrong: EngramError) 
     assert watched.failure is None
 
 
-async def test_to_know_ones_name_is_not_to_work(caplog: pytest.LogCaptureFixture) -> None:
+async def test_identifying_itself_does_not_count_as_a_success(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     embedder = MoodyEmbedder()
     watched = WatchedEmbedder(embedder, tier="deep")
     embedder.wrong = EmbedderUnavailableError("down")
@@ -86,7 +88,7 @@ async def test_to_know_ones_name_is_not_to_work(caplog: pytest.LogCaptureFixture
     assert len(caplog.records) == 1
 
 
-async def test_a_text_that_is_refused_says_nothing_of_the_embedder() -> None:
+async def test_a_refused_text_does_not_count_as_a_failure() -> None:
     embedder = MoodyEmbedder()
     watched = WatchedEmbedder(embedder, tier="deep")
     embedder.wrong = InvalidRequestError("not this text")
@@ -96,7 +98,7 @@ async def test_a_text_that_is_refused_says_nothing_of_the_embedder() -> None:
     assert watched.failure is None
 
 
-async def test_a_probe_tells_whether_it_works() -> None:
+async def test_a_probe_updates_the_availability() -> None:
     embedder = MoodyEmbedder()
     watched = WatchedEmbedder(embedder, tier="instant")
     embedder.wrong = EmbedderUnavailableError("missing")
@@ -110,7 +112,7 @@ async def test_a_probe_tells_whether_it_works() -> None:
     assert watched.failure is None
 
 
-async def test_who_cannot_say_its_name_has_failed() -> None:
+async def test_failing_to_identify_itself_counts_as_a_failure() -> None:
     watched = WatchedEmbedder(NamelessEmbedder(), tier="deep")
 
     with pytest.raises(EmbedderUnavailableError):
@@ -119,7 +121,7 @@ async def test_who_cannot_say_its_name_has_failed() -> None:
     assert (watched.failure, watched.known) == ("nobody answers", None)
 
 
-async def test_a_change_is_logged_and_what_stays_is_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_only_changes_of_availability_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     embedder = MoodyEmbedder()
     watched = WatchedEmbedder(embedder, tier="deep")
 
@@ -145,7 +147,7 @@ async def test_an_instant_embedder_alone_is_the_deep_one() -> None:
     assert alone.quick is alone.deep
 
 
-async def test_of_two_embedders_the_instant_one_is_quick() -> None:
+async def test_of_two_embedders_the_instant_one_serves_writes() -> None:
     both = Tiers.of(deep=MoodyEmbedder(), instant=MoodyEmbedder())
 
     assert both.quick is both.instant

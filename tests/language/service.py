@@ -1,4 +1,4 @@
-"""A small service of language models on a port of this machine that speaks both wires."""
+"""A small language model service on a local port that speaks both wire formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.embedding.serving import served
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the service answers."""
+    """A response of the service."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -23,21 +23,21 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request that came."""
+class Received:
+    """One received request."""
 
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
 
 
-Behaviour = Callable[[Asked], Reply]
+Behaviour = Callable[[Received], Reply]
 
 
 def saying(words: str) -> Behaviour:
-    """Return the behaviour of a service that says the same to every question, in the wire asked."""
+    """Return the behaviour of a service that gives one answer to every prompt, in its wire format."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Received) -> Reply:
         if asked.path.endswith("/messages"):
             content = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": words}]
             return Reply(body=json.dumps({"content": content}).encode())
@@ -54,26 +54,26 @@ def failing(status: int, *, retry_after: str | None = None, body: bytes = b"{}")
 
 @dataclass(slots=True)
 class Service:
-    """A running service: what it was asked, and how it will answer."""
+    """A running service: the requests it received, and how it will respond."""
 
     url: str = ""
     behaviours: list[Behaviour] = field(default_factory=list[Behaviour])
-    """One for each request that comes; afterwards requests are answered as usual."""
+    """A queue, one for each request; when it is empty, requests succeed."""
     usual: Behaviour = field(default_factory=lambda: saying("The gist."))
-    asked: list[Asked] = field(default_factory=list[Asked])
+    asked: list[Received] = field(default_factory=list[Received])
     awake: Event = field(default_factory=Event)
-    """What answers wait for; cleared, the service is silent."""
+    """Responses wait for this event; while it is cleared, the service hangs."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     service: Service
 
     def do_POST(self) -> None:
-        """Answer as the next behaviour says."""
+        """Respond with the next behaviour."""
         service = self.service
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        asked = Asked(self.path, headers, body)
+        asked = Received(self.path, headers, body)
         service.asked.append(asked)
         service.awake.wait(timeout=5)
         behaviour = service.behaviours.pop(0) if service.behaviours else service.usual
@@ -89,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the library's name
-        """Stay quiet."""
+        """Suppress the access log."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Language models over two wires, and what becomes of their failures."""
+"""Language models over two wire formats, and how their failures are handled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from engram.embedding.retry import Backoff
 from engram.errors import LanguageModelError
-from engram.language.build import build_language_model
 from engram.language.choice import (
     AnthropicModel,
     NoLanguageModel,
@@ -18,8 +17,12 @@ from engram.language.choice import (
     parse_language_choice,
 )
 from engram.language.port import LanguageModel, Prompt
-from engram.language.remote import RemoteLanguageModel
-from engram.language.wires import AnthropicWire, OpenAIWire
+from engram.language.remote import (
+    AnthropicWire,
+    OpenAIWire,
+    RemoteLanguageModel,
+    build_language_model,
+)
 from engram.limits import LANGUAGE_ATTEMPTS_MAX
 from tests.fakes import FakeClock
 from tests.language.service import Reply, Service, failing, running_language_service, saying
@@ -39,11 +42,11 @@ def service() -> Iterator[Service]:
 async def asking(
     service: Service, wire: str = "openai", *, waits: list[float] | None = None, limit_s: float = 5
 ) -> AsyncGenerator[LanguageModel]:
-    """Yield a model behind the service; the waits between its attempts are noted."""
-    noted = [] if waits is None else waits
+    """Yield a model behind the service; the waits between its attempts are recorded."""
+    recorded = [] if waits is None else waits
 
     async def note(seconds: float) -> None:
-        noted.append(seconds)
+        recorded.append(seconds)
 
     model = RemoteLanguageModel(
         OpenAIWire(OpenAIModel("small", service.url))
@@ -61,14 +64,14 @@ async def asking(
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
-async def test_a_model_answers_over_both_wires(service: Service, wire: str) -> None:
+async def test_a_model_answers_over_both_wire_formats(service: Service, wire: str) -> None:
     service.usual = saying("  The gist.\n")
 
     async with asking(service, wire) as model:
         assert await model.complete(PROMPT) == "The gist."
 
 
-async def test_anthropic_is_asked_as_it_documents(service: Service) -> None:
+async def test_requests_to_anthropic_follow_its_documentation(service: Service) -> None:
     async with asking(service, "anthropic") as model:
         await model.complete(PROMPT)
 
@@ -84,7 +87,7 @@ async def test_anthropic_is_asked_as_it_documents(service: Service) -> None:
     }
 
 
-async def test_openai_is_asked_as_it_documents(service: Service) -> None:
+async def test_requests_to_openai_follow_its_documentation(service: Service) -> None:
     async with asking(service) as model:
         await model.complete(PROMPT)
 
@@ -94,7 +97,7 @@ async def test_openai_is_asked_as_it_documents(service: Service) -> None:
     assert [message["role"] for message in asked.body["messages"]] == ["system", "user"]
 
 
-async def test_a_failure_that_passes_is_tried_again_as_late_as_asked(service: Service) -> None:
+async def test_a_transient_failure_is_retried_after_the_requested_wait(service: Service) -> None:
     waits: list[float] = []
     service.behaviours = [failing(429, retry_after="7"), failing(503)]
 
@@ -115,7 +118,7 @@ async def test_attempts_are_bounded(service: Service) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_a_refusal_is_not_repeated(service: Service, status: int) -> None:
+async def test_a_refusal_is_not_retried(service: Service, status: int) -> None:
     service.usual = failing(status)
 
     async with asking(service) as model:
@@ -139,9 +142,7 @@ async def test_a_refusal_is_not_repeated(service: Service, status: int) -> None:
         b'{"content": 1, "choices": [{"message": {"content": null}}]}',
     ],
 )
-async def test_an_answer_without_words_is_an_error(
-    service: Service, wire: str, body: bytes
-) -> None:
+async def test_an_answer_without_text_is_an_error(service: Service, wire: str, body: bytes) -> None:
     service.usual = lambda _: Reply(body=body)
 
     async with asking(service, wire) as model:
@@ -149,7 +150,7 @@ async def test_an_answer_without_words_is_an_error(
             await model.complete(PROMPT)
 
 
-async def test_a_silent_service_costs_bounded_time(service: Service) -> None:
+async def test_a_hanging_service_times_out(service: Service) -> None:
     service.awake.clear()
 
     async with asking(service, limit_s=0.05) as model:
@@ -158,10 +159,10 @@ async def test_a_silent_service_costs_bounded_time(service: Service) -> None:
     service.awake.set()
 
 
-async def test_an_endless_answer_is_given_up(
+async def test_an_endless_response_is_aborted(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engram.language.remote_call.LANGUAGE_RESPONSE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("engram.language.remote.LANGUAGE_RESPONSE_BYTES_MAX", 1_000)
     service.usual = lambda _: Reply(body=b" " * 2_000)
 
     async with asking(service) as model:
@@ -169,7 +170,7 @@ async def test_an_endless_answer_is_given_up(
             await model.complete(PROMPT)
 
 
-async def test_neither_keys_nor_texts_are_logged_or_told(
+async def test_neither_keys_nor_texts_appear_in_logs_or_errors(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="engram")
@@ -183,7 +184,7 @@ async def test_neither_keys_nor_texts_are_logged_or_told(
     assert PROMPT.text not in caplog.text + str(caught.value)
 
 
-async def test_a_service_that_is_not_there_is_an_error() -> None:
+async def test_an_unreachable_service_is_an_error() -> None:
     absent = Service(url="http://127.0.0.1:9")
 
     async with asking(absent) as model:
@@ -209,16 +210,16 @@ def test_a_choice_is_written_as_it_is_read(text: str, choice: object) -> None:
     "text",
     ["", "claude", "none:", "anthropic:", "anthropic:ftp://x#m", "openai:m", "openai:http://x#"],
 )
-def test_an_unknown_choice_is_refused_without_being_repeated(text: str) -> None:
+def test_the_error_for_an_unknown_choice_does_not_repeat_it(text: str) -> None:
     with pytest.raises(ValueError, match="anthropic:<model>"):
         parse_language_choice(text)
 
 
-def test_no_model_is_built_where_none_is_chosen() -> None:
+def test_no_model_is_built_if_none_is_chosen() -> None:
     assert build_language_model(NoLanguageModel(), key=None, clock=FakeClock()) is None
 
 
-def test_a_base_path_is_completed_and_a_whole_one_is_kept() -> None:
+def test_a_base_path_is_completed_and_a_full_url_is_used_as_it_is() -> None:
     assert (
         OpenAIWire(OpenAIModel("m", "http://h/api/v1/")).endpoint
         == "http://h/api/v1/chat/completions"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from engram.model.row_keys import SEQUENCE_BITS
 from engram.vectors.arrays import Cosines, Floats, Keys
 from engram.vectors.kernels import Kernels
 from engram.vectors.matrix import VectorMatrix
 from engram.vectors.quantise import CODE_MAX, quantise
 
 DIMENSIONS = 24
-SEQUENCE_BITS = 24
 
 
 def unit_vectors(seed: int, count: int, *, dimensions: int = DIMENSIONS) -> Floats:
-    """Return vectors that point anywhere."""
+    """Return random unit vectors."""
     raw = np.random.default_rng(seed).standard_normal((count, dimensions))
     return (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
 
@@ -23,7 +23,7 @@ def unit_vectors(seed: int, count: int, *, dimensions: int = DIMENSIONS) -> Floa
 def clustered_vectors(
     seed: int, count: int, *, dimensions: int, clusters: int, spread: float
 ) -> Floats:
-    """Return vectors that crowd around a few directions, as those of a model do."""
+    """Return unit vectors in a few clusters, as models produce them."""
     random = np.random.default_rng(seed)
     centres = random.standard_normal((clusters, dimensions))
     noise = random.standard_normal((count, dimensions))
@@ -39,7 +39,7 @@ def matrix_of(keys: Keys, vectors: Floats, *, kernels: Kernels | None = None) ->
 
 
 def error_bound(vectors: Floats) -> float:
-    """Return how far the angle of any of these vectors can move when it becomes bytes."""
+    """Return an upper bound of the angle by which quantisation moves any of these vectors."""
     peaks = np.abs(vectors).max(axis=1)
     lengths = np.linalg.norm(vectors, axis=1)
     return float((np.sqrt(vectors.shape[1]) * peaks / (2 * CODE_MAX) / lengths).max()) + 1e-5
@@ -55,7 +55,7 @@ def best_cosines(query: Floats, keys: Keys, vectors: Floats) -> dict[int, float]
 
 
 def all_answers(matrix: VectorMatrix, query: Floats, keys: Keys) -> Cosines:
-    """Return what a matrix says to every question, one after the other."""
+    """Return the answers of a matrix to every kind of query, concatenated."""
     answers = (
         *matrix.search(query, 100),
         *matrix.search(query, 100, allowed=keys),
@@ -65,7 +65,7 @@ def all_answers(matrix: VectorMatrix, query: Floats, keys: Keys) -> Cosines:
 
 
 def message_keys(conversations: int, messages: int) -> st.SearchStrategy[int]:
-    """Return keys of messages in a few short conversations."""
+    """Generate message keys in a few short conversations."""
 
     def key(conversation: int, sequence: int) -> int:
         return conversation << SEQUENCE_BITS | sequence

@@ -1,4 +1,4 @@
-"""Matrices follow their sources and stay within the budget of memory."""
+"""Cached matrices follow their sources and stay within the memory budget."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engram.errors import StoreCorruptError
-from engram.vectors.budgeted import BudgetedMatrices
+from engram.vectors.budgeted import BudgetedMatrices, VectorChanges
 from engram.vectors.quantise import pack_blobs, quantise
 from engram.vectors.snapshot import VectorSnapshot
-from engram.vectors.source import VectorChanges
 from tests.vectors.made import DIMENSIONS, unit_vectors
 
 AMPLE = 1 << 30
@@ -26,7 +25,7 @@ AMPLE = 1 << 30
 
 @dataclass
 class StoredVectors:
-    """A store of vectors with a log of removals, as an organisation's file has them."""
+    """A vector store with a log of removals, like that of an organisation's database."""
 
     dimensions: int = DIMENSIONS
     page: int = 1_000
@@ -125,7 +124,7 @@ def test_long_histories_are_read_in_pages():
     assert 3 == source.reads
 
 
-def test_a_reader_that_missed_removals_begins_anew():
+def test_a_reader_that_missed_removals_reads_everything_again():
     source = filled([1, 2, 3])
     matrices = BudgetedMatrices(bytes_max=AMPLE)
     matrices.current("a", source)
@@ -137,7 +136,7 @@ def test_a_reader_that_missed_removals_begins_anew():
     assert {1, 3, 4} == keys_in(matrices.current("a", source))
 
 
-def test_a_removal_forgotten_between_two_pages_is_noticed():
+def test_a_removal_pruned_between_two_pages_is_detected():
     source = filled(range(20))
     source.page = 10
     read_since = source.read_since
@@ -190,7 +189,7 @@ def test_names_do_not_share_vectors():
     assert {1, 2} == keys_in(matrices.current("a", one))
 
 
-def test_the_longest_unused_gives_way_and_is_read_again():
+def test_the_least_recently_used_matrix_is_evicted_and_read_again():
     sources = {name: filled(range(10)) for name in "abc"}
     one = BudgetedMatrices(bytes_max=AMPLE)
     one.current("a", filled(range(10)))
@@ -226,7 +225,7 @@ def test_a_snapshot_in_use_outlives_its_eviction():
     assert {1, 2} == keys_in(kept)
 
 
-def test_what_is_forgotten_takes_no_memory():
+def test_a_forgotten_matrix_uses_no_memory():
     matrices = BudgetedMatrices(bytes_max=AMPLE)
     matrices.current("a", filled([1]))
 
@@ -251,7 +250,7 @@ def test_a_damaged_row_is_an_error_every_time_and_hides_nothing_once_repaired():
 
 
 class Readers(RuleBasedStateMachine):
-    """Whatever is stored, removed, forgotten and evicted, every reader sees the store as it is."""
+    """Whatever is stored, removed, pruned and evicted, every reader sees the current store."""
 
     def __init__(self) -> None:
         super().__init__()

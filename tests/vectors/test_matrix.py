@@ -1,4 +1,4 @@
-"""A matrix finds what is nearest, whatever came, went or is allowed."""
+"""A matrix finds the nearest keys, whatever was added, removed or filtered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import InvalidVectorError
+from engram.model.row_keys import SEQUENCE_BITS
 from engram.vectors import blocks, matrix, snapshot
 from engram.vectors.arrays import Keys
 from engram.vectors.matrix import VectorMatrix
@@ -15,7 +16,6 @@ from engram.vectors.quantise import quantise
 from engram.vectors.snapshot import KeyRanges
 from tests.vectors.made import (
     DIMENSIONS,
-    SEQUENCE_BITS,
     all_answers,
     best_cosines,
     clustered_vectors,
@@ -33,14 +33,14 @@ BOTH_PATHS = pytest.mark.usefixtures("small", "path")
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few rows fill blocks and be worth compacting."""
+    """Shrink blocks and the compaction threshold so that a few rows reach them."""
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
     monkeypatch.setattr(matrix, "COMPACTED_MIN", 5)
 
 
 @pytest.fixture(params=["bytes", "bits"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search by bytes alone, or by bits that choose enough rows to miss nothing."""
+    """Search by full scan, or by preselection wide enough to be exact."""
     if request.param == "bits":
         monkeypatch.setattr(snapshot, "SCAN_ROWS_MAX", 0)
 
@@ -70,7 +70,7 @@ def test_search_finds_what_float_arithmetic_finds(keys: list[int], seed: int, k:
 
 @BOTH_PATHS
 @given(keys=KEYS, allowed=st.sets(message_keys(4, 8)), seed=SEEDS, k=st.integers(1, 20))
-def test_filtered_search_equals_search_over_the_allowed_alone(
+def test_filtered_search_equals_search_over_the_allowed_keys_only(
     keys: list[int], allowed: set[int], seed: int, k: int
 ):
     vectors = unit_vectors(seed, len(keys) + 1)
@@ -107,7 +107,7 @@ def test_a_range_allows_a_whole_conversation(keys: list[int], seed: int, convers
 
 @BOTH_PATHS
 @given(keys=KEYS, removed=st.sets(message_keys(3, 8)), seed=SEEDS)
-def test_what_was_removed_is_found_by_no_question(keys: list[int], removed: set[int], seed: int):
+def test_removed_keys_are_never_found(keys: list[int], removed: set[int], seed: int):
     vectors = unit_vectors(seed, len(keys) + 1)
     query, rows = vectors[0], vectors[1:]
     asked = as_keys(sorted({*keys, *removed}))
@@ -213,7 +213,7 @@ def test_passages_of_a_message_weigh_as_much_as_one_vector():
 
 @SMALL
 @given(keys=st.lists(message_keys(2, 6), min_size=1, max_size=40), seed=SEEDS)
-def test_a_message_of_several_passages_points_where_their_sum_does(keys: list[int], seed: int):
+def test_a_message_of_several_passages_has_the_direction_of_their_sum(keys: list[int], seed: int):
     vectors = unit_vectors(seed, len(keys) + 1).astype(np.float64)
     filled = matrix_of(as_keys(keys), vectors[1:].astype(np.float32))
     ordered = sorted(set(keys))
@@ -253,7 +253,7 @@ def test_vectors_that_cancel_out_have_no_neighbourhood():
     ),
     seed=SEEDS,
 )
-def test_what_was_asked_before_changes_no_neighbourhood(
+def test_earlier_queries_do_not_change_a_neighbourhood(
     steps: list[tuple[list[int], list[int]]], seed: int
 ):
     vectors = unit_vectors(seed, sum(len(added) for _, added in steps) + 1)
@@ -300,7 +300,7 @@ def test_a_key_with_very_many_rows_does_not_hide_the_others(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("share", [1, 3, 20])
-def test_bits_choose_nearly_all_of_the_ten_best(share: int, monkeypatch: pytest.MonkeyPatch):
+def test_sign_bits_preselect_nearly_all_of_the_top_ten(share: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(snapshot, "SCAN_ROWS_MAX", 1_000)
     dimensions, count = 384, 40_000
     vectors = clustered_vectors(5, count + 40, dimensions=dimensions, clusters=200, spread=1.5)
@@ -319,7 +319,7 @@ def test_bits_choose_nearly_all_of_the_ten_best(share: int, monkeypatch: pytest.
     assert hits / (10 * len(queries)) >= 0.98
 
 
-def test_the_same_question_has_the_same_answer(monkeypatch: pytest.MonkeyPatch):
+def test_the_same_query_has_the_same_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(snapshot, "SCAN_ROWS_MAX", 1_000)
     vectors = clustered_vectors(6, 30_001, dimensions=64, clusters=50, spread=1.0)
     filled = matrix_of(np.arange(30_000), vectors[1:])
@@ -329,7 +329,7 @@ def test_the_same_question_has_the_same_answer(monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_array_equal(first, again)
 
 
-def test_dead_rows_are_moved_out_when_they_are_many():
+def test_many_dead_rows_trigger_compaction():
     filled = matrix_of(np.arange(40_000), unit_vectors(1, 40_000))
     before = filled.bytes
 
@@ -340,13 +340,13 @@ def test_dead_rows_are_moved_out_when_they_are_many():
     assert [1] == filled.search(unit_vectors(1, 2)[1], 1)[0].tolist()
 
 
-def test_many_small_additions_leave_few_runs_to_ask():
+def test_many_small_additions_leave_few_runs():
     filled, row = VectorMatrix(DIMENSIONS), quantise(unit_vectors(1, 1), dimensions=DIMENSIONS)
 
     for key in range(1_000):
         filled.add(as_keys([key]), row)
 
-    assert len(filled.snapshot.owners.runs) <= 10
+    assert len(filled.snapshot.index.runs) <= 10
 
 
 def test_memory_is_a_few_bytes_more_than_codes_and_bits():
@@ -368,7 +368,7 @@ def test_an_empty_matrix_finds_nothing():
 @pytest.mark.parametrize(
     "bad", [[0.0] * DIMENSIONS, [1.0], [np.nan] * DIMENSIONS, [[1.0] * DIMENSIONS]]
 )
-def test_a_query_that_is_no_vector_is_refused(bad: list[float]):
+def test_an_invalid_query_is_refused(bad: list[float]):
     filled = matrix_of(as_keys([1]), unit_vectors(1, 1))
 
     for question in (
@@ -379,12 +379,12 @@ def test_a_query_that_is_no_vector_is_refused(bad: list[float]):
             question()
 
 
-def test_a_search_for_no_result_is_a_mistake():
-    with pytest.raises(ValueError, match="nothing"):
+def test_a_search_for_no_results_is_refused():
+    with pytest.raises(ValueError, match="at least 1"):
         VectorMatrix(DIMENSIONS).search(unit_vectors(1, 1)[0], 0)
 
 
-def test_rows_that_do_not_fit_change_nothing():
+def test_rows_of_the_wrong_shape_change_nothing():
     filled = matrix_of(as_keys([1]), unit_vectors(1, 1))
 
     with pytest.raises(InvalidVectorError):

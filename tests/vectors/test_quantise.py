@@ -1,4 +1,4 @@
-"""Vectors become bytes and bits without losing their direction."""
+"""Quantisation to codes and sign bits preserves the direction of vectors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(seed=SEEDS, dimensions=st.integers(1, 400), length=st.floats(1e-3, 1e3))
-def test_cosines_of_bytes_are_within_the_error_of_rounding(
-    seed: int, dimensions: int, length: float
-):
+def test_quantised_cosines_are_within_the_rounding_error(seed: int, dimensions: int, length: float):
     vectors = unit_vectors(seed, 8, dimensions=dimensions)
 
     restored = restore(quantise(vectors * np.float32(length), dimensions=dimensions))
@@ -39,7 +37,7 @@ def test_cosines_of_bytes_are_within_the_error_of_rounding(
 
 
 @given(seed=SEEDS, count=st.integers(0, 5), dimensions=st.integers(1, 70))
-def test_what_was_packed_comes_back_equal(seed: int, count: int, dimensions: int):
+def test_blobs_round_trip(seed: int, count: int, dimensions: int):
     rows = quantise(unit_vectors(seed, count, dimensions=dimensions), dimensions=dimensions)
 
     blobs = pack_blobs(rows)
@@ -51,7 +49,7 @@ def test_what_was_packed_comes_back_equal(seed: int, count: int, dimensions: int
 
 
 @given(seed=SEEDS)
-def test_bytes_of_restored_vectors_are_the_same_bytes(seed: int):
+def test_quantising_restored_vectors_gives_the_same_codes(seed: int):
     rows = quantise(unit_vectors(seed, 4), dimensions=DIMENSIONS)
 
     again = quantise(restore(rows), dimensions=DIMENSIONS)
@@ -61,7 +59,7 @@ def test_bytes_of_restored_vectors_are_the_same_bytes(seed: int):
 
 
 @given(seed=SEEDS)
-def test_the_opposite_vector_has_the_opposite_bytes(seed: int):
+def test_the_opposite_vector_has_the_opposite_codes(seed: int):
     vectors = unit_vectors(seed, 4)
 
     codes = quantise(vectors, dimensions=DIMENSIONS).codes
@@ -71,7 +69,7 @@ def test_the_opposite_vector_has_the_opposite_bytes(seed: int):
 
 
 @given(seed=SEEDS, dimensions=st.integers(1, 200))
-def test_bits_are_the_signs_in_whole_words(seed: int, dimensions: int):
+def test_sign_bits_are_padded_to_whole_words(seed: int, dimensions: int):
     codes = quantise(unit_vectors(seed, 3, dimensions=dimensions), dimensions=dimensions).codes
 
     bits = sign_bits(codes)

@@ -1,4 +1,4 @@
-"""Kernels leave the interpreter as they found it."""
+"""Kernels do not leak references."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engram.vectors.kernels import best_kernels
 CALLS = 200
 
 
-def test_kernels_take_no_reference_that_is_not_theirs() -> None:
+def test_kernels_leak_no_references() -> None:
     kernels, rows = best_kernels(), np.ones((4, 64), dtype=np.int8)
     bits = rows.view(np.uint8)
     before = sys.getrefcount(None)

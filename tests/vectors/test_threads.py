@@ -24,7 +24,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_searches_see_whole_additions_while_a_writer_adds_and_removes():
-    """Batches are replaced one by one, so every moment has whole batches and never none."""
+    """Batches are replaced one at a time, so every snapshot has whole batches and at least one."""
     shared = VectorMatrix(DIMENSIONS)
     vectors = unit_vectors(1, BATCH)
     rows = quantise(vectors, dimensions=DIMENSIONS)
@@ -74,7 +74,7 @@ def test_a_snapshot_stays_as_it_was():
     assert 0 == len(shared)
 
 
-def test_additions_of_several_threads_all_arrive():
+def test_no_addition_of_concurrent_threads_is_lost():
     shared = VectorMatrix(DIMENSIONS)
     rows = quantise(unit_vectors(1, BATCH), dimensions=DIMENSIONS)
 

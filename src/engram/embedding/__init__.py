@@ -1,1 +1,1 @@
-"""Texts become vectors: the port, the models Engram knows, and the embedders behind the port."""
+"""Embedding texts: the port, the registry of models, and the embedders behind the port."""

@@ -1,4 +1,4 @@
-"""Builds the embedders that the operator chose; nothing is loaded or asked yet."""
+"""Builds the chosen embedders; no model is loaded and no service is called yet."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from engram.embedding.choice import (
 )
 from engram.embedding.files import ModelFiles
 from engram.embedding.hashed import HashedEmbedder
-from engram.embedding.onnx import OnnxEmbedder, find_known
-from engram.embedding.onnx_directory import find_directory
+from engram.embedding.local import OnnxEmbedder, StaticEmbedder
+from engram.embedding.onnx_files import find_directory, find_registered
 from engram.embedding.registry import POTION, KnownModel, known_model
 from engram.embedding.remote import RemoteAddress, RemoteEmbedder
-from engram.embedding.static import StaticEmbedder
 from engram.embedding.tiers import Tiers
 
 
 def build_tiers(
     choice: EmbedderChoice, files: ModelFiles, *, threads: int, key: str | None, clock: Clock
 ) -> Tiers:
-    """Return the tiers of a choice; models in this process have an instant tier beside them."""
+    """Return the tiers of a choice; local models have an instant tier beside them."""
     match choice:
         case LocalModel(name):
             return _local(known_model(name), files, threads=threads, clock=clock)
@@ -59,7 +58,7 @@ def _local(model: KnownModel, files: ModelFiles, *, threads: int, clock: Clock) 
     if model.kind == "static":
         return Tiers.of(instant=instant)
     deep = OnnxEmbedder(
-        lambda: find_known(model, files),
+        lambda: find_registered(model, files),
         threads=threads,
         clock=clock,
         identity=model.identity,

@@ -1,4 +1,4 @@
-"""What `ENGRAM_EMBEDDER` can say, as a closed union."""
+"""Parses `ENGRAM_EMBEDDER` into a closed union."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMS = "local, local:<name>, onnx:<directory>, openai:<url>#<model>, hash or no
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model of the registry, run in this process."""
+    """A model of the registry that runs in this process."""
 
     name: str = ARCTIC.name
 
@@ -25,7 +25,7 @@ class LocalModel:
 
 @dataclass(frozen=True, slots=True)
 class OnnxDirectory:
-    """Any ONNX model with its tokenizer, run in this process."""
+    """A user's ONNX model that runs in this process."""
 
     path: Path
 
@@ -35,7 +35,7 @@ class OnnxDirectory:
 
 @dataclass(frozen=True, slots=True)
 class RemoteService:
-    """A service that speaks OpenAI's `/v1/embeddings`."""
+    """A service compatible with OpenAI's `/v1/embeddings`."""
 
     url: str
     model: str
@@ -46,7 +46,7 @@ class RemoteService:
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """No model: words hashed to directions, for tests."""
+    """No model: hashed words, for tests."""
 
     def __str__(self) -> str:
         return "hash"
@@ -54,7 +54,7 @@ class Hashed:
 
 @dataclass(frozen=True, slots=True)
 class NoEmbedder:
-    """Search by word alone."""
+    """No embedder: search by words alone."""
 
     def __str__(self) -> str:
         return "none"
@@ -64,10 +64,10 @@ EmbedderChoice: TypeAlias = LocalModel | OnnxDirectory | RemoteService | Hashed 
 
 
 def parse_choice(text: str) -> EmbedderChoice:
-    """Return what `text` chooses; `str` of it gives the text again.
+    """Parse a setting; `str` of the result is the setting again.
 
     Raises:
-        ValueError: `text` is none of the forms.
+        ValueError: `text` has none of the forms.
     """
     kind, colon, rest = text.partition(":")
     match kind, colon, rest:

@@ -1,4 +1,4 @@
-"""The directory in which model files are kept, and the proof that a file is what it should be."""
+"""The directory of downloaded models, and the verification of its files against pinned hashes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from engram.embedding.registry import KnownModel, ModelFile
 from engram.errors import EmbedderUnavailableError
 
 FileState = Literal["whole", "missing", "damaged"]
-PROOF_NAME = ".proved"
+STAMP_NAME = ".proved"
 DERIVED_PREFIX = "optimised-"
-"""Begins the names of files that follow from the others and can be made anew."""
+"""Starts the names of files that are derived from the others and can be made again."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
-    """A file of a model where it should be, and whether its bytes are the pinned ones."""
+class CheckedFile:
+    """A file of a model, and whether its content is the pinned one."""
 
     file: ModelFile
     path: Path
@@ -32,86 +32,85 @@ class KeptFile:
 
 
 class ModelFiles:
-    """Model files below one root, a directory for each model and revision."""
+    """Model files below one root, in a directory for each model and revision."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def directory(self, model: KnownModel) -> Path:
-        """Return where `model` is or would be."""
+        """Return the directory of `model`, which may not exist."""
         # The revision keeps two versions of Engram that share a cache out of each other's way.
         return self.root / model.name / model.identity.revision
 
     def has(self, model: KnownModel) -> bool:
-        """Return whether every file of `model` is there in its right size, without reading it."""
+        """Return True if every file of `model` exists in its right size, without reading it."""
         directory = self.directory(model)
         return all(_has_right_size(directory / file.name, file) for file in model.files)
 
     def probe(self, model: KnownModel) -> None:
-        """Return if `model` seems to be there, without reading its files.
+        """Return if `model` seems to be installed, without reading its files.
 
         Raises:
             EmbedderUnavailableError: a file is missing or has another size.
         """
         if not self.has(model):
             raise EmbedderUnavailableError(
-                f"the model {model.name} is not here: run `engram models pull {model.name}`"
+                f"the model {model.name} is not installed: run `engram models pull {model.name}`"
             )
 
     def require(self, model: KnownModel) -> Path:
-        """Return the directory of `model` after proving its files, unless they are as proved before.
+        """Return the directory of `model`, with its files verified unless they are unchanged since.
 
         Raises:
             EmbedderUnavailableError: a file is missing or damaged.
         """
         directory = self.directory(model)
-        proof = Proof(directory)
-        if proof.holds(model):
+        stamp = VerificationStamp(directory)
+        if stamp.is_valid(model):
             return directory
-        for kept in examine(model, directory):
-            if kept.state != "whole":
+        for checked in examine(model, directory):
+            if checked.state != "whole":
                 raise EmbedderUnavailableError(
-                    f"the model {model.name} is not usable, {kept.file.name} is {kept.state}: "
-                    f"run `engram models pull {model.name}`"
+                    f"the model {model.name} is not usable, {checked.file.name} is "
+                    f"{checked.state}: run `engram models pull {model.name}`"
                 )
-        proof.write(model)
+        stamp.write(model)
         return directory
 
     def drop_derived(self, model: KnownModel) -> None:
-        """Remove what was made of the files of `model`; whoever needs it makes it anew."""
+        """Remove the files derived from those of `model`; they are made again when needed."""
         for path in self.directory(model).glob(f"{DERIVED_PREFIX}*"):
             path.unlink(missing_ok=True)
 
 
-class Proof:
-    """What the files of a model were like when their bytes were last proved.
+class VerificationStamp:
+    """Size and time of a model's files when their hashes were last verified.
 
-    Reading 65 MB at every start costs more than loading them. A file that has changed since, as far as
-    its size and time tell, is proved anew; `engram models verify` always is.
+    Hashing 65 MB at every start costs more than loading the model. Files whose size or time has
+    changed are verified again; `engram models verify` ignores the stamp.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._path = directory / PROOF_NAME
+        self._path = directory / STAMP_NAME
 
-    def holds(self, model: KnownModel) -> bool:
-        """Say whether the files are as they were when they were proved."""
+    def is_valid(self, model: KnownModel) -> bool:
+        """Return True if the files are unchanged since they were verified."""
         try:
-            written = json.loads(self._path.read_bytes())
-            return written == self._present(model)
+            return json.loads(self._path.read_bytes()) == self._current(model)
         except (OSError, ValueError):
             return False
 
     def write(self, model: KnownModel) -> None:
-        """Note that the files have been proved just now; where nothing can be written, nothing is."""
-        staged = self._path.with_name(f"{PROOF_NAME}.{os.getpid()}")
+        """Record that the files have just been verified, if the directory is writable."""
+        staged = self._path.with_name(f"{STAMP_NAME}.{os.getpid()}")
         try:
-            staged.write_text(json.dumps(self._present(model)))
+            staged.write_text(json.dumps(self._current(model)))
             staged.replace(self._path)
         except OSError:
-            logger.debug("the proof of %s cannot be kept", model.name, exc_info=True)
+            logger.debug("cannot record that %s was verified", model.name, exc_info=True)
 
-    def _present(self, model: KnownModel) -> dict[str, list[int | str]]:
+    def _current(self, model: KnownModel) -> dict[str, list[int | str]]:
         """Return size, time and pinned hash of each file."""
         found: dict[str, list[int | str]] = {}
         for file in model.files:
@@ -120,17 +119,17 @@ class Proof:
         return found
 
 
-def examine(model: KnownModel, directory: Path) -> Iterator[KeptFile]:
-    """Yield the state of each file of `model` in `directory`, having read all of it."""
+def examine(model: KnownModel, directory: Path) -> Iterator[CheckedFile]:
+    """Hash each file of `model` in `directory` and yield its state."""
     for file in model.files:
         path = directory / file.name
-        yield KeptFile(file=file, path=path, state=_state(path, file))
+        yield CheckedFile(file=file, path=path, state=_state(path, file))
 
 
 def matches(path: Path, file: ModelFile) -> bool:
-    """Return whether the bytes at `path` are those of `file`, in any accepted spelling."""
+    """Return True if the file at `path` has one of the pinned hashes of `file`."""
     return _has_right_size(path, file) and digest(path) in {
-        spelling.sha256 for spelling in file.spellings()
+        variant.sha256 for variant in file.variants()
     }
 
 
@@ -146,7 +145,7 @@ def _state(path: Path, file: ModelFile) -> FileState:
     try:
         return "whole" if matches(path, file) else "damaged"
     except OSError:
-        # What cannot be read cannot be used, whatever the reason.
+        # An unreadable file is unusable, whatever the reason.
         return "damaged"
 
 
@@ -155,4 +154,4 @@ def _has_right_size(path: Path, file: ModelFile) -> bool:
         size = path.stat().st_size
     except OSError:
         return False
-    return any(size == spelling.size_bytes for spelling in file.spellings())
+    return any(size == variant.size_bytes for variant in file.variants())

@@ -1,7 +1,7 @@
-"""An embedder without a model: words and their parts hashed to directions.
+"""An embedder without a model: words and their trigrams hashed to dimensions.
 
-Equal texts get equal vectors in every process and on every machine; texts that share words or parts
-of words are near, all others almost orthogonal. For tests, and for texts a model knows nothing of.
+Equal texts have equal vectors in every process and on every machine; texts that share words or parts
+of words are near, all others almost orthogonal. For tests, and for texts without any known token.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from engram.embedding.check import unit_rows
-from engram.embedding.port import EmbedderIdentity
+from engram.embedding.port import EmbedderIdentity, unit_rows
 from engram.yielding import yield_to_others
 
 if TYPE_CHECKING:
@@ -30,13 +29,13 @@ IDENTITY = EmbedderIdentity(
 
 
 class HashedEmbedder:
-    """The deterministic embedder of tests."""
+    """The deterministic embedder for tests."""
 
     async def identify(self) -> EmbedderIdentity:
         return IDENTITY
 
     async def probe(self) -> None:
-        """It can always be asked."""
+        """It is always available."""
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
         return hashed_vectors(passages, DIMENSIONS)
@@ -48,32 +47,32 @@ class HashedEmbedder:
         return len(text.split())
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
 
 def hashed_vectors(texts: Sequence[str], dimensions: int) -> Vectors:
-    """Return a unit vector for each text, the same for the same text everywhere."""
+    """Return a unit vector for each text, deterministic across processes and machines."""
     import numpy as np
 
     rows = np.zeros((len(texts), dimensions), dtype=np.float32)
     for row, text in zip(rows, texts, strict=True):
         for feature, weight in _features(text):
             yield_to_others()
-            number = _number(feature)
+            number = _hash(feature)
             row[number % dimensions] += weight if number >> 63 else -weight
         if not row.any():
-            # Features that cancel each other out are as rare as they are legal.
+            # Features may cancel out, which is rare.
             row[0] = 1.0
     return unit_rows(rows)
 
 
-def _number(feature: str) -> int:
+def _hash(feature: str) -> int:
     spelled = feature.encode(errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(spelled, digest_size=8).digest(), "big")
 
 
 def _features(text: str) -> Iterator[tuple[str, float]]:
-    """Yield the words of a text and, at less weight, their runs of three characters."""
+    """Yield the words of a text and, with less weight, their trigrams."""
     for word in text.casefold().split() or [""]:
         yield f"word {word}", 1.0
         for start in range(len(word) - 2):

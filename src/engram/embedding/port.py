@@ -1,7 +1,9 @@
-"""What Engram asks of an embedder: texts in, vectors of length 1 and of one identity out.
+"""The embedder port: texts in, validated unit vectors of one identity out.
 
 Vectors of two embedders are never compared. So every embedder has an identity, every stored vector
-carries it, and whatever could make the same text another vector is part of it.
+refers to it, and it includes everything that affects the vector of a text.
+
+Vectors are validated without importing NumPy here, so that importing the port stays cheap.
 """
 
 from __future__ import annotations
@@ -37,42 +39,42 @@ EMBEDDING_FAILURES = (
     InvalidVectorError,
     InvalidRequestError,
 )
-"""What an embedder may raise for texts that nobody has to mend."""
+"""Expected failures of an embedder: operational, not programming errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderIdentity:
-    """What makes two vectors comparable: equal identities, and nothing else."""
+    """Two vectors are comparable if and only if their identities are equal."""
 
     name: str
     revision: str
-    """The exact files or version behind the name, such as a hash."""
+    """The exact version behind the name, such as a hash of the files."""
     dimensions: int
     max_tokens: int
-    """A passage of more, by `Embedder.count_tokens`, must be split; see `engram.text.passages`."""
+    """Passages with more tokens, by `Embedder.count_tokens`, must be split: `engram.text.passages`."""
     query_prefix: str
     passage_prefix: str
     pooling: Pooling
 
     def as_text(self) -> str:
-        """Return the form kept beside vectors: equal for equal identities, in every process."""
+        """Serialize to the text stored beside vectors: equal for equal identities, in every process."""
         return _identity_text(self)
 
     @classmethod
     def from_text(cls, text: str) -> EmbedderIdentity:
-        """Return the identity that `as_text` wrote."""
+        """Parse the identity that `as_text` serialized."""
         return cls(**json.loads(text))
 
 
 @lru_cache(maxsize=16)
 def _identity_text(identity: EmbedderIdentity) -> str:
-    """Return an identity as JSON; every search asks for that of its embedders."""
+    """Return an identity as JSON; cached, because every search needs it."""
     return json.dumps(asdict(identity), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CosineScale:
-    """Where a model's cosines begin to mean something, and how far from there they reach."""
+    """The cosine at which a model's texts start to be related, and the range above it."""
 
     offset: float
     span: float
@@ -80,38 +82,38 @@ class CosineScale:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The scales that make cosines of different models mean the same."""
+    """The scales that make cosines of different models comparable."""
 
     message: CosineScale
     neighborhood: CosineScale
 
 
 class Embedder(Protocol):
-    """A model that turns texts into vectors of length 1, shared by all tasks of one event loop.
+    """A model that turns texts into unit vectors, shared by all tasks of one event loop.
 
-    Constructing one is free: files are read, libraries imported and services asked at first use.
+    Constructing one is free: files, libraries and connections are opened at first use.
     """
 
     async def identify(self) -> EmbedderIdentity:
-        """Return what this embedder's vectors carry; it never changes while the embedder lives.
+        """Return the identity of this embedder's vectors, which never changes while it lives.
 
-        Models of this process know it at once; a service must have answered once.
+        Local models know it at once; a service must have answered once.
 
         Raises:
-            EmbedderUnavailableError: it must be asked for and there is no answer.
+            EmbedderUnavailableError: a service must be called for it and does not answer.
         """
         ...
 
     async def probe(self) -> None:
-        """Return if it seems that this embedder can be asked, as cheaply as that can be told.
+        """Return if this embedder seems to be available, as cheaply as that can be checked.
 
         Raises:
-            EmbedderUnavailableError: it cannot, and why.
+            EmbedderUnavailableError: it is not; the message tells why.
         """
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Return how many tokens the model reads of `text`, without prefix and special tokens.
+        """Return the number of tokens of `text`, without prefix and special tokens.
 
         Raises:
             EmbedderUnavailableError: the tokenizer's files are missing or damaged.
@@ -122,25 +124,66 @@ class Embedder(Protocol):
         """Return a vector for each passage, in order.
 
         The embedder adds its passage prefix. A passage's vector does not depend on the others.
-        Every vector is finite and has the identity's dimensions, or the call fails: all of it.
+        Every vector is finite and has the identity's dimensions, or the whole call fails.
 
         Raises:
-            LimitExceededError: a passage is longer than the model can read.
+            LimitExceededError: a passage does not fit into the model's window.
             InvalidRequestError: a service refuses one of the passages.
-            InvalidVectorError: what came back is no vector.
-            EmbedderMismatchError: what came back has other dimensions than the identity.
-            EmbedderUnavailableError: the model cannot be asked now; a retry may succeed.
+            InvalidVectorError: the model returned something other than finite vectors.
+            EmbedderMismatchError: the dimensions of the vectors are not the identity's.
+            EmbedderUnavailableError: the model is not available now; a retry may succeed.
         """
         ...
 
     async def embed_query(self, query: str) -> Vector:
-        """Return the vector to search with; the embedder adds its query prefix.
+        """Return the vector of a query; the embedder adds its query prefix.
 
-        A query longer than the model can read is cut at its end: it is asked for, not kept.
+        A query that does not fit into the model's window is truncated: it is not stored.
         Errors are those of `embed_passages`.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of threads and connections; the embedder is not used afterwards."""
+        """Release threads and connections; the embedder must not be used afterwards."""
         ...
+
+
+UNIT_TOLERANCE = 1e-3
+"""How far the squared length of a float32 unit vector may be from 1."""
+
+
+def unit_rows(raw: Vectors) -> Vectors:
+    """Return the rows scaled to unit length.
+
+    Raises:
+        InvalidVectorError: a row is zero or not finite.
+    """
+    squares = _squared_lengths(raw)
+    # Not `squares <= 0`: NaN compares false with everything.
+    if not bool(((squares > 0) & (squares < float("inf"))).all()):
+        raise InvalidVectorError("a vector is zero or not finite")
+    return (raw / squares[:, None] ** 0.5).astype("float32")
+
+
+def check_vectors(vectors: Vectors, identity: EmbedderIdentity, *, count: int) -> None:
+    """Validate that these are `count` unit vectors of `identity`.
+
+    Raises:
+        EmbedderMismatchError: they have other dimensions.
+        InvalidVectorError: one is missing, not finite, or not of unit length.
+    """
+    if vectors.ndim != 2 or len(vectors) != count:
+        raise InvalidVectorError(f"expected {count:,} vectors, got shape {vectors.shape}")
+    if vectors.shape[1] != identity.dimensions:
+        raise EmbedderMismatchError(
+            f"{identity.name} has {identity.dimensions} dimensions, got {vectors.shape[1]}: "
+            "another model answers; run `engram reembed` to use it"
+        )
+    if not bool((abs(_squared_lengths(vectors) - 1) < UNIT_TOLERANCE).all()):
+        raise InvalidVectorError("a vector is not finite or not of unit length")
+
+
+def _squared_lengths(rows: Vectors) -> NDArray[np.float64]:
+    # Wide enough that no finite row overflows.
+    wide: NDArray[np.float64] = rows.astype("float64")
+    return (wide * wide).sum(axis=1)

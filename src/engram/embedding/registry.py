@@ -1,7 +1,7 @@
-"""The models Engram knows: what they are, where their files come from, what proves the files.
+"""The registry of models: their identities, the sources of their files, and pinned hashes.
 
-A file may come in two spellings of the same content (a package index carries one tokenizer with
-other line ends and one without indentation), so each source pins the bytes it gives.
+The same content may be formatted differently in two sources (of the tokenizers in packages, one has
+other line ends and one no indentation), so each source has a hash of its own.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from engram.errors import NotFoundError
 
 SEARCH_PREFIX = "Represent this sentence for searching relevant passages: "
 BERT_TOKENS_MAX = 510
-"""The window of 512 holds two special tokens beside a text."""
+"""The window of 512 less two special tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedBytes:
-    """A file in one source, and what proves it."""
+class PinnedFile:
+    """The path of a file in one source, with its pinned size and hash."""
 
     path: str
     size_bytes: int
@@ -29,14 +29,14 @@ class PinnedBytes:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A file of a model, under the name Engram keeps it by."""
+    """A file of a model, under the name by which it is installed."""
 
     name: str
-    hub: PinnedBytes
-    carried: PinnedBytes | None = None
+    hub: PinnedFile
+    carried: PinnedFile | None = None
 
-    def spellings(self) -> Iterator[PinnedBytes]:
-        """Yield every form in which this file is accepted."""
+    def variants(self) -> Iterator[PinnedFile]:
+        """Yield all accepted variants of this file."""
         yield self.hub
         if self.carried is not None:
             yield self.carried
@@ -44,7 +44,7 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model with everything needed to get it, trust it and use it."""
+    """A model of the registry, with everything needed to download, verify and run it."""
 
     identity: EmbedderIdentity
     kind: Literal["onnx", "static"]
@@ -54,7 +54,7 @@ class KnownModel:
     files: tuple[ModelFile, ...]
     calibration: Calibration
     carrier: str | None = None
-    """A pinned package whose wheel happens to hold the same files; it is never installed."""
+    """A pinned package whose wheel happens to contain the same files; it is never installed."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ def known_model(name: str) -> KnownModel:
     """Return the model called `name`.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: it is not in the registry.
     """
     for model in MODELS:
         if model.name == name:
@@ -78,7 +78,7 @@ def known_model(name: str) -> KnownModel:
 
 
 def calibration_of(identity: EmbedderIdentity) -> Calibration:
-    """Return the scales of an identity's cosines; of a model nobody measured, a middle one."""
+    """Return the scales of an identity's cosines; a middle one for models that were not measured."""
     served = _short_name(identity.name)
     for model in MODELS:
         if _short_name(model.name) == served:
@@ -87,7 +87,7 @@ def calibration_of(identity: EmbedderIdentity) -> Calibration:
 
 
 def prefixes_of(served: str) -> tuple[str, str]:
-    """Return the query and passage prefix of a model that a service offers under any name."""
+    """Return the query and passage prefix of a model, under any name that a service gives it."""
     for model in MODELS:
         if _short_name(model.name) == _short_name(served):
             return model.identity.query_prefix, model.identity.passage_prefix
@@ -105,7 +105,7 @@ UNMEASURED = Calibration(message=CosineScale(0.25, 0.40), neighborhood=CosineSca
 
 _BGE_TOKENIZER = ModelFile(
     name="tokenizer.json",
-    hub=PinnedBytes(
+    hub=PinnedFile(
         path="tokenizer.json",
         size_bytes=711_396,
         sha256="d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
@@ -131,12 +131,12 @@ ARCTIC = KnownModel(
     files=(
         ModelFile(
             name="model.onnx",
-            hub=PinnedBytes(
+            hub=PinnedFile(
                 path="onnx/model_quantized.onnx",
                 size_bytes=34_015_111,
                 sha256="f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
             ),
-            carried=PinnedBytes(
+            carried=PinnedFile(
                 path="project_brain/model/int8/onnx/model.onnx",
                 size_bytes=34_015_111,
                 sha256="f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
@@ -144,12 +144,12 @@ ARCTIC = KnownModel(
         ),
         ModelFile(
             name="tokenizer.json",
-            hub=PinnedBytes(
+            hub=PinnedFile(
                 path="tokenizer.json",
                 size_bytes=711_649,
                 sha256="91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",
             ),
-            carried=PinnedBytes(
+            carried=PinnedFile(
                 path="project_brain/model/int8/tokenizer.json",
                 size_bytes=742_332,
                 sha256="87eb7217e03ca66a173ac8430e41d2b2edc5fd38ef2a0e01f86213e02c897a1b",
@@ -177,12 +177,12 @@ POTION = KnownModel(
     files=(
         ModelFile(
             name="model.safetensors",
-            hub=PinnedBytes(
+            hub=PinnedFile(
                 path="model.safetensors",
                 size_bytes=30_236_760,
                 sha256="f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
             ),
-            carried=PinnedBytes(
+            carried=PinnedFile(
                 path="archguard/models/potion-base-8M/model.safetensors",
                 size_bytes=30_236_760,
                 sha256="f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
@@ -190,12 +190,12 @@ POTION = KnownModel(
         ),
         ModelFile(
             name="tokenizer.json",
-            hub=PinnedBytes(
+            hub=PinnedFile(
                 path="tokenizer.json",
                 size_bytes=683_666,
                 sha256="e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
             ),
-            carried=PinnedBytes(
+            carried=PinnedFile(
                 path="archguard/models/potion-base-8M/tokenizer.json",
                 size_bytes=446_303,
                 sha256="273ca9e28ec6990aea6206b0364443754d87e87a5dd28e94026ea9999ba3bf62",
@@ -222,7 +222,7 @@ BGE_SMALL = KnownModel(
     files=(
         ModelFile(
             name="model.onnx",
-            hub=PinnedBytes(
+            hub=PinnedFile(
                 path="onnx/model.onnx",
                 size_bytes=133_093_490,
                 sha256="828e1496d7fabb79cfa4dcd84fa38625c0d3d21da474a00f08db0f559940cf35",
@@ -250,7 +250,7 @@ BGE_BASE = KnownModel(
     files=(
         ModelFile(
             name="model.onnx",
-            hub=PinnedBytes(
+            hub=PinnedFile(
                 path="onnx/model.onnx",
                 size_bytes=435_811_539,
                 sha256="9bc579acdba21c253c62a9bf866891355a63ffa3442b52c8a37d75b2ccb91848",

@@ -1,4 +1,4 @@
-"""A static model at work: the mean of the vectors of a text's tokens.
+"""Runs a static model: the vector of a text is the mean of the vectors of its tokens.
 
 Imports NumPy and tokenizers, so it is itself imported when a text is first embedded.
 """
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engram.embedding.check import unit_rows
 from engram.embedding.hashed import hashed_vectors
-from engram.embedding.tokens import count_tokens, load_tokenizer
-from engram.embedding.wordpieces import WordPieces
+from engram.embedding.port import unit_rows
+from engram.embedding.tokens import WordPieces, count_tokens, load_tokenizer
 from engram.yielding import yield_to_others
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ UNKNOWN = "[UNK]"
 
 
 class StaticModel:
-    """Token vectors, and the tokenizer whose ids are their rows."""
+    """A matrix of token vectors, and the tokenizer whose ids are its rows."""
 
     def __init__(self, directory: Path) -> None:
         self._rows = _map_tensor(directory / "model.safetensors")
@@ -39,19 +38,19 @@ class StaticModel:
         sums = np.zeros((len(texts), self._rows.shape[1]), dtype=np.float32)
         for row, text in zip(sums, texts, strict=True):
             yield_to_others()
-            # The sum and the mean point the same way, and only the direction is kept.
+            # The sum has the direction of the mean, and only the direction is kept.
             np.add.reduce(self._rows[self._pieces.known_tokens(text)], axis=0, out=row)
         self._fill_unknown(sums, texts)
         return unit_rows(sums)
 
     def count_tokens(self, text: str) -> int:
-        """Return how many tokens a text has, known or not."""
+        """Return the number of tokens of a text, unknown ones included."""
         return count_tokens(self._tokenizer, text)
 
     def _fill_unknown(self, sums: Vectors, texts: Sequence[str]) -> None:
-        """Give texts without any known token, such as a lone emoji, a direction of their own.
+        """Give texts without any known token, such as a lone emoji, a hashed vector.
 
-        It is almost orthogonal to everything but its like, where a zero row would be no vector.
+        It is almost orthogonal to everything but similar texts, whereas a zero row has no direction.
         """
         empty: list[int] = np.flatnonzero(~sums.any(axis=1)).tolist()
         if empty:
@@ -59,7 +58,7 @@ class StaticModel:
 
 
 def _map_tensor(path: Path) -> Vectors:
-    """Return the token vectors as a view of the file, which processes then share in memory."""
+    """Memory-map the token vectors, so that processes share the pages of the file."""
     with path.open("rb") as content:
         (length,) = struct.unpack("<Q", content.read(8))
         header: dict[str, dict[str, Any]] = json.loads(content.read(length))

@@ -1,14 +1,16 @@
-"""The embedders of one installation, and whether they can be asked."""
+"""The embedders of one installation: their availability, query caches and roles."""
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from engram.embedding.port import Embedder, EmbedderIdentity
 from engram.errors import EmbedderMismatchError, EmbedderUnavailableError
+from engram.limits import QUERY_CHARACTERS_KEPT, QUERY_VECTORS_KEPT
 from engram.model.vectors import Tier
 
 if TYPE_CHECKING:
@@ -20,23 +22,23 @@ logger = logging.getLogger(__name__)
 
 
 class WatchedEmbedder:
-    """An embedder that remembers whether it could be asked the last time."""
+    """An embedder that tracks whether its last call succeeded."""
 
     def __init__(self, embedder: Embedder, *, tier: Tier) -> None:
         self.tier: Tier = tier
         self.failure: str | None = None
-        """Why it could not; None when it could, or has not been asked."""
+        """Why the last call failed; None if it succeeded, or there was none."""
         self.known: EmbedderIdentity | None = None
-        """Whose vectors it gives, once it has said so."""
+        """The last result of `identify`, for callers that must not wait."""
         self.embedder = embedder
 
     async def identify(self) -> EmbedderIdentity:
         try:
             self.known = await self.embedder.identify()
         except EmbedderUnavailableError as exc:
-            self._note(exc.message)
+            self._record(exc.message)
             raise
-        # Success is not noted: most embedders know this without being asked.
+        # Success says nothing about availability: most embedders know their identity anyway.
         return self.known
 
     async def probe(self) -> None:
@@ -58,35 +60,67 @@ class WatchedEmbedder:
         try:
             result = await work
         except (EmbedderUnavailableError, EmbedderMismatchError) as exc:
-            self._note(exc.message)
+            self._record(exc.message)
             raise
-        self._note(None)
+        self._record(None)
         return result
 
-    def _note(self, failure: str | None) -> None:
-        """Log when it fails, and when it works again; not for every text in between."""
+    def _record(self, failure: str | None) -> None:
+        """Record the outcome of a call; log only when availability changes."""
         if failure is not None and self.failure is None:
-            logger.warning("the %s embedder cannot be asked: %s", self.tier, failure)
+            logger.warning("the %s embedder is unavailable: %s", self.tier, failure)
         elif failure is None and self.failure is not None:
-            logger.info("the %s embedder can be asked again", self.tier)
+            logger.info("the %s embedder is available again", self.tier)
         self.failure = failure
+
+
+class QueryVectorCache:
+    """LRU cache of query vectors, so that a repeated search does not run the model again.
+
+    Each organisation has its own entries: the latency of a search must not reveal to one tenant what
+    another has searched for.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._vectors: OrderedDict[tuple[str, str], Vector] = OrderedDict()
+
+    async def embed(self, text: str, *, organization_id: str) -> Vector:
+        """Return the vector of a query; errors as of `Embedder.embed_query`."""
+        key = organization_id, text
+        cached = self._vectors.get(key)
+        if cached is not None:
+            self._vectors.move_to_end(key)
+            return cached
+        vector = await self._embedder.embed_query(text)
+        if len(text) <= QUERY_CHARACTERS_KEPT:
+            self._add(key, vector)
+        return vector
+
+    def _add(self, key: tuple[str, str], vector: Vector) -> None:
+        # A copy: a view would keep the whole batch it came from alive.
+        cached = vector.copy()
+        cached.setflags(write=False)
+        self._vectors[key] = cached
+        while len(self._vectors) > QUERY_VECTORS_KEPT:
+            self._vectors.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """The embedder whose vectors every message shall have, and a quick one for the path of a write.
+    """The deep embedder, for the vectors every message gets in the end, and an instant one for writes.
 
-    Where the quick one is the only one, its vectors are the deep ones.
+    A fast embedder that is the only one takes the deep tier.
     """
 
     deep: WatchedEmbedder | None = None
     instant: WatchedEmbedder | None = None
     is_deep_quick: bool = False
-    """Whether the deep one is quick enough for the path of a write."""
+    """True if the deep embedder is fast enough for the write path."""
 
     @classmethod
     def of(cls, *, deep: Embedder | None = None, instant: Embedder | None = None) -> Tiers:
-        """Return the tiers of the embedders there are."""
+        """Assign the given embedders to tiers."""
         if deep is None and instant is not None:
             return cls(deep=WatchedEmbedder(instant, tier="deep"), is_deep_quick=True)
         return cls(
@@ -96,15 +130,15 @@ class Tiers:
 
     @property
     def all(self) -> tuple[WatchedEmbedder, ...]:
-        """Return the embedders there are, the best first."""
+        """Return the configured embedders, the best first."""
         return tuple(embedder for embedder in (self.deep, self.instant) if embedder is not None)
 
     @property
     def quick(self) -> WatchedEmbedder | None:
-        """Return the embedder for the path of a write."""
+        """Return the embedder for the write path."""
         return self.deep if self.is_deep_quick else self.instant
 
     async def close(self) -> None:
-        """Close what there is."""
+        """Close all embedders."""
         for embedder in self.all:
             await embedder.close()

@@ -1,1 +1,1 @@
-"""Language models: what they are asked, and the services that answer; none is needed."""
+"""Language models: the port, and the services behind it; Engram works without one."""

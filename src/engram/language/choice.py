@@ -1,4 +1,4 @@
-"""What `ENGRAM_LANGUAGE_MODEL` can say, as a closed union."""
+"""Parses `ENGRAM_LANGUAGE_MODEL` into a closed union."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 
 @dataclass(frozen=True, slots=True)
 class AnthropicModel:
-    """A model behind Anthropic's Messages API, or behind a service that speaks it."""
+    """A model behind Anthropic's Messages API, or a compatible service."""
 
     model: str
     url: str = ANTHROPIC_URL
@@ -24,7 +24,7 @@ class AnthropicModel:
 
 @dataclass(frozen=True, slots=True)
 class OpenAIModel:
-    """A model behind a service that speaks OpenAI's `/v1/chat/completions`."""
+    """A model behind a service compatible with OpenAI's `/v1/chat/completions`."""
 
     model: str
     url: str
@@ -35,7 +35,7 @@ class OpenAIModel:
 
 @dataclass(frozen=True, slots=True)
 class NoLanguageModel:
-    """Everything works without one."""
+    """No language model; what needs one is disabled."""
 
     def __str__(self) -> str:
         return "none"
@@ -45,10 +45,10 @@ LanguageChoice: TypeAlias = AnthropicModel | OpenAIModel | NoLanguageModel
 
 
 def parse_language_choice(text: str) -> LanguageChoice:
-    """Return what `text` chooses; `str` of it gives the text again.
+    """Parse a setting; `str` of the result is the setting again.
 
     Raises:
-        ValueError: `text` is none of the forms.
+        ValueError: `text` has none of the forms.
     """
     kind, _, rest = text.partition(":")
     url, _, model = rest.rpartition("#")
@@ -57,15 +57,15 @@ def parse_language_choice(text: str) -> LanguageChoice:
             return NoLanguageModel()
         case "anthropic" if model and not url:
             return AnthropicModel(model)
-        case "anthropic" if model and _is_address(url):
+        case "anthropic" if model and _is_http_url(url):
             return AnthropicModel(model, url)
-        case "openai" if model and _is_address(url):
+        case "openai" if model and _is_http_url(url):
             return OpenAIModel(model, url)
         case _:
-            # The text is not repeated: somebody may have put a key into it.
+            # The error does not repeat the text: somebody may have put a key into it.
             raise ValueError(f"must be {FORMS}")
 
 
-def _is_address(url: str) -> bool:
+def _is_http_url(url: str) -> bool:
     parts = urlsplit(url)
     return parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -1,4 +1,4 @@
-"""What Engram asks of a language model: an instruction and a text in, words out."""
+"""The language model port: a prompt in, text out."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One question to a model."""
+    """One request to a model."""
 
     system: str
-    """What the model is to do; written by us, never by a user."""
+    """Instructions; written by us, never by a user."""
     text: str
-    """What it is to do that with; whatever stands in it is material."""
+    """The material to work on; nothing in it is an instruction."""
     tokens_max: int
-    """Length of the answer at most."""
+    """Upper bound of the answer's length."""
 
 
 class LanguageModel(Protocol):
-    """A model that writes; constructing one is free, services are asked at first use."""
+    """A model that generates text; constructing one is free, connections open at first use."""
 
     async def complete(self, prompt: Prompt) -> str:
-        """Return what the model writes: not empty, without white space around it.
+        """Return the model's answer: not empty, stripped of surrounding white space.
 
         Raises:
             LanguageModelError: there is no answer, after bounded attempts and time.
@@ -30,5 +30,5 @@ class LanguageModel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections; the model is not used afterwards."""
+        """Close connections; the model must not be used afterwards."""
         ...

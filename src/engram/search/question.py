@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from engram.embedding.cache import QueryVectors
 from engram.embedding.port import EMBEDDING_FAILURES, Calibration
 from engram.embedding.registry import calibration_of
-from engram.embedding.tiers import Tiers, WatchedEmbedder
+from engram.embedding.tiers import QueryVectorCache, Tiers, WatchedEmbedder
 from engram.model.ids import OrganizationId
 from engram.model.vectors import QueryVector, Tier
 
@@ -54,7 +53,7 @@ class Questions:
 
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
-        self._caches = [(embedder, QueryVectors(embedder)) for embedder in tiers.all]
+        self._caches = [(embedder, QueryVectorCache(embedder)) for embedder in tiers.all]
         self._is_instant_needed = False
         self._is_instant_probed = False
 
@@ -89,7 +88,7 @@ class Questions:
     async def _vector(
         self,
         embedder: WatchedEmbedder,
-        cache: QueryVectors,
+        cache: QueryVectorCache,
         text: str,
         organization_id: OrganizationId,
     ) -> Vector | None:

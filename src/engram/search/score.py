@@ -20,7 +20,7 @@ from engram.model.search import Candidates, ScoreBreakdown
 from engram.model.vectors import Tier
 from engram.search.profiles import LegName, Profile
 from engram.text.excerpts import CHARACTERS_PER_TOKEN
-from engram.vectors.runs import run_lengths, run_starts
+from engram.vectors.arrays import run_lengths, run_starts
 
 Values: TypeAlias = NDArray[np.float64]
 """One value per candidate; NaN where a leg has no data for it."""

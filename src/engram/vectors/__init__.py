@@ -1,1 +1,1 @@
-"""Vectors in memory, searched exactly under any filter; NumPy loads with the first vector."""
+"""In-memory vector search, exact under any filter; NumPy is imported with the first vector."""

@@ -1,4 +1,8 @@
-"""The arrays that vectors are made of, by their meaning."""
+"""Array types, and the NumPy operations on sorted keys and on scores that searches share.
+
+`np.unique` is avoided throughout: it is slower for few values, and its first call imports masked
+arrays, which takes 25 ms.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,111 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float32]
-"""Vectors as a model gives them."""
+"""Vectors as a model returns them."""
 
 Query: TypeAlias = Floats | Sequence[float]
-"""One vector to search with."""
+"""One query vector."""
 
 Codes: TypeAlias = NDArray[np.int8]
 Scales: TypeAlias = NDArray[np.float32]
 Bits: TypeAlias = NDArray[np.uint8]
 
 Keys: TypeAlias = NDArray[np.int64]
-"""Whose vectors they are: the row ids of messages."""
+"""Row ids of the messages that vectors belong to."""
 
 Rows: TypeAlias = NDArray[np.int64]
-"""Places in a matrix."""
+"""Indexes into a matrix or an array."""
 
 Cosines: TypeAlias = NDArray[np.float64]
 Distances: TypeAlias = NDArray[np.int16]
 Flags: TypeAlias = NDArray[np.bool_]
 
+_ROWS_PER_KEY = 2
+"""First guess of how many rows contain `k` keys; messages with several passages are rare."""
+
+_GROWTH = 4
+"""Factor by which to widen the selection when it contained too few keys."""
+
 
 def clip_cosines(cosines: Cosines) -> Cosines:
-    """Bring cosines that rounding put past an end back to -1..1, in place."""
+    """Clip cosines that rounding moved outside -1..1, in place."""
     return np.minimum(np.maximum(cosines, -1.0, out=cosines), 1.0, out=cosines)
+
+
+def run_starts(values: NDArray[np.int64]) -> Rows:
+    """Return the index at which each run of equal values starts in a sorted array."""
+    is_first = np.empty(len(values), dtype=np.bool_)
+    is_first[:1] = True
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    return is_first.nonzero()[0]
+
+
+def run_lengths(starts: Rows, total: int) -> Rows:
+    """Return the length of each run, given the run starts and the length of the array."""
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    if len(starts):
+        lengths[-1] = total - starts[-1]
+    return lengths
+
+
+def distinct(keys: Keys) -> Keys:
+    """Return the keys sorted and without duplicates."""
+    ordered = np.sort(keys)
+    return ordered.take(run_starts(ordered))
+
+
+def distinct_places(keys: Keys) -> tuple[Keys, Rows]:
+    """Return the keys sorted and without duplicates, and the index of each input key among them.
+
+    Fastest when `keys` consists of long sorted stretches.
+    """
+    order = keys.argsort(kind="stable")
+    ordered = keys.take(order)
+    starts = run_starts(ordered)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(starts)).repeat(run_lengths(starts, len(keys)))
+    return ordered.take(starts), places
+
+
+def highest(values: Cosines, wanted: int) -> Rows:
+    """Return the indexes of the `wanted` highest values, including all ties with the last one.
+
+    With every tie included, the selection does not depend on the order of the rows.
+    """
+    if wanted >= len(values):
+        return np.arange(len(values))
+    place = len(values) - wanted
+    return (values >= np.partition(values, place)[place]).nonzero()[0]
+
+
+def nearest(distances: Distances, wanted: int, *, furthest: int) -> Rows:
+    """Return the indexes of the `wanted` smallest distances, including all ties with the last one.
+
+    Rows with a distance above `furthest` are never selected.
+    """
+    counts = np.bincount(distances, minlength=furthest + 1)[: furthest + 1]
+    limit = np.searchsorted(np.cumsum(counts), wanted)
+    return np.flatnonzero(distances <= min(int(limit), furthest))
+
+
+def best_keys(keys: Keys, cosines: Cosines, k: int) -> tuple[Keys, Cosines]:
+    """Return the top `k` keys by their best row, ties ordered by key."""
+    wanted = _ROWS_PER_KEY * k
+    while True:
+        rows = highest(cosines, wanted)
+        owners, best = _best_of_each(keys.take(rows), cosines.take(rows))
+        if len(owners) >= k or len(rows) == len(keys):
+            order = (-best).argsort(kind="stable")[:k]
+            return owners.take(order), best.take(order)
+        wanted *= _GROWTH
+
+
+def _best_of_each(keys: Keys, cosines: Cosines) -> tuple[Keys, Cosines]:
+    """Return the distinct keys, sorted, each with its highest cosine."""
+    order = keys.argsort(kind="stable")
+    keys, cosines = keys.take(order), cosines.take(order)
+    starts = run_starts(keys)
+    if len(starts) == len(keys):
+        return keys, cosines
+    return keys.take(starts), np.maximum.reduceat(cosines, starts)

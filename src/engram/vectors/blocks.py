@@ -1,4 +1,8 @@
-"""Holds rows side by side in blocks that only ever grow at their end."""
+"""Append-only storage for quantised rows, and the index from keys to rows.
+
+Both are persistent data structures: adding rows returns a new value that shares its memory with the
+old one, so a reader keeps the snapshot it has while a writer appends.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engram.vectors.arrays import Bits, Codes, Keys, Rows, Scales
 from engram.vectors.quantise import QuantisedRows, bit_bytes, sign_bits
@@ -19,7 +24,7 @@ _BLOCK_ROWS_MIN = 1 << 8
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Arrays of one length; rows behind the last published one are the writer's alone."""
+    """Arrays of equal length; only the writer touches rows beyond the published count."""
 
     keys: Keys
     codes: Codes
@@ -28,7 +33,7 @@ class Block:
 
     @classmethod
     def empty(cls, rows: int, *, dimensions: int) -> Block:
-        """Return a block with room for `rows`."""
+        """Return a block with a capacity of `rows`."""
         return cls(
             keys=np.empty(rows, dtype=np.int64),
             codes=np.empty((rows, dimensions), dtype=np.int8),
@@ -37,17 +42,17 @@ class Block:
         )
 
     @property
-    def room(self) -> int:
-        """Return how many rows fit in."""
+    def capacity(self) -> int:
+        """Return how many rows fit."""
         return len(self.keys)
 
     @property
     def bytes(self) -> int:
-        """Return the memory of the arrays, used or not."""
+        """Return the allocated memory, used or not."""
         return self.keys.nbytes + self.codes.nbytes + self.scales.nbytes + self.bits.nbytes
 
     def write(self, keys: Keys, rows: QuantisedRows, *, at: int) -> None:
-        """Put rows behind those that are published."""
+        """Write rows from index `at`, which must lie beyond the published rows."""
         place = slice(at, at + len(rows))
         self.keys[place] = keys
         self.codes[place] = rows.codes
@@ -55,48 +60,48 @@ class Block:
         self.bits[place] = sign_bits(rows.codes)
 
     def rows(self, places: slice | Rows) -> tuple[Keys, QuantisedRows]:
-        """Return some rows with their keys."""
+        """Return the selected rows with their keys."""
         rows = QuantisedRows(codes=self.codes[places], scales=self.scales[places])
         return self.keys[places], rows
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """All rows in the order of their arrival; replaced, not changed, by whoever adds to it."""
+    """All rows in insertion order, in blocks that grow only at the end."""
 
     dimensions: int
     count: int = 0
     parts: tuple[Block, ...] = ()
-    """Every one but the last has `BLOCK_ROWS` rows, so that a row's block is found by division."""
+    """All but the last have `BLOCK_ROWS` rows, so that division finds the block of a row."""
 
     @property
     def bytes(self) -> int:
-        """Return the memory of all blocks."""
+        """Return the allocated memory of all blocks."""
         return sum(block.bytes for block in self.parts)
 
     def with_rows(self, keys: Keys, rows: QuantisedRows) -> Blocks:
-        """Return these blocks and new rows behind them; only one thread may add at a time."""
+        """Return these blocks with rows appended; not safe for concurrent writers."""
         blocks, count, written = [*self.parts], self.count, 0
         while written < len(rows):
             used = count % BLOCK_ROWS
             if not used:
                 blocks.append(Block.empty(0, dimensions=self.dimensions))
             end = min(len(rows), written + BLOCK_ROWS - used)
-            blocks[-1] = _with_room(blocks[-1], used=used, needed=used + end - written)
+            blocks[-1] = _with_capacity(blocks[-1], used=used, needed=used + end - written)
             part = QuantisedRows(codes=rows.codes[written:end], scales=rows.scales[written:end])
             blocks[-1].write(keys[written:end], part, at=used)
             count, written = count + end - written, end
         return Blocks(self.dimensions, count, tuple(blocks))
 
     def filled(self) -> Iterator[tuple[slice, Block, slice]]:
-        """Yield where a block's rows lie among all rows, the block, and its rows in use."""
+        """Yield each block with its range among all rows and its range of rows in use."""
         for number, block in enumerate(self.parts):
             start = number * BLOCK_ROWS
             end = min(start + BLOCK_ROWS, self.count)
             yield slice(start, end), block, slice(0, end - start)
 
     def pieces(self, rows: Rows) -> Iterator[tuple[slice | Rows, Block, Rows]]:
-        """Yield which of `rows` lie in a block, the block, and their places in it."""
+        """Group `rows` by block: yield their indexes in `rows`, the block, and their rows in it."""
         if len(self.parts) == 1:
             yield slice(0, len(rows)), self.parts[0], rows
             return
@@ -110,12 +115,12 @@ class Blocks:
                 yield order[part], block, ordered[part] - starts[number]
 
 
-def _with_room(block: Block, *, used: int, needed: int) -> Block:
-    """Return the block, or a copy of it that is large enough for `needed` rows."""
-    if needed <= block.room:
+def _with_capacity(block: Block, *, used: int, needed: int) -> Block:
+    """Return the block, or a larger copy of it if it cannot hold `needed` rows."""
+    if needed <= block.capacity:
         return block
-    room = max(_BLOCK_ROWS_MIN, 1 << (needed - 1).bit_length())
-    grown = Block.empty(room, dimensions=block.codes.shape[1])
+    capacity = max(_BLOCK_ROWS_MIN, 1 << (needed - 1).bit_length())
+    grown = Block.empty(capacity, dimensions=block.codes.shape[1])
     for new, old in (
         (grown.keys, block.keys),
         (grown.codes, block.codes),
@@ -124,3 +129,64 @@ def _with_room(block: Block, *, used: int, needed: int) -> Block:
     ):
         new[:used] = old[:used]
     return grown
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    keys: Keys
+    rows: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIndex:
+    """Index from keys to rows, removed rows included.
+
+    Sorted runs, each at least twice as long as the next, as in a log-structured merge tree: adding a
+    row to a million does not sort a million keys, and a lookup searches few runs.
+    """
+
+    runs: tuple[_Run, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Return the memory of the runs."""
+        return sum(run.keys.nbytes + run.rows.nbytes for run in self.runs)
+
+    def with_rows(self, keys: Keys, *, first: int) -> KeyIndex:
+        """Return this index with the keys of new rows, which are numbered from `first`."""
+        added = _sorted_run(keys, np.arange(first, first + len(keys), dtype=np.int32))
+        runs = [*self.runs]
+        while runs and len(runs[-1].keys) < 2 * len(added.keys):
+            added = _merged(runs.pop(), added)
+        return KeyIndex((*runs, added))
+
+    def rows_between(self, firsts: Keys, lasts: Keys) -> tuple[Rows, Rows]:
+        """Return the rows whose key is in one of the closed ranges, and the range each is in."""
+        found = [_between(run, firsts, lasts) for run in self.runs]
+        if not found:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        rows, ranges = zip(*found, strict=True)
+        return np.concatenate(rows).astype(np.int64), np.concatenate(ranges)
+
+
+def _sorted_run(keys: Keys, rows: NDArray[np.int32]) -> _Run:
+    order = np.argsort(keys, kind="stable")
+    return _Run(keys=keys[order], rows=rows[order])
+
+
+def _merged(older: _Run, newer: _Run) -> _Run:
+    # The stable sort detects the two sorted halves and only merges them.
+    return _sorted_run(
+        np.concatenate((older.keys, newer.keys)), np.concatenate((older.rows, newer.rows))
+    )
+
+
+def _between(run: _Run, firsts: Keys, lasts: Keys) -> tuple[NDArray[np.int32], Rows]:
+    starts = run.keys.searchsorted(firsts, side="left")
+    counts = np.maximum(run.keys.searchsorted(lasts, side="right") - starts, 0)
+    if counts.max(initial=0) <= 1:
+        ranges = counts.nonzero()[0]
+        return run.rows.take(starts.take(ranges)), ranges
+    ranges = np.arange(len(firsts)).repeat(counts)
+    within = np.arange(len(ranges)) - (counts.cumsum() - counts).repeat(counts)
+    return run.rows.take(starts.repeat(counts) + within), ranges

@@ -1,6 +1,6 @@
-"""The loops over many rows: products of bytes, and bits that differ.
+"""The inner loops over many rows: int8 dot products and Hamming distances.
 
-SimSIMD runs them without the interpreter's lock. Where it has no wheel NumPy gives the same numbers,
+SimSIMD runs them without holding the GIL. Where it has no wheel, NumPy computes the same numbers,
 more slowly.
 """
 
@@ -16,30 +16,30 @@ _NUMPY_ROWS = 4_096
 """Rows that NumPy widens at once: they stay in the processor's cache."""
 
 _FLOAT32_DIMENSIONS_MAX = 2**24 // 127**2
-"""Sums of so many products of bytes are exact in float32, which is twice as fast as float64."""
+"""Sums of so many int8 products are exact in float32, which is twice as fast as float64."""
 
 
 class Kernels(Protocol):
-    """Exact loops; the same numbers whoever computes them."""
+    """Exact integer arithmetic: every implementation returns the same numbers."""
 
     def products(self, query: Codes, rows: Codes) -> Cosines:
-        """Return the product of a query with each row, a whole number."""
+        """Return the dot product of the query with each row, an integer."""
         ...
 
     def products_of_pairs(self, rows: Codes, others: Codes) -> Cosines:
-        """Return the product of each row with the other in its place, a whole number."""
+        """Return the dot product of each row with the row of `others` at its index, an integer."""
         ...
 
     def distances(self, query: Bits, rows: Bits) -> Distances:
-        """Return how many bits of a query differ from each row's."""
+        """Return the Hamming distance of the query to each row."""
         ...
 
 
 class NumpyKernels:
-    """The loops in NumPy."""
+    """The kernels in NumPy."""
 
     def products(self, query: Codes, rows: Codes) -> Cosines:
-        """Widen a few rows at a time to floats in which the sums are exact."""
+        """Multiply a few rows at a time as floats wide enough for exact sums."""
         kind = np.float32 if len(query) <= _FLOAT32_DIMENSIONS_MAX else np.float64
         wide = query.astype(kind)
         out = np.empty(len(rows), dtype=np.float64)
@@ -49,19 +49,54 @@ class NumpyKernels:
         return out
 
     def products_of_pairs(self, rows: Codes, others: Codes) -> Cosines:
-        """Multiply in place of the matrix product, which has no pairs."""
         return np.einsum("ij,ij->i", rows, others, dtype=np.int64).astype(np.float64)
 
     def distances(self, query: Bits, rows: Bits) -> Distances:
-        """Count the ones of the exclusive or, a machine word at a time."""
-        words, asked = np.ascontiguousarray(rows).view(np.uint64), query.view(np.uint64)
-        return np.bitwise_count(words ^ asked).sum(axis=1, dtype=np.int16)
+        words, query_words = np.ascontiguousarray(rows).view(np.uint64), query.view(np.uint64)
+        return np.bitwise_count(words ^ query_words).sum(axis=1, dtype=np.int16)
+
+
+class SimdKernels:
+    """The kernels in SimSIMD, which has them for every processor we know.
+
+    Raises:
+        ImportError: SimSIMD is not installed.
+    """
+
+    def __init__(self) -> None:
+        import simsimd  # noqa: PLC0415 may be missing
+
+        self._simsimd = simsimd
+
+    def products(self, query: Codes, rows: Codes) -> Cosines:
+        if not len(rows):
+            return np.empty(0, dtype=np.float64)
+        return _only_row(self._simsimd.cdist(query.reshape(1, -1), rows, "dot"))
+
+    def products_of_pairs(self, rows: Codes, others: Codes) -> Cosines:
+        if not len(rows):
+            return np.empty(0, dtype=np.float64)
+        return np.asarray(self._simsimd.dot(rows, others), dtype=np.float64)
+
+    def distances(self, query: Bits, rows: Bits) -> Distances:
+        if not len(rows):
+            return np.empty(0, dtype=np.int16)
+        found = self._simsimd.cdist(query.reshape(1, -1), rows, "hamming", dtype="bin8")
+        return _only_row(found).astype(np.int16)
+
+
+def _only_row(found: object) -> Cosines:
+    """Return the only row of a `cdist` result.
+
+    `cdist` is never given an output array: it then returns None without counting the reference, and
+    before Python 3.12 the process dies after some thousand searches.
+    """
+    return np.asarray(found, dtype=np.float64)[0]
 
 
 def best_kernels() -> Kernels:
-    """Return the fastest loops that this machine has."""
+    """Return the fastest kernels available on this machine."""
     try:
-        from engram.vectors.simd import SimdKernels  # noqa: PLC0415 it may be absent
+        return SimdKernels()
     except ImportError:
         return NumpyKernels()
-    return SimdKernels()

@@ -1,4 +1,4 @@
-"""Keeps the vectors of one organisation and one model in memory."""
+"""The in-memory vectors of one organisation and one model, for one writer and many readers."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engram.errors import InvalidVectorError
-from engram.vectors.arrays import Cosines, Flags, Keys, Query
-from engram.vectors.blocks import Blocks
+from engram.vectors.arrays import Cosines, Flags, Keys, Query, distinct
+from engram.vectors.blocks import Blocks, KeyIndex
 from engram.vectors.kernels import Kernels, best_kernels
 from engram.vectors.neighbours import Compared
-from engram.vectors.owners import Owners
 from engram.vectors.quantise import QuantisedRows
-from engram.vectors.runs import distinct
 from engram.vectors.snapshot import Allowed, VectorSnapshot
 
 COMPACTED_SHARE = 4
-"""One dead row in so many, and the rest moves together: scanning the dead costs as much."""
+"""Compact when one row in so many is dead: scanning dead rows then costs as much as copying."""
 
 COMPACTED_MIN = 1_024
-"""Fewer dead rows are not worth moving the others."""
+"""Fewer dead rows are not worth copying the others."""
 
 
 class VectorMatrix:
-    """Vectors that come and go, each with the key of its owner.
+    """A mutable set of vectors, each with the key of the message it belongs to.
 
-    Every question is answered from a snapshot, so it sees all of an addition or nothing. For several
-    questions about one moment take `snapshot` once.
+    Every read uses a snapshot, so it sees all of a change or nothing of it. Several reads that must
+    agree share one `snapshot`.
     """
 
     def __init__(self, dimensions: int, *, kernels: Kernels | None = None) -> None:
@@ -38,17 +36,17 @@ class VectorMatrix:
 
     @property
     def dimensions(self) -> int:
-        """Return how long a vector is."""
+        """Return the length of a vector."""
         return self._snapshot.blocks.dimensions
 
     @property
     def snapshot(self) -> VectorSnapshot:
-        """Return the vectors of this moment."""
+        """Return the current vectors."""
         return self._snapshot
 
     @property
     def bytes(self) -> int:
-        """Return the memory that the vectors take."""
+        """Return the memory that the vectors use."""
         return self._snapshot.bytes
 
     def __len__(self) -> int:
@@ -65,14 +63,16 @@ class VectorMatrix:
         self.change(removed=keys, keys=(), rows=rows)
 
     def change(self, *, removed: ArrayLike, keys: ArrayLike, rows: QuantisedRows) -> None:
-        """Remove what some keys have, then add rows, as one step for every reader.
+        """Remove the rows of some keys, then add rows, atomically for every reader.
 
         Raises:
-            InvalidVectorError: the rows have other dimensions, or are not as many as their keys.
+            InvalidVectorError: the rows have the wrong dimensions, or do not match the keys in number.
         """
         owners = np.asarray(keys, dtype=np.int64).reshape(-1)
         if rows.codes.shape != (len(owners), self.dimensions):
-            raise InvalidVectorError(f"{len(owners)} keys do not fit rows of {rows.codes.shape}")
+            raise InvalidVectorError(
+                f"{len(owners)} keys do not match rows of shape {rows.codes.shape}"
+            )
         with self._writing:
             kept = _without(self._snapshot, np.asarray(removed, dtype=np.int64).reshape(-1))
             self._snapshot = _compacted(_with(kept, owners, rows))
@@ -80,11 +80,11 @@ class VectorMatrix:
     def search(
         self, query: Query, k: int, *, allowed: Allowed | None = None
     ) -> tuple[Keys, Cosines]:
-        """Return the `k` best keys with their cosines; see `VectorSnapshot.search`."""
+        """Search the current snapshot; see `VectorSnapshot.search`."""
         return self._snapshot.search(query, k, allowed=allowed)
 
     def compare_messages(self, query: Query, keys: Keys) -> Compared:
-        """Return each key's cosines alone and in company; see `VectorSnapshot.compare_messages`."""
+        """Compare with the current snapshot; see `VectorSnapshot.compare_messages`."""
         return self._snapshot.compare_messages(query, keys)
 
 
@@ -106,24 +106,24 @@ def _with(snapshot: VectorSnapshot, keys: Keys, rows: QuantisedRows) -> VectorSn
     dead = snapshot.dead
     if dead is not None:
         dead = np.concatenate((dead, np.zeros(len(keys), dtype=np.bool_)))
-    owners = snapshot.owners.with_rows(keys, first=snapshot.blocks.count)
+    index = snapshot.index.with_rows(keys, first=snapshot.blocks.count)
     lengths = snapshot.lengths.without(keys)
-    return replace(snapshot, blocks=blocks, owners=owners, dead=dead, lengths=lengths)
+    return replace(snapshot, blocks=blocks, index=index, dead=dead, lengths=lengths)
 
 
 def _compacted(snapshot: VectorSnapshot) -> VectorSnapshot:
-    """Return the snapshot, rebuilt from its living rows when too many are dead."""
+    """Return the snapshot, rebuilt from its live rows if too many are dead."""
     dead = snapshot.rows_dead
     if dead < COMPACTED_MIN or dead * COMPACTED_SHARE < snapshot.blocks.count:
         return snapshot
     fresh = VectorSnapshot(Blocks(snapshot.blocks.dimensions), snapshot.kernels)
     live = ~_flags(snapshot)
-    blocks, owners = fresh.blocks, Owners()
+    blocks, index = fresh.blocks, KeyIndex()
     for places, block, _ in snapshot.blocks.filled():
         keys, rows = block.rows(np.flatnonzero(live[places]))
-        owners = owners.with_rows(keys, first=blocks.count)
+        index = index.with_rows(keys, first=blocks.count)
         blocks = blocks.with_rows(keys, rows)
-    return replace(fresh, blocks=blocks, owners=owners)
+    return replace(fresh, blocks=blocks, index=index)
 
 
 def _flags(snapshot: VectorSnapshot) -> Flags:

@@ -1,8 +1,8 @@
-"""Turns vectors into the whole numbers that are stored and compared.
+"""Quantises vectors to the int8 codes that are stored and compared.
 
-A vector becomes one signed byte for each dimension and the scale that makes those bytes a vector of
-unit length. Products of bytes are exact, so a cosine has the same bits on every machine, whatever
-the kernel and in whatever order it adds.
+A vector becomes one signed byte for each dimension and the scale that gives those bytes unit length.
+Integer products are exact, so a cosine has the same bits on every machine, whatever the kernel and
+the order in which it adds.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.vectors.arrays import Bits, Codes, Floats, Scales
 
 CODE_MAX = 127
-"""Not -128 either: codes are symmetric, so that the opposite vector has the opposite codes."""
+"""-128 is unused: codes are symmetric, so that the opposite vector has the opposite codes."""
 
 BLOB_VERSION = 1
 _SCALE_END = 5
-"""A BLOB is its version, four bytes of scale, and a byte for each dimension."""
+"""A blob is a version byte, four bytes of scale, and a byte for each dimension."""
 
 _WORD_BITS = 64
-"""Rows of bits are whole machine words, which every kernel counts fastest."""
+"""Sign bits are padded to machine words, which every kernel counts fastest."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantisedRows:
-    """Vectors as bytes; a row times its scale has unit length."""
+    """Vectors as int8 codes; a row times its scale has unit length."""
 
     codes: Codes
     scales: Scales
@@ -40,12 +40,12 @@ class QuantisedRows:
 
 
 def quantise(vectors: ArrayLike, *, dimensions: int) -> QuantisedRows:
-    """Return the bytes of vectors, of which only the direction is kept.
+    """Return vectors as int8 codes, which keep only their direction.
 
     Raises:
-        InvalidVectorError: a vector is not finite, is zero, or has other dimensions.
+        InvalidVectorError: a vector is zero, not finite, or of the wrong dimensions.
     """
-    rows = _checked(vectors, dimensions=dimensions)
+    rows = _validated(vectors, dimensions=dimensions)
     peaks = np.abs(rows).max(axis=1, keepdims=True, initial=0)
     if not ((peaks > 0) & (peaks < np.inf)).all():
         raise InvalidVectorError("a vector is zero or not finite")
@@ -54,12 +54,12 @@ def quantise(vectors: ArrayLike, *, dimensions: int) -> QuantisedRows:
 
 
 def restore(rows: QuantisedRows) -> Floats:
-    """Return rows as vectors of unit length."""
+    """Return the unit vectors that rows stand for."""
     return rows.codes * rows.scales[:, np.newaxis]
 
 
 def pack_blobs(rows: QuantisedRows) -> list[bytes]:
-    """Return each row as the bytes to store."""
+    """Serialize each row to a blob."""
     content = np.empty((len(rows), _SCALE_END + rows.codes.shape[1]), dtype=np.uint8)
     content[:, 0] = BLOB_VERSION
     content[:, 1:_SCALE_END] = rows.scales.astype("<f4").view(np.uint8).reshape(-1, 4)
@@ -68,14 +68,14 @@ def pack_blobs(rows: QuantisedRows) -> list[bytes]:
 
 
 def unpack_blobs(blobs: Sequence[bytes], *, dimensions: int) -> QuantisedRows:
-    """Return the rows that `pack_blobs` packed.
+    """Parse the rows that `pack_blobs` serialized.
 
     Raises:
-        StoreCorruptError: a blob has another size or version, or no scale.
+        StoreCorruptError: a blob has the wrong size or version, or no valid scale.
     """
     size = blob_bytes(dimensions)
     if any(len(blob) != size for blob in blobs):
-        raise StoreCorruptError(f"a stored vector is not of {dimensions} dimensions")
+        raise StoreCorruptError(f"a stored vector does not have {dimensions} dimensions")
     content = np.frombuffer(b"".join(blobs), dtype=np.uint8).reshape(-1, size)
     scales = content[:, 1:_SCALE_END].copy().view("<f4").reshape(-1).astype(np.float32)
     if (content[:, 0] != BLOB_VERSION).any() or not (np.isfinite(scales) & (scales > 0)).all():
@@ -84,12 +84,12 @@ def unpack_blobs(blobs: Sequence[bytes], *, dimensions: int) -> QuantisedRows:
 
 
 def blob_bytes(dimensions: int) -> int:
-    """Return how many bytes a stored row takes."""
+    """Return the size of a serialized row."""
     return _SCALE_END + dimensions
 
 
 def sign_bits(codes: Codes) -> Bits:
-    """Return one bit for each dimension, whether it is positive, in whole words."""
+    """Return one bit for each dimension, set if it is positive, padded to machine words."""
     packed = np.packbits(codes > 0, axis=1)
     bits = np.zeros((len(codes), bit_bytes(codes.shape[1])), dtype=np.uint8)
     bits[:, : packed.shape[1]] = packed
@@ -97,17 +97,19 @@ def sign_bits(codes: Codes) -> Bits:
 
 
 def bit_bytes(dimensions: int) -> int:
-    """Return how many bytes a row of bits takes."""
+    """Return the size of a row of sign bits."""
     return math.ceil(dimensions / _WORD_BITS) * (_WORD_BITS // 8)
 
 
-def _checked(vectors: ArrayLike, *, dimensions: int) -> Floats:
+def _validated(vectors: ArrayLike, *, dimensions: int) -> Floats:
     rows = np.asarray(vectors)
     if rows.dtype != np.float32:
-        with np.errstate(over="ignore"):  # What does not fit is infinite then, and refused.
+        with np.errstate(over="ignore"):  # Overflow becomes infinite, and is refused.
             rows = rows.astype(np.float32)
     if rows.ndim != 2 or rows.shape[1] != dimensions:
-        raise InvalidVectorError(f"rows of {dimensions} dimensions are needed, got {rows.shape}")
+        raise InvalidVectorError(
+            f"expected rows of {dimensions} dimensions, got shape {rows.shape}"
+        )
     return rows
 
 

@@ -13,8 +13,7 @@ from engram.storage.threads import WorkerThreads
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder
 from engram.storage.vectors.index import ComparedVectors
 from engram.storage.vectors.source import StoredVectors
-from engram.vectors.budgeted import BudgetedMatrices
-from engram.vectors.source import VectorChanges, VectorSource
+from engram.vectors.budgeted import BudgetedMatrices, VectorChanges, VectorSource
 
 
 class NearIndex:

@@ -12,11 +12,10 @@ from engram.model.vectors import Tier
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import StoredEmbedder
-from engram.vectors.arrays import Cosines, Keys, Query
+from engram.vectors.arrays import Cosines, Keys, Query, distinct
 from engram.vectors.matrix import VectorMatrix
 from engram.vectors.neighbours import Compared
 from engram.vectors.quantise import restore, unpack_blobs
-from engram.vectors.runs import distinct
 from engram.vectors.snapshot import Allowed, Asked, KeyRanges, VectorSnapshot
 
 _SQL = load_queries("postgres/near.sql")

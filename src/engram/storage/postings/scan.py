@@ -19,8 +19,7 @@ from engram.storage.postings.row_cache import RowsAtRevision
 from engram.storage.rows.keys import SEQUENCE_BITS
 from engram.text import bm25
 from engram.text.english import STOP_WORDS
-from engram.vectors.ranking import highest
-from engram.vectors.runs import distinct_places, run_starts
+from engram.vectors.arrays import distinct_places, highest, run_starts
 
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 _DENSE_MAX = 16

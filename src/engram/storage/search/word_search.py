@@ -24,7 +24,7 @@ from engram.storage.postings.scan import (
 from engram.storage.rows.database import Connection
 from engram.storage.rows.keys import SEQUENCE_BITS
 from engram.storage.search.state import SearchState
-from engram.vectors.runs import distinct, run_starts
+from engram.vectors.arrays import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1

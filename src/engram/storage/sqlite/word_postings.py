@@ -12,7 +12,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.word_keys import keys_of_word_rows
 from engram.text.analyse import is_prefix
-from engram.vectors.runs import run_lengths
+from engram.vectors.arrays import run_lengths
 
 _SQL = load_queries("sqlite/words.sql")
 

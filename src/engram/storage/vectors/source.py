@@ -10,7 +10,7 @@ from engram.model.vectors import Tier
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder
-from engram.vectors.source import VectorChanges
+from engram.vectors.budgeted import VectorChanges
 
 _SQL = load_queries("vectors/vectors.sql")
 _SINCE: dict[Tier, str] = {"instant": "instant_vectors_since", "deep": "vectors_since"}

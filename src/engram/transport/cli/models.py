@@ -13,8 +13,8 @@ from engram.transport.cli.options import shared_options
 from engram.transport.cli.visible import visible_line
 
 if TYPE_CHECKING:
+    from engram.embedding.download import Pulled
     from engram.embedding.files import ModelFiles
-    from engram.embedding.provision import Pulled
     from engram.embedding.registry import KnownModel
     from engram.settings import Settings
 
@@ -117,7 +117,7 @@ def _files(settings: Settings) -> ModelFiles:
 
 
 def _pull(model: KnownModel, settings: Settings) -> Pulled:
-    from engram.embedding.provision import all_sources, pull_model
+    from engram.embedding.download import all_sources, pull_model
     from engram.transport.cli.output import notice
     from engram.transport.cli.progress import progress
 

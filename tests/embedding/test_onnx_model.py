@@ -1,4 +1,4 @@
-"""The optimised graph of a model: kept, used, and never trusted beyond what can be told of it."""
+"""The cached optimised graph of a model: written, used, and replaced when it is damaged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from engram.embedding.files import DERIVED_PREFIX, ModelFiles
-from engram.embedding.onnx_model import OnnxModel
-from engram.embedding.onnx_session import KeptGraph
+from engram.embedding.onnx_model import CachedGraph, OnnxModel
 from engram.embedding.registry import ARCTIC
 from engram.embedding.tokens import load_tokenizer
 
@@ -21,7 +20,7 @@ TEXTS = ("", "Where is the spare key?", "The ferry was late again. " * 60)
 
 @pytest.fixture
 def directory(files: ModelFiles, tmp_path: Path) -> Path:
-    """Return a directory with the model and nothing that was made of it."""
+    """Return a directory with the model and no derived files."""
     known = files.directory(ARCTIC)
     for name in ("model.onnx", "tokenizer.json"):
         shutil.copy(known / name, tmp_path)
@@ -46,18 +45,18 @@ def derived(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.glob(f"{DERIVED_PREFIX}*"))
 
 
-def test_the_kept_graph_gives_the_very_same_vectors(directory: Path) -> None:
+def test_the_cached_graph_gives_identical_vectors(directory: Path) -> None:
     plain = vectors(load(directory, sha256=None))
     assert derived(directory) == []
 
-    making, kept = vectors(load(directory)), KeptGraph(directory, sha256=SHA256)
+    making, kept = vectors(load(directory)), CachedGraph(directory, sha256=SHA256)
 
     assert kept.open() is not None
     assert derived(directory) == [kept.path.with_suffix(".json").name, kept.path.name]
     assert plain == making == vectors(load(directory))
 
 
-def test_a_kept_graph_is_used_without_the_model(directory: Path) -> None:
+def test_a_cached_graph_is_used_without_the_model(directory: Path) -> None:
     before = vectors(load(directory))
     (directory / "model.onnx").write_bytes(b"no model any more")
 
@@ -66,11 +65,11 @@ def test_a_kept_graph_is_used_without_the_model(directory: Path) -> None:
 
 @pytest.mark.parametrize("is_noted", [True, False])
 @pytest.mark.parametrize("content", [b"", b"no graph", None])
-def test_a_graph_that_cannot_be_used_is_made_anew(
+def test_an_unusable_graph_is_made_again(
     directory: Path, content: bytes | None, *, is_noted: bool
 ) -> None:
     before = vectors(load(directory))
-    graph = KeptGraph(directory, sha256=SHA256)
+    graph = CachedGraph(directory, sha256=SHA256)
     whole = graph.path.read_bytes()
     graph.path.write_bytes(whole[: len(whole) // 2] if content is None else content)
     if is_noted:
@@ -84,30 +83,30 @@ def test_a_graph_that_cannot_be_used_is_made_anew(
     assert graph.open() is not None
 
 
-def test_a_graph_that_was_touched_since_it_was_written_is_not_trusted(directory: Path) -> None:
+def test_a_graph_modified_after_it_was_written_is_not_used(directory: Path) -> None:
     load(directory)
-    graph = KeptGraph(directory, sha256=SHA256)
+    graph = CachedGraph(directory, sha256=SHA256)
     os.utime(graph.path, ns=(0, 0))
 
     assert graph.open() is None
 
 
-def test_graphs_of_other_models_are_others(directory: Path) -> None:
-    assert KeptGraph(directory, sha256=SHA256).path != KeptGraph(directory, sha256="0" * 64).path
+def test_models_do_not_share_a_graph(directory: Path) -> None:
+    assert (
+        CachedGraph(directory, sha256=SHA256).path != CachedGraph(directory, sha256="0" * 64).path
+    )
 
 
-def test_where_nothing_can_be_written_the_model_is_opened_all_the_same(directory: Path) -> None:
+def test_without_a_writable_cache_the_model_is_opened_directly(directory: Path) -> None:
     # A directory in the place of the file is in everybody's way, also the superuser's.
-    KeptGraph(directory, sha256=SHA256).path.mkdir()
+    CachedGraph(directory, sha256=SHA256).path.mkdir()
 
     model = load(directory)
 
     assert np.isfinite(model.embed_start("still here")).all()
 
 
-def test_dropping_what_was_derived_leaves_the_files_themselves(
-    directory: Path, tmp_path: Path
-) -> None:
+def test_dropping_derived_files_leaves_the_model_itself(directory: Path, tmp_path: Path) -> None:
     files = ModelFiles(tmp_path / "models")
     place = files.directory(ARCTIC)
     place.mkdir(parents=True)

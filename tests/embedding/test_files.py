@@ -1,4 +1,4 @@
-"""Proving model files: once, and again when they have changed."""
+"""Verifying model files: once, and again when they have changed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engram.embedding.files import PROOF_NAME, ModelFiles, examine
+from engram.embedding.files import STAMP_NAME, ModelFiles, examine
 from engram.errors import EmbedderUnavailableError
-from tests.embedding.test_provision import MODEL, TOKENIZER, WEIGHTS
+from tests.embedding.test_download import MODEL, TOKENIZER, WEIGHTS
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> ModelFiles:
-    """Return a directory that holds the model."""
+    """Return a directory that contains the model."""
     files = ModelFiles(tmp_path / "models")
     directory = files.directory(MODEL)
     directory.mkdir(parents=True)
@@ -24,7 +24,7 @@ def files(tmp_path: Path) -> ModelFiles:
 
 
 def damage(files: ModelFiles, *, keep_time: bool) -> None:
-    """Change a byte of the weights, so that only their time may tell."""
+    """Change a byte of the weights, so that only the modification time may differ."""
     path = files.directory(MODEL) / "model.safetensors"
     before = path.stat()
     path.write_bytes(b"?" + WEIGHTS[1:])
@@ -32,7 +32,7 @@ def damage(files: ModelFiles, *, keep_time: bool) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + shift))
 
 
-def test_a_file_that_changed_after_it_was_proved_is_proved_again(files: ModelFiles) -> None:
+def test_a_file_that_changed_after_verification_is_verified_again(files: ModelFiles) -> None:
     files.require(MODEL)
     damage(files, keep_time=False)
 
@@ -40,7 +40,7 @@ def test_a_file_that_changed_after_it_was_proved_is_proved_again(files: ModelFil
         files.require(MODEL)
 
 
-def test_files_that_are_as_they_were_are_not_read_again(files: ModelFiles) -> None:
+def test_unchanged_files_are_not_read_again(files: ModelFiles) -> None:
     files.require(MODEL)
     damage(files, keep_time=True)
 
@@ -49,16 +49,16 @@ def test_files_that_are_as_they_were_are_not_read_again(files: ModelFiles) -> No
 
 
 @pytest.mark.parametrize("written", ["", "{}", "[1]", '{"model.safetensors": [1, 2, "x"]}'])
-def test_an_unreadable_or_foreign_proof_proves_nothing(files: ModelFiles, written: str) -> None:
+def test_an_unreadable_or_foreign_stamp_is_ignored(files: ModelFiles, written: str) -> None:
     damage(files, keep_time=True)
-    (files.directory(MODEL) / PROOF_NAME).write_text(written)
+    (files.directory(MODEL) / STAMP_NAME).write_text(written)
 
     with pytest.raises(EmbedderUnavailableError, match="damaged"):
         files.require(MODEL)
 
 
-def test_where_no_proof_can_be_kept_files_are_proved_every_time(files: ModelFiles) -> None:
-    (files.directory(MODEL) / PROOF_NAME / "in the way").mkdir(parents=True)
+def test_without_a_writable_stamp_files_are_verified_every_time(files: ModelFiles) -> None:
+    (files.directory(MODEL) / STAMP_NAME / "in the way").mkdir(parents=True)
 
     assert files.require(MODEL) == files.directory(MODEL)
     damage(files, keep_time=True)

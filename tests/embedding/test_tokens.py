@@ -1,4 +1,4 @@
-"""Tokens from memory are those of the tokenizer, whatever the text."""
+"""Cached tokens equal those of the tokenizer for any text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engram.embedding import wordpieces
+from engram.embedding import tokens
 from engram.embedding.files import ModelFiles
 from engram.embedding.registry import POTION
 from engram.embedding.static_model import UNKNOWN
-from engram.embedding.tokens import load_tokenizer
-from engram.embedding.wordpieces import WordPieces
+from engram.embedding.tokens import WordPieces, load_tokenizer
 
 # Where words begin and end, and what a tokenizer takes out, takes apart or knows as a whole.
 BLANKS = (" ", "\n", "\t", "\r\n", "\x00", "\x1f", "\x85", "\u00a0", "\u200b", "\u3000", "\u0301")
@@ -51,10 +50,10 @@ def tokenized(tokenizer: Tokenizer, text: str) -> list[int]:
     ]
 
 
-# What is remembered from one example to the next is part of the law.
+# The cache persists from one example to the next, which is part of the property.
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(TEXTS, max_size=5))
-def test_tokens_of_any_texts_are_those_of_the_tokenizer(
+def test_cached_tokens_of_any_texts_are_those_of_the_tokenizer(
     tokenizer: Tokenizer, pieces: WordPieces, texts: list[str]
 ) -> None:
     found = [pieces.known_tokens(text) for text in texts]
@@ -62,19 +61,19 @@ def test_tokens_of_any_texts_are_those_of_the_tokenizer(
     assert found == [tokenized(tokenizer, text) for text in texts]
 
 
-def test_tokens_stay_the_same_when_words_are_forgotten(
+def test_tokens_stay_the_same_when_the_cache_overflows(
     tokenizer: Tokenizer, pieces: WordPieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wordpieces, "WORDS_MAX", 3)
+    monkeypatch.setattr(tokens, "CACHED_WORDS_MAX", 3)
     text = "The ferry to Lisbon leaves on Friday, the other one on Sunday."
 
     found = [pieces.known_tokens(text) for _ in range(3)]
 
     assert found == [tokenized(tokenizer, text)] * 3
-    assert pieces.remembered <= 3
+    assert pieces.cached_words <= 3
 
 
-def test_a_long_word_is_not_remembered(pieces: WordPieces) -> None:
-    pieces.known_tokens("a" * (wordpieces.WORD_CHARACTERS_MAX + 1))
+def test_a_long_word_is_not_cached(pieces: WordPieces) -> None:
+    pieces.known_tokens("a" * (tokens.CACHED_WORD_CHARACTERS_MAX + 1))
 
-    assert pieces.remembered == 0
+    assert pieces.cached_words == 0

