@@ -19,10 +19,10 @@ from bench.texts import sentences
 from engram.embedding.choice import NoEmbedder
 from engram.limits import LEG_CANDIDATES
 from engram.model.access import Principal
+from engram.model.row_keys import message_key
 from engram.model.search import SearchAnswer, SearchRequest
 from engram.service import Service
 from engram.settings import Settings
-from engram.storage.rows.keys import message_key
 from engram.storage.sqlite.word_keys import key_of_word_row
 from engram.text.analyse import query_terms
 from engram.text.windows import windows_of

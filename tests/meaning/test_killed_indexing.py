@@ -13,9 +13,9 @@ from engram.embedding.tiers import Tiers
 from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts
 from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationKey
+from engram.model.row_keys import message_key
 from engram.service.indexing import Indexer
 from engram.storage.organization import OrganizationStore
-from engram.storage.rows.keys import message_key
 from engram.storage.store import Store
 from tests.meaning.hashing import SHORT, ToldEmbedder
 from tests.meaning.programs.killed_indexing import LaterClock

@@ -13,11 +13,11 @@ from engram.clock import SystemClock
 from engram.embedding.tiers import Tiers
 from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts
 from engram.model.access import OrganizationDraft
+from engram.model.row_keys import conversation_of, message_key, position_of
 from engram.model.vectors import StoredIdentities
 from engram.service.indexing import Indexer
 from engram.service.reembedding import Reembedding
 from engram.storage.organization import OrganizationStore
-from engram.storage.rows.keys import conversation_of, message_key, position_of
 from engram.storage.store import Store
 from tests.service.embedders import NamedEmbedder
 from tests.storage.drafts import opened

@@ -1,3 +1,5 @@
+"""The layout of row keys holds every message that a conversation may have."""
+
 from __future__ import annotations
 
 from engram.limits import CONVERSATION_MESSAGES_MAX

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import CONVERSATION_MESSAGES_MAX
-from engram.storage.postings.index import MessageWords, WordLengths
-from engram.storage.rows.keys import (
+from engram.model.row_keys import (
     KINDS,
     RecordKind,
     conversation_of,
@@ -19,6 +18,7 @@ from engram.storage.rows.keys import (
     position_of,
     record_number,
 )
+from engram.storage.postings.index import MessageWords, WordLengths
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.sqlite.word_keys import key_of_word_row, word_row
 from tests.storage.word_store import open_file

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engram.model.conversation import ConversationQuery
+from engram.model.row_keys import record_number
 from engram.storage.organization import OrganizationStore
-from engram.storage.rows.keys import record_number
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from tests.storage.drafts import ACTOR, begin, findings, opened
 from tests.storage.memory_drafts import get, note

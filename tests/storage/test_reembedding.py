@@ -11,9 +11,9 @@ import pytest
 from engram.errors import ConflictError
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import MessageKey
+from engram.model.row_keys import kind_of, message_key
 from engram.model.vectors import Embedded, ReembeddingBegun, StoredIdentities
 from engram.storage.organization import OrganizationStore
-from engram.storage.rows.keys import kind_of, message_key
 from engram.storage.vectors import old_vectors
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
 from tests.storage.embedded import (

@@ -25,9 +25,9 @@ from hypothesis.stateful import (
 from engram.clock import RandomIds
 from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationId, MessageKey
+from engram.model.row_keys import message_key
 from engram.model.vectors import Embedded, QueryVector, Tier, Unembedded
 from engram.storage.organization import OrganizationStore
-from engram.storage.rows.keys import message_key
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, begin, findings

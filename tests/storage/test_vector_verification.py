@@ -10,9 +10,9 @@ import pytest
 from engram.errors import StoreCorruptError
 from engram.model.conversation import AppendRequest
 from engram.model.ids import ConversationId, MessageKey
+from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
 from engram.storage.organization import OrganizationStore
-from engram.storage.rows.keys import message_key
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage, drafts, findings, on_sqlite
 from tests.storage.embedded import DEEP, QUICK, append_meant, embed_waiting, indexing_of, nearest
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import ConversationId
+from engram.model.row_keys import message_key, position_of
 from engram.model.search import SearchFilters
 from engram.storage.organization import OrganizationStore
-from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.state import read_search_state
 from engram.storage.sqlite.word_keys import BLOCK_BITS

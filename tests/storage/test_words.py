@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from engram.errors import NotFoundError
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
+from engram.model.row_keys import message_key
 from engram.model.search import SearchFilters
-from engram.storage.rows.keys import message_key
 from engram.text.analyse import query_terms
 from tests.storage.word_store import (
     MORNING,

@@ -16,11 +16,11 @@ import numpy as np
 from engram.clock import to_microseconds
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
+from engram.model.row_keys import message_key, window_key
 from engram.model.search import SearchFilters
 from engram.storage.postings.index import MessageWords
 from engram.storage.postings.posting_cache import PostingCache
 from engram.storage.postings.row_cache import RowCache
-from engram.storage.rows.keys import message_key, window_key
 from engram.storage.search.candidates import allowed_keys
 from engram.storage.search.state import read_search_state
 from engram.storage.search.word_filters import conditions_of

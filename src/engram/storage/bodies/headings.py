@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from engram.model.ids import DocumentId
+from engram.model.row_keys import message_key
 from engram.storage.bodies.rows import find_finished
-from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

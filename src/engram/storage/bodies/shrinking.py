@@ -14,11 +14,11 @@ from functools import partial
 
 from engram.clock import to_microseconds
 from engram.model.ids import ConversationId, DocumentId
+from engram.model.row_keys import message_key
 from engram.storage.bodies.records import record_size
 from engram.storage.bodies.rows import DocumentRow, find_rows
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.postings.index import MessageWords
-from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.rows import remove_messages

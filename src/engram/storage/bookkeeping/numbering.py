@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engram.errors import StoreCorruptError
-from engram.storage.rows.keys import KIND_BITS, KINDS, RecordKind, record_number
+from engram.model.row_keys import KIND_BITS, KINDS, RecordKind, record_number
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

@@ -1,4 +1,4 @@
--- `rows/keys.py` says which numbers each kind has.
+-- `model/row_keys.py` says which numbers each kind has.
 
 -- take_conversation --
 -- Gives out `count` places; returns the last of them.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engram.limits import STORED_ROW_BYTES
-from engram.storage.rows.keys import message_key
+from engram.model.row_keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

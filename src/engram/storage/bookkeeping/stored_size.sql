@@ -1,6 +1,6 @@
 -- What rows count towards the quota of bytes: `:row` for each, and the texts that a caller gave. Indexes,
 -- vectors, chunks, the audit and tombstones count nothing. Conversations have numbers below 2^32 =
--- 4294967296, the texts of memories below 2^33 = 8589934592 (`rows/keys.py`).
+-- 4294967296, the texts of memories below 2^33 = 8589934592 (`model/row_keys.py`).
 
 -- size_of_conversation --
 -- Returns what a conversation counts, with its tags, messages and idempotency keys.

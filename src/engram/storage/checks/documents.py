@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engram.limits import DOCUMENT_PIECE_BYTES
+from engram.model.row_keys import kind_of, message_key
 from engram.storage.bodies.rows import DocumentRow, find_row
 from engram.storage.codec import ContentError
 from engram.storage.content.document_body import document_content
 from engram.storage.content.pieces import Pieces
 from engram.storage.memories.changing import index_again
 from engram.storage.memories.rows import read_row
-from engram.storage.rows.keys import kind_of, message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from engram.model.row_keys import kind_of
 from engram.storage.codec import ContentError
 from engram.storage.content.messages import decode_text
 from engram.storage.conversations.records import replace_tags
-from engram.storage.rows.keys import kind_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from engram.model.row_keys import message_key, position_of
 from engram.storage.codec import ContentError
 from engram.storage.content.messages import decode_text
 from engram.storage.content.pieces import PIECE
-from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.model.row_keys import position_of
 from engram.model.status import CheckName, Finding
 from engram.storage.bookkeeping.counters import COUNTER_NAMES
 from engram.storage.bookkeeping.numbering import find_numbers_behind
@@ -22,7 +23,6 @@ from engram.storage.checks.memories import (
 )
 from engram.storage.checks.messages import DamagedMessage, check_messages, describe
 from engram.storage.checks.vectors import check_vectors
-from engram.storage.rows.keys import position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.words.rebuild import is_abandoned, read_versions

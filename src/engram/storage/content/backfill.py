@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from engram.errors import StoreCorruptError
+from engram.model.row_keys import conversation_of, position_of
 from engram.model.status import BackfillReport
 from engram.storage.codec import RAW, ContentError, StoredContent
 from engram.storage.content.messages import MessageRow, decode_row
-from engram.storage.rows.keys import conversation_of, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 

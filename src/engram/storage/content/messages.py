@@ -11,10 +11,10 @@ from engram.clock import from_microseconds
 from engram.errors import StoreCorruptError
 from engram.model.conversation import Conversation, Message, Role, called, is_called_by_title
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
+from engram.model.row_keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.storage.codec import ContentError
 from engram.storage.content.dictionaries import learn_dictionary
 from engram.storage.content.pieces import PIECE, resolve
-from engram.storage.rows.keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

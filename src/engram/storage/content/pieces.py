@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engram.limits import DOCUMENT_PIECE_BYTES
+from engram.model.row_keys import piece_key
 from engram.storage.codec import ContentCodec, ContentError, StoredContent
-from engram.storage.rows.keys import piece_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

@@ -1,4 +1,4 @@
--- Pieces have keys made by `piece_key` (`rows/keys.py`).
+-- Pieces have keys made by `piece_key` (`model/row_keys.py`).
 
 -- content_of --
 -- Returns encoding and content of what the memory shows, and number and bytes of the body.

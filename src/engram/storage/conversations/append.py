@@ -19,6 +19,7 @@ from engram.model.conversation import (
     is_called_by_title,
 )
 from engram.model.ids import ConversationId
+from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters
@@ -29,7 +30,6 @@ from engram.storage.content.preparation import PreparedMessages, prepare_message
 from engram.storage.conversations import idempotency
 from engram.storage.conversations.creation import create_conversation
 from engram.storage.conversations.idempotency import hash_request, receipt_of
-from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.rows import index_appended

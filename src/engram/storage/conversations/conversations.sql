@@ -1,4 +1,4 @@
--- Conversations have numbers below 2^32 = 4294967296; what has higher ones is none (`rows/keys.py`).
+-- Conversations have numbers below 2^32 = 4294967296; what has higher ones is none (`model/row_keys.py`).
 
 -- create_conversation --
 INSERT INTO conversation
@@ -44,7 +44,7 @@ SELECT count(*) FROM conversation
 WHERE organization_id = :organization_id AND number < 4294967296 /*conditions*/;
 
 -- add_record --
--- Adds what holds one message: `rows/keys.py` says how its number tells it from a conversation.
+-- Adds what holds one message: `model/row_keys.py` says how its number tells it from a conversation.
 INSERT INTO conversation
     (number, organization_id, id, project, metadata, message_count, content_bytes, created_at,
      updated_at)

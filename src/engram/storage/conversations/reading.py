@@ -9,13 +9,13 @@ from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import Message, MessagePage, MessageQuery
 from engram.model.ids import ConversationId, ConversationKey
+from engram.model.row_keys import message_key
 from engram.storage.content.messages import (
     message_rows,
     read_conversation_ids,
     read_conversations,
     read_message,
 )
-from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from engram.errors import StoreCorruptError
+from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
 from engram.storage.bookkeeping.state import State, read_state
 from engram.storage.content.preparation import PreparedMessage
 from engram.storage.conversations.creation import add_tags
 from engram.storage.postings.index import MessageWords
-from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.rows import index_appended, remove_conversation

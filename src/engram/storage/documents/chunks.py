@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engram.clock import from_microseconds
 from engram.model.conversation import Message
 from engram.model.ids import ConversationId, message_id
+from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
 from engram.storage.bodies.records import record_size
 from engram.storage.bodies.rows import DocumentRow
@@ -16,7 +17,6 @@ from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.content.messages import to_json
 from engram.storage.content.pieces import PIECE
 from engram.storage.content.preparation import PreparedMessage
-from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.storage.vectors.rows import index_appended

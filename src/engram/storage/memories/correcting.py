@@ -11,6 +11,7 @@ from engram.model.access import Quota
 from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory, MemoryChange, check_validity
+from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
 from engram.storage.bodies.shrinking import shrink_document
 from engram.storage.bookkeeping import audit
@@ -33,7 +34,6 @@ from engram.storage.memories.changing import (
     stretch_of,
 )
 from engram.storage.memories.rows import microseconds, read_memories
-from engram.storage.rows.keys import message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.rows import copy_vectors

@@ -1,4 +1,4 @@
--- A memory's present text is the message with the key `(record << 24) + 1` (`rows/keys.py`).
+-- A memory's present text is the message with the key `(record << 24) + 1` (`model/row_keys.py`).
 
 -- find_memory --
 -- Returns the number of the memory with that public id.

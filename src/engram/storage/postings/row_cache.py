@@ -11,9 +11,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from engram.limits import ROW_FACTS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.model.row_keys import KIND_BITS, KINDS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.storage.postings.index import WordLengths
 from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import KIND_BITS, KINDS, SEQUENCE_BITS
 from engram.storage.rows.queries import load_queries
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _RECENT_SHARE = 64
 _RECENT_MIN = 64
 """One entry in so many may be kept aside before all are sorted again, and always as many as these."""
 
-_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 _MEMORY = KINDS.index("memory")
 _NO_KEY = 2**63 - 1
 _NOT_THERE = -2
@@ -172,7 +171,7 @@ class RowsAtRevision:
         """Return the lengths of windows from those of their messages, and remember them."""
         import numpy as np  # noqa: PLC0415 as above
 
-        conversations, numbers = windows & ~_SEQUENCE_MASK, windows & _SEQUENCE_MASK
+        conversations, numbers = windows & ~SEQUENCE_MASK, windows & SEQUENCE_MASK
         firsts = conversations + numbers * WINDOW_STRIDE + 1
         members = firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)
         words = self._word_lengths(members.reshape(-1))[:, 0].reshape(members.shape)

@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.model.row_keys import SEQUENCE_MASK
 from engram.storage.postings.index import Postings, WordStatistics
 from engram.storage.postings.posting_cache import WordsAtRevision
 from engram.storage.postings.row_cache import RowsAtRevision
-from engram.storage.rows.keys import SEQUENCE_BITS
 from engram.text import bm25
 from engram.text.english import STOP_WORDS
 from engram.vectors.arrays import distinct_places, highest, run_starts
 
-_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 _DENSE_MAX = 16
 """Numbers are added up in an array with so much room for each, rather than sorted."""
 
@@ -175,7 +174,7 @@ def _summed(owners: Keys, counts: Keys, *, size: int) -> tuple[Keys, Keys]:
 
 def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
     """Return the first and the last window of each message, possibly past its conversation's end."""
-    conversations, sequences = keys & ~_SEQUENCE_MASK, keys & _SEQUENCE_MASK
+    conversations, sequences = keys & ~SEQUENCE_MASK, keys & SEQUENCE_MASK
     first = np.maximum(0, -((WINDOW_MESSAGES - sequences) // WINDOW_STRIDE))
     return conversations + first, conversations + (sequences - 1) // WINDOW_STRIDE
 

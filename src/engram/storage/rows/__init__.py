@@ -1,1 +1,1 @@
-"""Statements, connections, the layout of row keys, and caches of rows."""
+"""Connections, named statements, and caches of rows."""

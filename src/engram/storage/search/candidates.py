@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.model.memory import IMPORTANCE_DEFAULT
+from engram.model.row_keys import KIND_BITS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.model.search import Candidates, Kind, SearchFilters
 from engram.model.vectors import QueryVector, Tier
 from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.found_memories import Worth, read_worths
 from engram.storage.search.record_filters import ranges_of, read_record_filter
@@ -25,7 +25,6 @@ from engram.storage.vectors.index import ComparedVectors, VectorIndex
 from engram.vectors.snapshot import Allowed, Asked
 
 _SQL = load_queries("search/candidates.sql")
-_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -160,7 +159,7 @@ def _united(words: WordMatches, found: _Legs, importance: Values, usefulness: Va
     return Candidates(
         keys=words.keys,
         conversations=words.keys >> SEQUENCE_BITS,
-        sequences=words.keys & _SEQUENCE_MASK,
+        sequences=words.keys & SEQUENCE_MASK,
         characters=words.characters,
         said_at=words.said_at,
         are_documents=words.are_documents,

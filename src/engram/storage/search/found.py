@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey
+from engram.model.row_keys import conversation_of, kind_of
 from engram.model.search import Loaded
 from engram.storage.content.messages import find_rows, read_conversations, read_rows
-from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.message_cache import CachedMessage
 from engram.storage.rows.queries import load_queries
 from engram.storage.search.found_memories import read_found_memories

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engram.model.row_keys import KIND_BITS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.model.search import KINDS, Kind, SearchFilters
 from engram.storage.memories.listing import filter_values, memory_conditions
 from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import KIND_BITS, SEQUENCE_BITS
 from engram.storage.rows.queries import load_queries
 from engram.vectors.snapshot import Allowed, KeyRanges
 
@@ -24,7 +24,6 @@ _MEMORIES = load_queries("memories/memories.sql")
 _INDEXED = {"projects", "episode_id", "ids"}
 _KEY_BITS = KIND_BITS + SEQUENCE_BITS
 _LAST_KEY = (len(KINDS) << _KEY_BITS) - 1
-_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 Numbers = NDArray[np.int64]
 
@@ -123,7 +122,7 @@ def ranges_of(numbers: Numbers) -> KeyRanges:
     is_first = np.diff(numbers, prepend=-2) != 1
     is_last = np.diff(numbers, append=-2) != 1
     return KeyRanges(
-        numbers[is_first] << SEQUENCE_BITS, (numbers[is_last] << SEQUENCE_BITS) + _SEQUENCE_MASK
+        numbers[is_first] << SEQUENCE_BITS, (numbers[is_last] << SEQUENCE_BITS) + SEQUENCE_MASK
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.model.row_keys import SEQUENCE_MASK
 from engram.storage.postings.index import WordIndex
 from engram.storage.postings.posting_cache import PostingCache
 from engram.storage.postings.row_cache import RowCache, RowsAtRevision
@@ -22,12 +23,9 @@ from engram.storage.postings.scan import (
     windows_holding,
 )
 from engram.storage.rows.database import Connection
-from engram.storage.rows.keys import SEQUENCE_BITS
 from engram.storage.search.state import SearchState
 from engram.vectors.arrays import distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
-
-_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -150,7 +148,7 @@ def _messages_of(windows: Keys) -> Keys:
 
     Some lie past the end of a conversation: its last window may be short.
     """
-    firsts = (windows & ~_SEQUENCE_MASK) + (windows & _SEQUENCE_MASK) * WINDOW_STRIDE + 1
+    firsts = (windows & ~SEQUENCE_MASK) + (windows & SEQUENCE_MASK) * WINDOW_STRIDE + 1
     messages = (firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)).reshape(-1)
     order = np.argsort(messages, kind="stable")
     places = order.take(run_starts(messages.take(order)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engram.storage.rows.keys import SEQUENCE_BITS, conversation_of, position_of
+from engram.model.row_keys import SEQUENCE_BITS, conversation_of, position_of
 
 if TYPE_CHECKING:
     import numpy as np

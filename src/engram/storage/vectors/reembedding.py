@@ -13,9 +13,9 @@ from functools import partial
 
 from engram.errors import ConflictError
 from engram.model.ids import MessageKey
+from engram.model.row_keys import KIND_BITS, KINDS, conversation_of, kind_of, message_key
 from engram.model.vectors import Embedded, ReembeddingBegun, Unmoved, UnmovedBatch, UnmovedCount
 from engram.storage.content.messages import read_names, read_readable
-from engram.storage.rows.keys import KIND_BITS, KINDS, conversation_of, kind_of, message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engram.errors import InvalidVectorError, StoreCorruptError
+from engram.model.row_keys import conversation_of, kind_of, message_key
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
-from engram.storage.rows.keys import conversation_of, kind_of, message_key
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register

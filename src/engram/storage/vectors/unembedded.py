@@ -10,9 +10,9 @@ from functools import partial
 
 from engram.clock import to_microseconds
 from engram.model.ids import MessageKey
+from engram.model.row_keys import conversation_of, kind_of
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded
 from engram.storage.content.messages import read_names, read_readable
-from engram.storage.rows.keys import conversation_of, kind_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import read_embedders, register

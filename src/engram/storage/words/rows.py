@@ -13,9 +13,9 @@ from itertools import chain
 
 from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
+from engram.model.row_keys import message_key, position_of
 from engram.storage.content.messages import message_rows, read_message, read_title
 from engram.storage.postings.index import MessageWords
-from engram.storage.rows.keys import message_key, position_of
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.text.analyse import message_words, part_words

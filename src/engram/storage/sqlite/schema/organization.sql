@@ -1,6 +1,6 @@
 -- One organisation's file: its conversations and memories, and all that is derived from them.
 -- Times are microseconds since 1970, UTC. Row ids named `key` are made by
--- `engram.storage.rows.keys`: a conversation's number above, a position in it below, so that
+-- `engram.model.row_keys`: a conversation's number above, a position in it below, so that
 -- the key of a message is also the proof that its sequence is unique.
 
 -- Whose file this is. One row, written when the file is created; every transaction reads it first,
@@ -13,7 +13,7 @@ CREATE TABLE meta (
 ) STRICT;
 
 -- Whatever holds messages. Conversations have numbers below 2^32, the texts of memories from there
--- on, documents from twice as much: `keys.py`. All but conversations are called records.
+-- on, documents from twice as much: `model/row_keys.py`. All but conversations are called records.
 CREATE TABLE conversation (
     number          INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: keys are made of it
     organization_id INTEGER NOT NULL,

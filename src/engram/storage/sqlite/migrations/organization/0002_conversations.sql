@@ -1,6 +1,6 @@
 -- Conversations with their messages, and all that is derived from them.
 -- Times are microseconds since 1970, UTC. Row ids named `key` are made by
--- `engram.storage.rows.keys`: a conversation's number above, a position in it below, so that
+-- `engram.model.row_keys`: a conversation's number above, a position in it below, so that
 -- the key of a message is also the proof that its sequence is unique.
 
 CREATE TABLE conversation (
