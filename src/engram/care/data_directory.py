@@ -65,7 +65,7 @@ class DataDirectory:
             root.remove(removed)
 
     def leftovers(self) -> list[OrganizationId]:
-        """Return the organisations of which there is a directory, be it one half removed."""
+        """Return the organisations that have a directory, even a partly removed one."""
         if self.root is None or not self.root.is_dir():
             return []
         with os.scandir(self.root) as entries:

@@ -39,7 +39,7 @@ class ExportPlace:
 
     @property
     def exists(self) -> bool:
-        """Say whether there is a finished export."""
+        """Return True if there is a finished export."""
         return self.directory.child(MARK).kind() == "file"
 
     def prepare(self, owner: OrganizationId) -> None:
@@ -55,7 +55,7 @@ class ExportPlace:
         self.directory.child(MARK).write(json.dumps(facts, indent=2).encode() + b"\n")
 
     def is_free(self) -> bool:
-        """Say whether nothing is there yet."""
+        """Return True if nothing is there yet."""
         kind = self.directory.kind()
         return kind is None or (kind == "directory" and not self.directory.children())
 

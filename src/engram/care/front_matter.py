@@ -42,7 +42,7 @@ def read_page(content: bytes) -> tuple[dict[str, Any], str]:
 
 
 def has_header(content: bytes, *, name: str) -> bool:
-    """Say whether a file begins with a header whose first line is called `name`."""
+    """Return True if a file begins with a header whose first line is called `name`."""
     return content.startswith(_BEGIN + f"{name}: ".encode())
 
 

@@ -45,7 +45,7 @@ class Likeness:
 
     @property
     def is_confirmed(self) -> bool:
-        """Say whether the texts are near-duplicates."""
+        """Return True if the texts are near-duplicates."""
         return self.jaccard >= JACCARD_MIN and self.combined >= COMBINED_MIN
 
 
@@ -80,7 +80,7 @@ def compare_letters(first: str, second: str) -> float:
 
 
 def _speak_of_others(first: str, second: str) -> bool:
-    """Say whether two texts, however alike, are facts about different things.
+    """Return True if two texts, however alike, are facts about different things.
 
     They are where they differ in a number (ports, dates, versions, amounts), or where each names
     somebody or something that the other does not.

@@ -54,7 +54,7 @@ def episode_page(episode: Episode) -> bytes:
 
 
 def is_page(content: bytes) -> bool:
-    """Say whether a file was written by this module."""
+    """Return True if a file was written by this module."""
     return has_header(content, name="engram")
 
 

@@ -90,7 +90,7 @@ class Place:
         return Place(self.base, (*self.parts, name), self.hidden)
 
     def refuse_links(self, *, field: str) -> None:
-        """Tell a caller early that there is a link on the way; later it would only be not found.
+        """Refuse a path with a link in it early, with a clear error; later it would only be not found.
 
         Raises:
             InvalidRequestError: there is one.

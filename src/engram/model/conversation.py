@@ -148,7 +148,7 @@ class Message:
 
 
 def is_called_by_title(message: MessageDraft | Message) -> bool:
-    """Say whether a message is searched together with the title of its conversation."""
+    """Return True if a message is searched together with the title of its conversation."""
     return message.role == "document" and message.name is None
 
 
@@ -163,7 +163,7 @@ def called(message: MessageDraft | Message, *, title: str | None) -> str | None:
 
 
 def _begins_with(content: str, title: str) -> bool:
-    """Say whether a text begins with its title, as prose or as a heading."""
+    """Return True if a text begins with its title, as prose or as a heading."""
     sought = " ".join(title.split()).rstrip(" .").casefold()
     beginning = content[: _TITLE_ROOM * (len(title) + 1)].lstrip("\ufeff# \t\r\n")
     text = " ".join(beginning.split()).casefold()

@@ -33,7 +33,7 @@ class TextFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing is asked for."""
+        """Return True if the request asks for nothing."""
         return self.regex is None and not self.substrings
 
 

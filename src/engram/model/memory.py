@@ -318,7 +318,7 @@ class MemoryFilters:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether every memory meets them."""
+        """Return True if every memory meets them."""
         return self == EVERY_MEMORY
 
 

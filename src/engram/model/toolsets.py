@@ -40,5 +40,5 @@ def parse_toolsets(text: str) -> tuple[Toolset, ...]:
 
 
 def is_toolset(name: str) -> TypeGuard[Toolset]:
-    """Say whether there is a toolset of this name."""
+    """Return True if there is a toolset of this name."""
     return name in TOOLSETS

@@ -14,7 +14,7 @@ async def delete_organization(
     """Remove an organisation, its keys and everything it stored.
 
     Raises:
-        NotFoundError: there is none of that id.
+        NotFoundError: the id is unknown.
         InvalidRequestError: `name` is given and is not its name.
     """
     organization = await store.control.get_organization(organization_id)

@@ -237,7 +237,7 @@ class _Run:
             return [None] * len(pairs)
 
     async def _apply(self, merge: Merge) -> bool:
-        """Merge, unless this is a dry run; say whether it can be done.
+        """Merge, unless this is a dry run; return True if it can be done.
 
         The relation comes first: if this process dies in between, the next consolidation goes on.
         """
@@ -269,7 +269,7 @@ def _compare(older: Memory, others: Sequence[Memory]) -> list[tuple[Memory, floa
 
 
 def _replaces(newer: Memory, older: Memory) -> bool:
-    """Say whether whoever looks for the older by its fields finds the newer instead."""
+    """Return True if whoever looks for the older by its fields finds the newer instead."""
     return (
         _kind(newer) == _kind(older)
         and set(older.tags) <= set(newer.tags)

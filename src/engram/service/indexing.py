@@ -63,7 +63,7 @@ class Indexer:
 
     @property
     def has_lag(self) -> bool:
-        """Say whether new messages are without any vector until the background got to them."""
+        """Return True if new messages are without any vector until the background got to them."""
         return self._tiers.deep is not None and self._tiers.quick is None
 
     async def index_new(
@@ -209,7 +209,7 @@ class Indexer:
             return False  # deleted meanwhile
 
     async def _is_new(self, organization_id: OrganizationId) -> bool:
-        """Say whether an organisation was filled while there was no embedder."""
+        """Return True if an organisation was filled while there was no embedder."""
         try:
             store = await self._store.organization(organization_id)
             return (await store.identities()).deep is None and (await store.counters()).messages > 0

@@ -222,7 +222,7 @@ def _connected(memory_id: MemoryId, related: _Related, *, hops: int) -> tuple[Co
 
 
 def _holds(memory: Memory, at: datetime) -> bool:
-    """Say whether a memory is searched, and its time has come and not ended."""
+    """Return True if a memory is searched, and its time has come and not ended."""
     return (
         memory.is_searched
         and (memory.valid_from is None or memory.valid_from <= at)

@@ -66,7 +66,7 @@ class Operator:
         """Return the credential with which the operator acts for one organisation.
 
         Raises:
-            NotFoundError: there is none of that id.
+            NotFoundError: the id is unknown.
         """
         organization = await self._store.control.get_organization(organization_id)
         return Principal(
@@ -90,7 +90,7 @@ class Operator:
         """Give an organisation another name or quota; every process holds to it within a second.
 
         Raises:
-            NotFoundError: there is none of that id.
+            NotFoundError: the id is unknown.
         """
         changed = await self._store.control.change_organization(
             organization_id, change, actor=actor

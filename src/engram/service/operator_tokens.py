@@ -31,7 +31,7 @@ _Version = tuple[int, int, int, int]
 
 
 class OperatorTokens:
-    """Tells which operator presents a token."""
+    """Operator tokens, and the operator that each belongs to."""
 
     def __init__(self, token: str | None, file: Path | None) -> None:
         self._own = None if token is None else _digest(token)

@@ -40,7 +40,7 @@ class Pace:
         self._seen = 0
 
     def is_asked(self) -> bool:
-        """Say whether a caller waits, or has come since the last look."""
+        """Return True if a caller waits, or has come since the last look."""
         begun, self._seen = self._seen, self._activity.begun
         return self._activity.in_flight > 0 or begun != self._seen
 

@@ -97,7 +97,7 @@ async def find_patterns(
 
 
 async def _scan(text: AskedText, scanner: Scanner, take: Callable[[Iterable[Match]], bool]) -> bool:
-    """Read a text until enough is found in it; say whether that was before its end."""
+    """Read a text until enough is found in it; return True if that was before its end."""
     async with aclosing(text.stream()) as pieces:
         async for piece in pieces:
             if await asyncio.to_thread(_feed, scanner, piece, take):

@@ -138,7 +138,7 @@ class OrganizationStore:
         )
 
     async def find_title(self, conversation_id: ConversationId | None) -> str | None:
-        """Return the title of a conversation; None without one, or where there is none of that id.
+        """Return the title of a conversation; None if it has none or the id is unknown.
 
         Without an id it is that of the default conversation.
         """
@@ -331,7 +331,7 @@ class OrganizationStore:
         return await unembedded.identities(self._tenant)
 
     async def adopt_embedder(self, identity: str) -> bool:
-        """Make an embedder the deep one if there is none; say whether it is now.
+        """Make an embedder the deep one if there is none; return True if it is now.
 
         With the first one every message stored so far begins to wait for its vectors.
         """
@@ -350,7 +350,7 @@ class OrganizationStore:
         )
 
     async def has_leased(self) -> bool:
-        """Say whether any process holds messages that wait for deep vectors."""
+        """Return True if any process holds messages that wait for deep vectors."""
         return await unembedded.has_leased(self._tenant)
 
     async def store_vectors(

@@ -39,7 +39,7 @@ class Store(Protocol):
         """Return the store of one existing organisation.
 
         Raises:
-            NotFoundError: there is none of that id.
+            NotFoundError: the id is unknown.
         """
         ...
 

@@ -28,7 +28,7 @@ class State(NamedTuple):
     dictionary: int | None
 
     def is_in_next(self, conversation: int) -> bool:
-        """Say whether the word indexes that are being built hold this conversation already."""
+        """Return True if the word indexes that are being built hold this conversation already."""
         return self.rebuild_upto is not None and conversation <= self.rebuild_upto
 
     def check_quota(self, quota: Quota, *, messages: int, stored_bytes: int) -> None:

@@ -165,7 +165,7 @@ def _check_record(tx: Transaction, row: DocumentRow) -> Iterator[DocumentFault]:
 
 
 def _has_its_chunks(tx: Transaction, row: DocumentRow, record: int) -> bool:
-    """Say whether the chunks follow each other up to where the document says it is indexed."""
+    """Return True if the chunks follow each other up to where the document says it is indexed."""
     first, last = message_key(record, 1), message_key(record + 1, 0) - 1
     chunks = tx.execute(_SQL["chunks"], first=first, last=last).fetchall()
     if any(occurred_at != row.valid_from for _, occurred_at in chunks):

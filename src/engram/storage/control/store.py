@@ -148,7 +148,7 @@ class ControlStore:
         """Return an organisation.
 
         Raises:
-            NotFoundError: there is none of that id.
+            NotFoundError: the id is unknown.
         """
 
         def work(connection: Connection) -> Organization:
@@ -174,7 +174,7 @@ class ControlStore:
         revocation would.
 
         Raises:
-            NotFoundError: there is none of that id.
+            NotFoundError: the id is unknown.
             InvalidRequestError: the new name or quota is not one.
         """
         given: dict[str, Any] = dict(change.given)
@@ -231,7 +231,7 @@ class ControlStore:
         Returns the audit row, with `details`, the organisation's name and the number of its keys.
 
         Raises:
-            NotFoundError: there is none of that id.
+            NotFoundError: the id is unknown.
         """
         parameters = {"organization_id": organization_id}
 

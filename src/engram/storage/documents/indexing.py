@@ -83,7 +83,7 @@ async def claim_unindexed(
 
 
 async def has_unindexed(tenant: Tenant) -> bool:
-    """Say whether a document waits, whoever holds it."""
+    """Return True if a document waits, whoever holds it."""
     return await tenant.read(lambda tx: tx.execute(_SQL["has_unindexed"]).fetchone() is not None)
 
 
@@ -217,7 +217,7 @@ def end_indexing(tx: Transaction, row: DocumentRow, *, state: str) -> None:
 
 
 def _is_held(row: DocumentRow, step: _Step) -> bool:
-    """Say whether the chunks are the next ones, of what they were made from, and still asked for."""
+    """Return True if the chunks are the next ones, of what they were made from, and still asked for."""
     return (
         row.state == "indexing"
         and row.lease_owner == step.owner

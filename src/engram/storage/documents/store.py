@@ -158,7 +158,7 @@ class DocumentStore:
         )
 
     async def has_unindexed(self) -> bool:
-        """Say whether a document waits for its text or its index, whoever holds it."""
+        """Return True if a document waits for its text or its index, whoever holds it."""
         return await document_indexing.has_unindexed(self._tenant)
 
     async def postpone_unindexed(

@@ -45,7 +45,7 @@ class RecordFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether every number meets them."""
+        """Return True if every number meets them."""
         return self.kinds is None and self.records is None and not len(self.excluded)
 
     @property

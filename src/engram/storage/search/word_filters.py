@@ -39,7 +39,7 @@ class Conditions:
 
     @property
     def is_of_records(self) -> bool:
-        """Say whether `records` says everything."""
+        """Return True if `records` says everything."""
         return not self.conversation.strip() and self.is_of_conversations
 
 

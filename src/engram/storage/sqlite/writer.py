@@ -57,7 +57,7 @@ class GroupCommitWriter:
         self._session.close()
 
     def _next_batch(self) -> tuple[list[Write], bool]:
-        """Wait for work, take what else is queued, and say whether to stop after it."""
+        """Wait for work, take what else is queued, and return True to stop after it."""
         batch: list[Write] = []
         item = self._queue.get()
         while item is not None:

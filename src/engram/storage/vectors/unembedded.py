@@ -32,7 +32,7 @@ async def identities(tenant: Tenant) -> StoredIdentities:
 
 
 async def adopt_embedder(tenant: Tenant, identity: str) -> bool:
-    """Make an embedder the deep one if there is none; say whether it is now."""
+    """Make an embedder the deep one if there is none; return True if it is now."""
     stored = await identities(tenant)
     if stored.deep is not None:
         return stored.deep == identity
@@ -56,7 +56,7 @@ async def claim_unembedded(
 
 
 async def has_leased(tenant: Tenant) -> bool:
-    """Say whether any process holds waiting messages."""
+    """Return True if any process holds waiting messages."""
     return await tenant.read(
         lambda tx: tx.execute(_SQL["has_leased"], now=tenant.now()).fetchone() is not None
     )

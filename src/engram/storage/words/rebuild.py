@@ -211,7 +211,7 @@ def _take_over(tx: Transaction) -> None:
 
 
 def is_abandoned(tx: Transaction) -> bool:
-    """Say whether a rebuild was begun and not continued: its process must have died."""
+    """Return True if a rebuild was begun and not continued: its process must have died."""
     row = tx.execute(_SQL["is_abandoned"], now=tx.tenant.now()).fetchone()
     return row is not None
 

@@ -188,7 +188,7 @@ def upload_finished(upload_id: str, stored: StoredDocument) -> DocumentStreamed:
 
 
 def _degraded(document: Document) -> DegradedView:
-    """Say whether something of a document cannot be found yet, or ever."""
+    """Return True if something of a document cannot be found yet, or ever."""
     is_indexed = document.state == "indexed"
     return {"embed": not is_indexed, "reason": None if is_indexed else document.state}
 

@@ -208,7 +208,7 @@ def _content(memory: Memory, detail: FetchDetail) -> str:
 
 
 def _shows_chunk(each: RecalledMemory, detail: FetchDetail) -> bool:
-    """Say whether the matched chunk says something that the content does not."""
+    """Return True if the matched chunk says something that the content does not."""
     return detail == "chunk" or (detail == "full" and each.chunk_count > 1)
 
 

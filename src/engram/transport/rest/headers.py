@@ -16,7 +16,7 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 def has_header(scope: Scope, name: bytes) -> bool:
-    """Say whether a request has the header at all."""
+    """Return True if a request has the header at all."""
     return any(key == name for key, _ in scope["headers"])
 
 

@@ -45,7 +45,7 @@ def asked_range(scope: Scope, *, etag: str, size_bytes: int) -> ByteRange | None
 
 
 def is_known(scope: Scope, *, etag: str) -> bool:
-    """Say whether a client asks only for what it does not have, and has this."""
+    """Return True if a client asks only for what it does not have, and has this."""
     known = header(scope, b"if-none-match")
     if known is None:
         return False
@@ -54,6 +54,6 @@ def is_known(scope: Scope, *, etag: str) -> bool:
 
 
 def _is_for(scope: Scope, etag: str) -> bool:
-    """Say whether a range may be answered: not if it goes on with bytes of something else."""
+    """Return True if a range may be answered: not if it goes on with bytes of something else."""
     condition = header(scope, b"if-range")
     return condition is None or condition.strip() == etag
