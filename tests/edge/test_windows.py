@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engram.transport.edge.bounds import EdgeBounds
-from engram.transport.edge.windows import Window
+from engram.transport.edge.protocol import Window
 
 BOUNDS = EdgeBounds(transfer_window_s=10, transfer_bytes_per_s_min=100)
 

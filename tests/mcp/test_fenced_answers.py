@@ -13,7 +13,7 @@ from mcp import Client
 from engram import limits
 from engram.errors import InvalidRequestError
 from engram.text.escaping import is_invisible
-from engram.transport.mcp.results import failed_call, protocol_error
+from engram.transport.mcp.server import failed_call, protocol_error
 from engram.transport.mcp.tools import TOOLS, Tool
 from tests.mcp.connecting import call, in_process_client, text_of
 from tests.text.hostile import STORED

@@ -18,7 +18,7 @@ from mcp import Client
 
 from engram.model.ids import MemoryId
 from engram.model.memory_reading import MemoryFetch
-from engram.service.reading import read_memory
+from engram.service.memories import read_memory
 from engram.transport.mcp.tools import TOOLS, Tool
 from tests.mcp.connecting import call, in_process_client, refusal
 from tests.memories import a_memory

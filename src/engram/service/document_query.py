@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 from engram import limits
+from engram.errors import LanguageModelError
+from engram.language.citing import checked_answer, cited_prompt
 from engram.language.port import LanguageModel
 from engram.model.access import Principal
-from engram.model.document_query import DocumentQuery, Match, QueriedDocuments, Span
+from engram.model.document_query import CitedAnswer, DocumentQuery, Match, QueriedDocuments, Span
+from engram.offload import offload
 from engram.search.spans import fit_spans, span_of, windows_around
-from engram.service.answering import answer_from
 from engram.service.asked_texts import AskedText, find_texts
 from engram.service.searching import Searching
 from engram.service.text_matches import Found, Near, find_near, find_patterns, patterns_of
 from engram.text.excerpts import CHARACTERS_PER_TOKEN
 from engram.text.patterns import Pattern
+
+logger = logging.getLogger(__name__)
+
+NO_ANSWER = "language_model"
+CITATIONS_DROPPED = "citations_dropped"
+NOT_CITED = "answer_without_citations"
+
 
 NO_MATCH = "nothing matches the filter; without it the parts nearest to the question are given"
 TIME_UP = "the time was up before all was looked through: a simpler pattern gets further"
@@ -145,3 +156,24 @@ def _note(
     if not spans:
         return NOT_INDEXED
     return None if near.is_relevant else NOT_NEAR
+
+
+async def answer_from(
+    model: LanguageModel, question: str, spans: Sequence[Span]
+) -> tuple[CitedAnswer | None, tuple[str, ...]]:
+    """Return what a model answers from spans, and what is amiss with that."""
+    characters = sum(len(span.text) for span in spans)
+    prompt, told = await offload(partial(cited_prompt, question, spans), characters=characters)
+    try:
+        written = await model.complete(prompt)
+    except LanguageModelError as exc:
+        logger.warning("a question to a document is not answered: %s", exc.message)
+        return None, (NO_ANSWER,)
+    answer = await offload(partial(checked_answer, written, told=told), characters=len(written))
+    if not answer.text:
+        return None, (NO_ANSWER,)
+    amiss = [
+        *([CITATIONS_DROPPED] if answer.dropped else []),
+        *([] if answer.cited else [NOT_CITED]),
+    ]
+    return answer, tuple(amiss)

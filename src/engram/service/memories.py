@@ -11,7 +11,7 @@ from engram.clock import Clock
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.access import Principal
 from engram.model.checks import check_range, check_text
-from engram.model.ids import MemoryId
+from engram.model.ids import ChunkId, MemoryId
 from engram.model.memory import (
     Feedback,
     Memory,
@@ -26,15 +26,22 @@ from engram.model.memory import (
     Tombstone,
     check_project,
 )
-from engram.model.memory_reading import FetchedMemory, MemoryFetch, MemoryHistory, TimelineQuery
+from engram.model.memory_reading import (
+    FetchedMemory,
+    MemoryChunk,
+    MemoryFetch,
+    MemoryHistory,
+    TimelineQuery,
+)
 from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.offload import offload
 from engram.service.background import Background
 from engram.service.indexing import Indexer
 from engram.service.keeping import Keeping, Kept
-from engram.service.reading import read_memory
 from engram.storage.memories.store import MemoryStore
 from engram.storage.store import Store
+from engram.text.chunks import chunks_of
+from engram.text.excerpts import CHARACTERS_PER_TOKEN, brief, cut, tokens_of
 
 
 class Memories:
@@ -246,3 +253,56 @@ def _check_name(project: str | None) -> None:
 def _unknown(memory_id: MemoryId, project: str | None) -> NotFoundError:
     place = None if project is None else f"project {project!r}"
     return NotFoundError("memory", memory_id, place=place)
+
+
+def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
+    """Return a memory in the detail asked for.
+
+    Raises:
+        NotFoundError: it has no such chunk.
+    """
+    chunks = chunks_of(memory)
+    summary = memory.summary or brief(memory.content)
+    match request.detail:
+        case "summary":
+            return FetchedMemory(memory=memory, summary=summary, chunk_count=len(chunks))
+        case "full":
+            shown = cut(memory.content, request.token_budget * CHARACTERS_PER_TOKEN)
+            return FetchedMemory(
+                memory=memory,
+                summary=summary,
+                chunk_count=len(chunks),
+                content=shown.text,
+                is_truncated=shown.is_cut,
+            )
+        case "chunk":
+            asked = _asked(chunks, request.chunk_ids) if request.chunk_ids else chunks
+            fitting = _within(asked, request.token_budget)
+            return FetchedMemory(
+                memory=memory,
+                summary=summary,
+                chunk_count=len(chunks),
+                chunks=tuple(fitting),
+                is_truncated=any(chunk.text is None for chunk in fitting),
+            )
+
+
+def _asked(chunks: Sequence[MemoryChunk], chunk_ids: Sequence[ChunkId]) -> list[MemoryChunk]:
+    by_id = {chunk.id: chunk for chunk in chunks}
+    for unknown in (each for each in chunk_ids if each not in by_id):
+        raise NotFoundError("chunk", unknown)
+    return [by_id[each] for each in dict.fromkeys(chunk_ids)]
+
+
+def _within(chunks: Sequence[MemoryChunk], token_budget: int) -> list[MemoryChunk]:
+    """Return the chunks with the texts of those that fit; the others are handles."""
+    shown: list[MemoryChunk] = []
+    left = token_budget
+    for chunk in chunks:
+        left -= tokens_of(len(chunk.text or ""))
+        shown.append(chunk if left >= 0 else _handle(chunk))
+    return shown
+
+
+def _handle(chunk: MemoryChunk) -> MemoryChunk:
+    return MemoryChunk(id=chunk.id, index=chunk.index, start=chunk.start, end=chunk.end, text=None)

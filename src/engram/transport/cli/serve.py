@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import shlex
 import sys
 from ipaddress import ip_address
 from pathlib import Path
@@ -9,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
+from engram.errors import ConfigurationError
+from engram.storage.private import FIRST_KEY
 from engram.transport.cli.clients import STDIO, client_configuration, server_url
 from engram.transport.cli.degraded import explain_degraded
-from engram.transport.cli.first_key import as_shell_text, is_watched, keep_key, kept_key
 from engram.transport.cli.invocation import Invocation
 from engram.transport.cli.options import shared_options
 from engram.transport.cli.visible import visible, visible_line
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 
     from engram.model.access import NewKey
     from engram.service import Service
+
+_MODE = 0o600
+
 
 EXAMPLES = """\b
 Examples:
@@ -165,3 +172,44 @@ def _print_start(started: Started) -> None:
         say("The key was shown at the first start; `engram keys create NAME` makes another.")
         say(f"Without the server and without a key: {STDIO}")
     say()
+
+
+def is_watched() -> bool:
+    """Return True if somebody reads stdout on a terminal."""
+    return sys.stdout.isatty()
+
+
+def kept_key(home: Path) -> Path | None:
+    """Return the file of a first key that is still there."""
+    path = home / FIRST_KEY
+    return path if path.exists() else None
+
+
+def keep_key(home: Path, secret: str) -> Path:
+    """Write a key to a file that only its owner may read, and return where that is.
+
+    Raises:
+        ConfigurationError: it cannot be written; the remedy is named.
+    """
+    path = home / FIRST_KEY
+    # Under another name first: a link that waits at the place of the file is replaced, not followed.
+    draft = path.with_name(f"{FIRST_KEY}.{secrets.token_hex(8)}")
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(secret + "\n")
+        draft.replace(path)
+    except OSError as exc:
+        draft.unlink(missing_ok=True)
+        remedy = "mend that, and make a key with `engram keys create NAME`"
+        raise ConfigurationError(
+            "ENGRAM_HOME",
+            f"the first API key cannot be written to {path}: {exc.strerror}; {remedy}",
+        ) from exc
+    return path
+
+
+def as_shell_text(path: Path) -> str:
+    """Return what a shell replaces by the key in `path`, inside double quotes and outside."""
+    return f"$(cat {shlex.quote(str(path))})"

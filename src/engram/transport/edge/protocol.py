@@ -22,7 +22,6 @@ from uvicorn.server import ServerState
 from engram.transport.edge.bounds import EdgeBounds
 from engram.transport.edge.connections import ConnectionTable, address_group
 from engram.transport.edge.refusals import Refusals
-from engram.transport.edge.windows import Window
 
 logger = logging.getLogger(__name__)
 
@@ -312,3 +311,29 @@ class BoundedProtocol(HttpToolsProtocol):
                 cycle.message_event.set()
         self.pipeline.clear()
         self._working = None
+
+
+class Window:
+    """Bytes moved since the window began."""
+
+    __slots__ = ("_bytes_min", "_seconds", "moved", "since")
+
+    def __init__(self, bounds: EdgeBounds) -> None:
+        self._seconds = bounds.transfer_window_s
+        self._bytes_min = bounds.window_bytes_min
+        self.since = 0.0
+        self.moved = 0
+
+    def restart(self, now: float) -> None:
+        """Begin another window."""
+        self.since = now
+        self.moved = 0
+
+    def is_too_slow(self, now: float) -> bool:
+        """Return True if a whole window has passed without enough bytes; if with, begin another."""
+        if now - self.since < self._seconds:
+            return False
+        if self.moved < self._bytes_min:
+            return True
+        self.restart(now)
+        return False

@@ -16,8 +16,12 @@ from engram.model.document import ByteRange, Document
 from engram.transport.bodies.reading import announced_length
 from engram.transport.rest.headers import has_header, header
 from engram.transport.rest.problems import HttpError
-from engram.transport.rest.ranges import UnsatisfiableRangeError, asked_range, is_known
 from engram.transport.rest.routes import Call
+
+_ONE_RANGE = re.compile(r"bytes=[ \t]*(\d*)-(\d*)[ \t]*", re.ASCII)
+_DIGITS_MAX = 20
+"""More could not be a place in any document, and numbers of any length cost time."""
+
 
 UNKNOWN_TYPE = "application/octet-stream"
 """What a body is of which nothing is said: its name and its bytes decide."""
@@ -131,3 +135,48 @@ def _headers(document: Document, etag: str) -> dict[str, str]:
 def _disposition(document: Document) -> str:
     name = quote(document.name or document.id, safe="")
     return f"attachment; filename*=UTF-8''{name}"
+
+
+class UnsatisfiableRangeError(Exception):
+    """The range begins past the end."""
+
+
+def asked_range(scope: Scope, *, etag: str, size_bytes: int) -> ByteRange | None:
+    """Return the range that a request asks for, None for all bytes.
+
+    Several ranges at once, other units and what is no range at all are answered with everything,
+    as RFC 9110 allows.
+
+    Raises:
+        UnsatisfiableRangeError: no byte of it exists.
+    """
+    found = _ONE_RANGE.fullmatch(header(scope, b"range") or "")
+    if found is None or not _is_for(scope, etag):
+        return None
+    first, last = found.groups()
+    if not (first or last) or max(len(first), len(last)) > _DIGITS_MAX:
+        return None
+    if not first:
+        start, end = max(0, size_bytes - int(last)), size_bytes
+    else:
+        start, end = int(first), size_bytes if not last else min(int(last) + 1, size_bytes)
+        if last and int(last) < start:
+            return None
+    if start >= size_bytes or start >= end:
+        raise UnsatisfiableRangeError
+    return ByteRange(start=start, end=end)
+
+
+def is_known(scope: Scope, *, etag: str) -> bool:
+    """Return True if a client asks only for what it does not have, and has this."""
+    known = header(scope, b"if-none-match")
+    if known is None:
+        return False
+    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+    return "*" in tags or etag in tags
+
+
+def _is_for(scope: Scope, etag: str) -> bool:
+    """Return True if a range may be answered: not if it goes on with bytes of something else."""
+    condition = header(scope, b"if-range")
+    return condition is None or condition.strip() == etag
