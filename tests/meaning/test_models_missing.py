@@ -16,7 +16,7 @@ from tests.meaning.servers import Server, append, found, model_dir, search, serv
 WITHOUT_MODELS = ["words_only", "embedder_unavailable", "instant_unavailable"]
 TEXT = "The ferry to the island leaves at seven"
 QUESTION = "When does the boat leave for the island?"
-AGAIN = ("the deep embedder can be asked again", "the instant embedder can be asked again")
+AGAIN = ("the deep embedder is available again", "the instant embedder is available again")
 
 
 async def test_missing_models_are_told_and_used_once_they_are_there(tmp_path: Path) -> None:
