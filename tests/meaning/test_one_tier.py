@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import httpx
 
 from engram.embedding.hashed import HashedEmbedder
@@ -58,8 +59,11 @@ async def test_a_search_does_not_wait_long_for_vectors_and_says_that_some_are_mi
         assert (answer.degraded, answer.pending) == (("index_lag",), 1)
         assert explained(answer).vector_tier is None
         embedder.is_let.set()
-        answer = await house.search("letter")
-        assert (answer.degraded, answer.pending) == ((), 0)
+        with anyio.fail_after(30):
+            while (answer := await house.search("letter")).pending:
+                # On a busy machine a search may not see the work done in its time either.
+                assert answer.degraded == ("index_lag",)
+        assert answer.degraded == ()
         assert explained(answer).vector_tier == "deep"
 
 
