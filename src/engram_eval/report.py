@@ -65,7 +65,7 @@ class SetReport:
 def report_on(
     name: str, measured: Sequence[Measurement], *, messages: int, seconds: float
 ) -> SetReport:
-    """Return the report on a set of which at least one question was asked."""
+    """Return the report on a set with at least one question asked."""
     latencies = [each.latency_ms for each in measured]
     return SetReport(
         name=name,

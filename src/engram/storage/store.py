@@ -44,7 +44,7 @@ class Store(Protocol):
         ...
 
     def announce(self, organization_id: OrganizationId) -> None:
-        """Tell other processes soon that an organisation has new work for the background.
+        """Notify other processes that an organisation has new background work.
 
         It returns at once, and what it tells may be lost: work is found without it, only later.
         """

@@ -1,4 +1,4 @@
-"""Keep what people say of recalled memories, apart from the memories: recalling writes nothing."""
+"""Feedback on recalled memories, stored apart from them, so that recall itself writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DOUBT = 4
 
 
 def record_feedback(tx: Transaction, feedback: Feedback, *, actor: str, quota: Quota) -> int:
-    """Keep what was said of each memory, and the whole of it in the audit; return how many.
+    """Store the feedback on each memory and audit all of it; return how many memories it was about.
 
     Of an event without memories, which is a recall that found nothing of use, the audit row is all.
     """

@@ -1,4 +1,4 @@
-"""Say in PostgreSQL what the statements of the storage rooms say in SQLite.
+"""Translate the statements of the storage rooms from SQLite's dialect to PostgreSQL's.
 
 What differs in one place is said there, twice: SQLite reads
 `/*sqlite:*/ min(a, b) /*postgres: least(a, b) */` without its comments, and here the second stands
