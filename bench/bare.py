@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engram.embedding.files import ModelFiles
-from engram.embedding.onnx_files import find_registered
+from engram.embedding.files import ModelFiles, find_registered
 from engram.embedding.onnx_model import OnnxModel
 from engram.embedding.registry import ARCTIC, POTION
 from engram.embedding.static_model import StaticModel

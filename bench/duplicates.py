@@ -17,11 +17,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from engram.care.duplicates import find_candidates
-from engram.care.likeness import Likeness, compare_letters, folded, jaccard, runs
 from engram.clock import SystemClock
-from engram.ingest.embed import compare_meanings
+from engram.embedding.passages import compare_meanings
 from engram.settings import load_settings
+from engram.text.near_duplicates import (
+    Similarity,
+    compare_characters,
+    find_candidates,
+    folded,
+    jaccard,
+    ngrams,
+)
 from engram.wiring import build_embedders
 
 DEFAULT_DATA = Path(__file__).parents[2] / "shared" / "eval"
@@ -45,9 +51,9 @@ class Judged:
 
     is_duplicate: bool
     is_candidate: bool
-    letters: Likeness
+    letters: Similarity
     """By the bigrams alone, whatever else differs."""
-    whole: Likeness
+    whole: Similarity
     """As `memory_consolidate` sees it: 0 where numbers or names differ."""
 
 
@@ -101,12 +107,12 @@ async def _cosines(pairs: Sequence[Pair], *, embedder: str) -> list[float | None
 
 
 def _judged(pair: Pair, cosine: float | None) -> Judged:
-    bigrams = jaccard(runs(folded(pair.first)), runs(folded(pair.second)))
+    bigrams = jaccard(ngrams(folded(pair.first)), ngrams(folded(pair.second)))
     return Judged(
         is_duplicate=pair.is_duplicate,
         is_candidate=bool(find_candidates([pair.first, pair.second])),
-        letters=Likeness(bigrams, cosine),
-        whole=Likeness(compare_letters(pair.first, pair.second), cosine),
+        letters=Similarity(bigrams, cosine),
+        whole=Similarity(compare_characters(pair.first, pair.second), cosine),
     )
 
 

@@ -80,7 +80,7 @@ async def _import(
 ) -> tuple[Spent, Spent, _Sample | None]:
     """Return when the import was found by word and by vector, and how deep vectors went on."""
     async with _opened(LocalModel()) as (parts, principal):
-        await parts.service.recall.search(principal, SearchRequest(query="models are loaded"))
+        await parts.service.search.search(principal, SearchRequest(query="models are loaded"))
         watch = Stopwatch()
         for start in range(0, len(texts), CONVERSATION_MESSAGES):
             some = texts[start : start + CONVERSATION_MESSAGES]
@@ -110,7 +110,7 @@ async def _assert_found(
     profile: Literal["words", "vectors"],
 ) -> None:
     for text in (texts[0], texts[len(texts) // 2], texts[-1]):
-        answer = await parts.service.recall.search(
+        answer = await parts.service.search.search(
             principal, SearchRequest(query=text, profile=profile)
         )
         found = [item.message.content for result in answer.results for item in result.messages]

@@ -16,7 +16,7 @@ from bench.texts import chat, sized
 from bench.timing import Spent, Stopwatch, fastest_wall, median_cpu, timed
 from engram.embedding.choice import LocalModel, NoEmbedder
 from engram.embedding.onnx_model import OnnxModel
-from engram.ingest.embed import EmbeddedText, deep_splitting
+from engram.embedding.passages import EmbeddedText, deep_splitting
 from engram.model.access import Principal
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.service import Service

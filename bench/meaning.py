@@ -176,7 +176,7 @@ async def _embed_store(home: Path, *, messages: int) -> Principal:
 
 
 async def _search(parts: Parts, principal: Principal, query: str) -> SearchAnswer:
-    answer = await parts.service.recall.search(principal, SearchRequest(query=query))
+    answer = await parts.service.search.search(principal, SearchRequest(query=query))
     assert answer.degraded == (), answer.degraded
     return answer
 

@@ -18,10 +18,9 @@ from bench.texts import chat
 from bench.timing import Stopwatch
 from engram.embedding.choice import LocalModel
 from engram.model.access import Principal
-from engram.model.context import ContextRequest
 from engram.model.conversation import AppendRequest, ConversationDraft
-from engram.model.memory import note_draft
-from engram.model.recall import RecallRequest
+from engram.model.memory import NoteDraft
+from engram.model.recall import ContextRequest, RecallRequest
 from engram.model.search import SearchRequest
 from engram.service import Service
 from engram.settings import Settings
@@ -51,8 +50,8 @@ class _Side:
     path: Path
 
     async def store_notes(self, texts: Sequence[str], *, together: int) -> None:
-        for drafts in in_batches(map(note_draft, texts), together):
-            await self.service.notes.store_notes(self.principal, drafts)
+        for drafts in in_batches((NoteDraft(content=text) for text in texts), together):
+            await self.service.memories.store_notes(self.principal, drafts)
 
     async def store_messages(self, texts: Sequence[str], *, together: int) -> None:
         conversations = self.service.conversations
@@ -65,16 +64,16 @@ class _Side:
 
     async def search(self, query: str) -> object:
         request = SearchRequest(query=query, limit=RESULTS)
-        return await self.service.recall.search(self.principal, request)
+        return await self.service.search.search(self.principal, request)
 
     async def recall(self, query: str) -> object:
         request = RecallRequest(query=query, top_k=RESULTS)
-        return await self.service.memory_recall.recall(self.principal, request)
+        return await self.service.search.recall(self.principal, request)
 
     async def fetch_context(self, query: str, *, token_budget: int) -> object:
         """Fetch a context, which is not remembered from one of another budget."""
         request = ContextRequest(query=query, top_k=RESULTS, token_budget=token_budget)
-        return await self.service.contexts.fetch_context(self.principal, request)
+        return await self.service.search.fetch_context(self.principal, request)
 
 
 @dataclass(frozen=True, slots=True)

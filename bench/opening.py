@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engram.clock import RandomIds, SystemClock
 from engram.embedding.tiers import Tiers
 from engram.service import Service
-from engram.service.indexing import Indexer
+from engram.service.work.indexing import Indexer
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.store import Store

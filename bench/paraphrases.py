@@ -16,7 +16,7 @@ from engram.model.access import OrganizationDraft, Principal
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.search import SearchRequest
 from engram.service import Service
-from engram.service.indexing import Indexer
+from engram.service.work.indexing import Indexer
 from engram.settings import load_settings
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import build_embedders, build_service
@@ -74,7 +74,7 @@ class Memory:
 
     async def _is_found(self, pair: Pair) -> bool:
         request = SearchRequest(query=pair.question, explain=True)
-        answer = await self._service.recall.search(self._principal, request)
+        answer = await self._service.search.search(self._principal, request)
         assert answer.degraded == (), answer.degraded
         found = [
             (item.breakdown.order, item.message.content)

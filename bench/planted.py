@@ -133,13 +133,13 @@ class PlantedDocument:
 
     async def _is_found(self, pair: Pair, query: str, profile: ProfileName) -> bool:
         request = SearchRequest(query=query, limit=RESULTS, profile=profile, token_budget=10_000)
-        answer = await self.parts.service.recall.search(self.principal, request)
+        answer = await self.parts.service.search.search(self.principal, request)
         chunks = [item.message.content for result in answer.results for item in result.messages]
         return _holds(chunks, pair.message)
 
     async def _is_in_spans(self, pair: Pair, question: str) -> bool:
         query = DocumentQuery(memory_ids=(self.memory_id,), question=question)
-        answer = await self.parts.service.document_queries.query(self.principal, query)
+        answer = await self.parts.service.search.query_document(self.principal, query)
         return _holds([span.text for span in answer.spans], pair.message)
 
 

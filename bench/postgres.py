@@ -27,8 +27,7 @@ from engram.model.ids import ConversationId, OrganizationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.vectors import QueryVector
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres.connection import PostgresConnection, set_up
-from engram.storage.postgres.dialect import translate
+from engram.storage.postgres.connection import PostgresConnection, set_up, translate
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.postgres.transactions import OrganizationScope
 from engram.text.analyse import query_terms

@@ -23,7 +23,7 @@ from engram.model.row_keys import message_key
 from engram.model.search import SearchAnswer, SearchRequest
 from engram.service import Service
 from engram.settings import Settings
-from engram.storage.sqlite.word_keys import key_of_word_row
+from engram.storage.sqlite.word_index import key_of_word_row
 from engram.text.analyse import query_terms
 from engram.text.windows import windows_of
 from engram.wiring import open_service
@@ -118,7 +118,7 @@ async def _beside_others(home: Path, *, neighbours: int, chunks: int) -> Figure:
 
 
 async def _search(service: Service, principal: Principal, query: str) -> SearchAnswer:
-    return await service.recall.search(principal, SearchRequest(query=query, profile="words"))
+    return await service.search.search(principal, SearchRequest(query=query, profile="words"))
 
 
 async def _search_seconds(service: Service, principal: Principal) -> float:

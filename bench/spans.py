@@ -81,7 +81,7 @@ async def _ask(text: bytes) -> list[Spent]:
             rounds = list[Spent]()
             for _ in range(ROUNDS):
                 watch = Stopwatch()
-                answer = await parts.service.document_queries.query(principal, query)
+                answer = await parts.service.search.query_document(principal, query)
                 rounds.append(watch.spent())
                 (span,) = answer.spans
                 assert "QX-4711-quokka" in span.text

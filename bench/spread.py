@@ -23,7 +23,7 @@ from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, ConversationDraft
 from engram.model.search import Candidates, SearchFilters
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres import near_filling
+from engram.storage.postgres import hnsw
 from engram.storage.postgres.sharding import shard
 from engram.storage.postgres.store import PostgresStore
 from engram.text.analyse import query_terms
@@ -170,7 +170,7 @@ def _plant(url: str) -> None:
 
 async def _move_vectors(url: str) -> None:
     """Give the vectors a partition, as those of a big organisation have."""
-    near_filling.VECTORS_MIN = near_filling.BEHIND_MAX = 1
+    hnsw.VECTORS_MIN = hnsw.BEHIND_MAX = 1
     store = PostgresStore(url, clock=SystemClock(), ids=RandomIds())
     await store.open()
     try:

@@ -92,8 +92,9 @@ def search_over_stdio(home: Path) -> Spent:
         _send(process, SEARCH)
         answer = _receive(process)["result"]
         assert not answer.get("isError"), answer
-        assert answer["structuredContent"]["results"], answer
-        assert not answer["structuredContent"]["degraded"], answer
+        (content,) = answer["content"]
+        assert content["text"].startswith("conv_"), answer
+        assert "degraded" not in content["text"], answer
 
     return _until_killed(_mcp(home), until=search)
 

@@ -7,6 +7,7 @@ import sys
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextContent
 
 
 async def main(url: str, question: str) -> None:
@@ -16,10 +17,9 @@ async def main(url: str, question: str) -> None:
         Client(streamable_http_client(url, http_client=http)) as engram,
     ):
         answer = await engram.call_tool("search", {"query": question})
-        assert answer.structured_content is not None
-        for result in answer.structured_content["results"]:
-            for message in result["messages"]:
-                print(message["sequence"], message["role"], message["content"])
+        for part in answer.content:
+            if isinstance(part, TextContent):
+                print(part.text)
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory
+from engram.model.value import replace
 from tests.fakes import SOME_DAY
 
 _PLAIN = Memory(

@@ -11,8 +11,8 @@ import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
-from engram.transport.edge.bounds import EdgeBounds
-from engram.transport.edge.protocol import EdgeConfig
+from engram.http.connections import EdgeBounds
+from engram.http.protocol import EdgeConfig
 
 
 class _Server(uvicorn.Server):

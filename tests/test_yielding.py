@@ -15,27 +15,9 @@ from engram.yielding import (
     SHORT_REQUEST_S,
     WORK_S,
     serving,
-    yield_to_others,
+    without_pauses,
 )
-
-
-class Time:
-    """Time that passes only when somebody sleeps or works."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-        self.slept_s = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.slept_s += seconds
-
-    def work(self, seconds: float) -> None:
-        self.now += seconds
-        yield_to_others()
+from tests.fakes import Time
 
 
 @pytest.fixture
@@ -96,6 +78,19 @@ def test_work_is_not_starved_by_requests_without_end(time: Time) -> None:
     # A pause may end one step late.
     at_most = ALLOWANCE_S_MAX + rounds * (PAUSE_RATIO * WORK_S + PAUSE_S)
     assert 0 < time.slept_s <= at_most
+
+
+def test_work_that_holds_up_its_organisation_does_not_pause(time: Time) -> None:
+    def work() -> None:
+        with serving("org_other"), serving("org_own"):
+            with without_pauses():
+                time.work(2 * WORK_S)
+            assert time.slept_s == 0
+            time.work(2 * WORK_S)
+
+    in_a_thread(work)
+
+    assert time.slept_s > 0
 
 
 def test_the_event_loop_is_never_paused(time: Time) -> None:

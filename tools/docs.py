@@ -11,23 +11,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import typer
-from pydantic_core import PydanticUndefined
 from typer.testing import CliRunner
 
 from engram import errors
+from engram.api.operation import AnyOperation
+from engram.api.table import OPERATIONS
+from engram.cli.app import build_app
+from engram.cli.status import read_limits
+from engram.http.openapi import openapi_document
+from engram.http.problems import STATUS
+from engram.mcp.prompts import PROMPTS
+from engram.mcp.tools import TOOLS, Tool, tools_of
 from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS
-from engram.settings import PREFIX, Settings
+from engram.settings import PREFIX, all_settings
 from engram.text.excerpts import tokens_of
-from engram.transport.cli.app import build_app
-from engram.transport.cli.facts import read_limits
-from engram.transport.mcp.prompts import PROMPTS
-from engram.transport.mcp.tools import TOOLS, Tool, tools_of
-from engram.transport.rest.openapi import openapi_document, rest_routes
-from engram.transport.rest.problems import STATUS
 
 COMPUTED_DEFAULTS = {
     "home": "`$XDG_DATA_HOME/engram`, else `~/.local/share/engram`",
     "model_dir": "`$XDG_CACHE_HOME/engram/models`, else `~/.cache/engram/models`",
+    "toolsets": f"`{','.join(DEFAULT_TOOLSETS)}`",
 }
 HELP_COLUMNS = "90"
 
@@ -52,8 +54,8 @@ def errors_table() -> str:
 def settings_table() -> str:
     """Return every setting with its default and what it is for."""
     rows = (
-        (f"`{PREFIX}{name.upper()}`", _shown_default(name, field.default), field.description or "")
-        for name, field in Settings.model_fields.items()
+        (f"`{PREFIX}{name.upper()}`", _shown_default(name, setting.default), setting.description)
+        for name, setting in all_settings().items()
     )
     return _table(("setting", "default", "what it is for"), rows)
 
@@ -63,9 +65,9 @@ def commands_text() -> str:
     return "\n\n".join(f"## `{name}`\n\n```\n{_help_of(name)}\n```" for name in all_commands())
 
 
-def tools_text() -> str:
+def tools_text(tools: Iterable[Tool] = TOOLS) -> str:
     """Return every MCP tool with its arguments and the fields of its answer."""
-    return "\n\n".join(_tool_text(tool) for tool in TOOLS)
+    return "\n\n".join(map(_tool_text, tools))
 
 
 def toolsets_table() -> str:
@@ -89,13 +91,13 @@ def prompts_table() -> str:
     return _table(("prompt", "argument", "what it asks for"), rows)
 
 
-def routes_table() -> str:
+def routes_table(operations: Iterable[AnyOperation] = OPERATIONS) -> str:
     """Return every REST operation."""
-    paths: Mapping[str, Mapping[str, Schema]] = openapi_document(rest_routes())["paths"]
+    paths: Mapping[str, Mapping[str, Schema]] = openapi_document(operations)["paths"]
     rows = (
         (f"`{method.upper()}`", f"`{path}`", operation.get("description") or operation["summary"])
-        for path, operations in paths.items()
-        for method, operation in operations.items()
+        for path, methods in paths.items()
+        for method, operation in methods.items()
     )
     return _table(("method", "path", "what it does"), rows)
 
@@ -131,19 +133,20 @@ def _status_of(error: type[errors.EngramError]) -> str:
     return next(str(STATUS[kind]) for kind in error.__mro__ if kind in STATUS)
 
 
-def _tool_text(tool: Tool[Any]) -> str:
-    fields = ", ".join(f"`{name}`" for name in tool.output_schema["properties"])
+def _tool_text(tool: Tool) -> str:
+    fields = ", ".join(f"`{name}`" for name in tool.structure["properties"])
+    answer = f"text; with `format: full` also {fields}" if tool.is_lean else fields
     return "\n\n".join(
         (
             f"## `{tool.name}`",
             tool.description,
             _table(("argument", "type", "default", "meaning"), _arguments(tool.input_schema)),
-            f"Answer: {fields}.",
+            f"Answer: {answer}.",
         )
     )
 
 
-def _tokens(tool: Tool[Any]) -> int:
+def _tokens(tool: Tool) -> int:
     """Return about what a tool costs in a listing."""
     shown = (
         tool.name,
@@ -201,7 +204,7 @@ def _default(schema: Schema) -> str:
 
 def _shown_default(name: str, default: object) -> str:
     match default:
-        case _ if default is PydanticUndefined:
+        case _ if name in COMPUTED_DEFAULTS:
             return COMPUTED_DEFAULTS[name]
         case None | ():
             return ""

@@ -30,11 +30,11 @@ import httpx
 from starlette.types import Receive, Scope, Send
 
 import engram
+from engram.bodies.receiving import Bodies
 from engram.embedding.choice import Hashed
+from engram.http.asgi import build_app
+from engram.mcp.http import build_mcp_http
 from engram.settings import Settings
-from engram.transport.asgi import build_app
-from engram.transport.bodies.reading import Bodies
-from engram.transport.mcp.http import build_mcp_http
 from engram.wiring import open_service
 
 PACKAGE = Path(engram.__file__).parent
@@ -44,7 +44,7 @@ SPLIT_ROOMS = frozenset({"storage"})
 _ADMIN_TOKEN = "the-operators-token"  # noqa: S105 of a store that lives as long as this process
 _EXECUTING = frozenset({"execute", "executemany"})
 _STATEMENT_NAME = re.compile(r"^-- (\w+) --$", re.MULTILINE)
-_HOLE = re.compile(r":[a-z]\w*|\?\d*|/\*\w+\*/")
+_HOLE = re.compile(r":[a-z]\w*|\?\d*|/\*\w+\*/|\{\w+\}")
 """What differs between a statement in its file and the same statement when it runs."""
 
 
@@ -195,7 +195,7 @@ async def connected_client() -> AsyncGenerator[httpx.AsyncClient]:
         )
         async with open_service(settings) as service:
             service.access.load_operators()
-            mcp = build_mcp_http(service, toolsets=settings.toolsets)
+            mcp = build_mcp_http(service, toolsets=settings.shown_toolsets)
             app, state = build_app(service, mcp, settings), {"service": service, "bodies": Bodies()}
 
             async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,6 @@
 """Makes `python -m engram` the command line."""
 
-from engram.transport.cli import main
+from engram.cli import main
 
 if __name__ == "__main__":
     main()

@@ -2,37 +2,38 @@
 
 EngramError
   InvalidRequestError        the caller can fix it; names the field
-    LimitExceededError       a bound of `engram.limits`; names the bound
+    LimitExceededError       a bound of `engram.limits` is exceeded; names the bound
       RequestTooLargeError   the call as a whole passes its bound
-    NotTextError             bytes that are no UTF-8; says where
-    ConversionError          a document of which no text can be made; says why
-  UnauthenticatedError       missing, malformed, unknown, revoked or expired: one answer
+    NotTextError             bytes that are not UTF-8; has the offset
+    ConversionError          a document that cannot be converted to text; has the reason
+  UnauthenticatedError       missing, malformed, unknown, revoked or expired: one message for all
   AccessDeniedError          the key lacks a scope
     ToolsetDeniedError       the key's toolsets do not hold it
   NotFoundError              absent, or not yours: same words
   ConflictError              the state of the store forbids it
     IdempotencyConflictError another request was sent under the same idempotency key
-  RateLimitedError           come back later; says when
+  RateLimitedError           too many requests; has the time to wait
     TooManyFailedLoginsError too many wrong credentials from one address
-  TooManyAtOnceError         too many requests of the organisation wait; come back later
+  TooManyAtOnceError         too many requests of the organisation are queued; retry later
   TooManySessionsError       too many open SSE sessions of the key or organisation; names the bound
   QuotaExceededError         the organisation is full
   UnavailableError           cannot serve now; a retry may succeed
     ServerBusyError          too many large requests at work
     EmbedderUnavailableError the model or the service that embeds cannot be used now
-    ConverterMissingError    what makes text of such documents is not installed; names the extra
-    LanguageModelError       the language model gave no answer; what needs none still works
+    ConverterMissingError    the converter of such documents is not installed; names the extra
+    LanguageModelError       the language model gave no answer; the rest still works
   StorageError               driver trouble; cause kept, text not shown
     StoreBusyError           another process is in the way; a retry may succeed
       StoreUnavailableError  the database cannot be reached, or is changing its primary
     StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
-  EmbedderMismatchError      says both identities and the remedy
-  InvalidVectorError         what an embedder gave is no vector; nothing was stored
+  EmbedderMismatchError      names both identities and the remedy
+  InvalidVectorError         an embedder returned an invalid vector; nothing was stored
   ConfigurationError         only while wiring; names the setting
 """
 
 from __future__ import annotations
 
+import traceback
 from typing import ClassVar
 
 
@@ -55,10 +56,10 @@ class InvalidRequestError(EngramError):
         super().__init__(message)
         self.field = field
 
-    def within(self, path: str) -> InvalidRequestError:
-        """Return this error with its field placed below `path`."""
-        self.field = f"{path}.{self.field}" if self.field else path
-        return self
+    def prefix_field(self, path: str) -> None:
+        """Place the field below `path`."""
+        dot = "." if self.field and not self.field.startswith("[") else ""
+        self.field = f"{path}{dot}{self.field or ''}"
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}" if self.field else self.message
@@ -314,3 +315,17 @@ class ConfigurationError(EngramError):
     def __init__(self, setting: str, message: str) -> None:
         super().__init__(f"{setting}: {message}")
         self.setting = setting
+
+
+def release_frames(error: BaseException) -> None:
+    """Drop the local variables that `error` and its causes keep alive.
+
+    Whoever waited in one of the frames for a future that failed with `error` refers to that future,
+    which refers to the error: without this all of them stay until the garbage collector runs.
+    """
+    link: BaseException | None = error
+    released = set[int]()
+    while link is not None and id(link) not in released:  # nothing forbids a chain that is a circle
+        released.add(id(link))
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__

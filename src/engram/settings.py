@@ -1,32 +1,28 @@
 """Settings: flags win over the environment, the environment over `engram.toml`, that over defaults.
 
-This is the only module that reads the environment.
+This is the only module that reads the environment. It imports no validation library: every command
+starts here, and pydantic takes longer to import than most commands take to run.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from types import NoneType
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    field_validator,
-)
+import msgspec
 
 from engram import limits
 from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
-from engram.errors import ConfigurationError
+from engram.errors import ConfigurationError, InvalidRequestError
 from engram.language.choice import LanguageChoice, NoLanguageModel, parse_language_choice
 from engram.model.authority import host_named
-from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset
+from engram.model.fields import Between, Length
+from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS, Toolset
+from engram.model.value import Value, defaults_of
 
 PREFIX = "ENGRAM_"
 FILE_NAME = "engram.toml"
@@ -34,166 +30,163 @@ FILE_NAME = "engram.toml"
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["plain", "json"]
 
+Read = Callable[[Any], Any]
+"""Parses the value of a setting, and raises ValueError with the reason if it is wrong."""
 
-def _parse_embedder(value: object) -> EmbedderChoice:
-    return parse_choice(value) if isinstance(value, str) else cast("EmbedderChoice", value)
+
+class Scheme:
+    """A URL with one of a few schemes."""
+
+    def __init__(self, *schemes: str) -> None:
+        self._starts = tuple(f"{scheme}://" for scheme in schemes)
+
+    def check(self, field: str, value: str) -> None:
+        if not value.startswith(self._starts):
+            raise InvalidRequestError(f"must begin with {' or '.join(self._starts)}", field=field)
 
 
-def _parse_language_model(value: object) -> LanguageChoice:
+POSTGRES = Scheme("postgres", "postgresql")
+
+
+def _from_text(parse: Callable[[str], Any]) -> Read:
+    return lambda value: parse(_read_text(value))
+
+
+def _read_names(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        return parse_language_choice(value)
-    return cast("LanguageChoice", value)
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    names = cast("tuple[object, ...]", value) if isinstance(value, list | tuple) else (None,)
+    return tuple(map(_read_text, names))
 
 
-class Settings(BaseModel):
+def _read_hosts(value: object) -> tuple[str, ...]:
+    names = _read_names(value)
+    for name in names:
+        if name != "*" and host_named(name) is None:
+            raise ValueError(f"{name!r} is not a host name or an address")
+    return names
+
+
+def _read_toolsets(value: object) -> tuple[Toolset, ...]:
+    names = _read_names(value)
+    if not names:
+        raise ValueError(f"must be some of {', '.join(TOOLSETS)}")
+    return tuple(_read_choice(TOOLSETS, name) for name in names)
+
+
+class Settings(Value):
     """Every setting, with its default and what it is for."""
 
-    # What was given may be a secret, so errors do not repeat it.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    home: Annotated[Path, Field(description="Directory of the store; created on first use.")]
+    home: Annotated[Path, "Directory of the store; created on first use."]
     database_url: Annotated[
         str | None,
-        Field(
-            pattern="^postgres(ql)?://",
-            repr=False,
-            description="PostgreSQL database of the store; without it the store is in the directory.",
-        ),
+        POSTGRES,
+        "PostgreSQL database of the store; without it the store is in the directory.",
     ] = None
     database_read_url: Annotated[
         str | None,
-        Field(
-            pattern="^postgres(ql)?://",
-            repr=False,
-            description="Replica of that database, which answers reads when it is not too old.",
-        ),
+        POSTGRES,
+        "Replica of that database, which answers reads when it is not too old.",
     ] = None
     database_staleness: Annotated[
         float,
-        Field(
-            ge=0,
-            le=3_600,
-            description="Seconds by which a replica's answers may be behind what others wrote; "
-            "with 0 the primary is asked each time whether they are.",
-        ),
+        Between(0, 3_600),
+        "Seconds by which a replica's answers may be behind what others wrote; with 0 the primary is "
+        "asked each time whether they are.",
     ] = 0.0
     database_timeout: Annotated[
         float,
-        Field(
-            ge=0,
-            le=86_400,
-            description="Seconds that one statement of a request may take in that database; 0 is "
-            "without limit. Migrations, moves and building indexes have none.",
-        ),
+        Between(0, 86_400),
+        "Seconds that one statement of a request may take in that database; 0 is without limit. "
+        "Migrations, moves and building indexes have none.",
     ] = float(limits.STATEMENT_S)
-    host: Annotated[str, Field(description="Address the server binds.")] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535, description="Port the server binds.")] = 8788
-    workers: Annotated[int, Field(ge=1, le=64, description="Server processes.")] = 1
+    host: Annotated[str, "Address the server binds."] = "127.0.0.1"
+    port: Annotated[int, Between(0, 65_535), "Port the server binds."] = 8788
+    workers: Annotated[int, Between(1, 64), "Server processes."] = 1
     admin_token: Annotated[
         str | None,
-        Field(
-            min_length=16,
-            description="Operator's token; without it, and without a file of tokens, /admin is off.",
-        ),
+        Length(16),
+        "Operator's token; without it, and without a file of tokens, /admin is off.",
     ] = None
     admin_tokens_file: Annotated[
         Path | None,
-        Field(
-            description="File of operators' tokens, `name:sha256` in each line; nobody else may "
-            "read it."
-        ),
+        "File of operators' tokens, `name:sha256` in each line; nobody else may read it.",
     ] = None
     audit_log: Annotated[
         str | None,
-        Field(
-            description="Where every audit row goes as a line of JSON: a file, `syslog:`, "
-            "`syslog:<socket>` or `syslog:<host>:<port>`."
-        ),
+        "Where every audit row goes as a line of JSON: a file, `syslog:`, `syslog:<socket>` or "
+        "`syslog:<host>:<port>`.",
     ] = None
     allowed_hosts: Annotated[
         tuple[str, ...],
-        Field(
-            description="Host names, comma-separated, accepted beside loopback ones; * is every name."
-        ),
+        _read_hosts,
+        "Host names, comma-separated, accepted beside loopback ones; * is every name.",
     ] = ()
     rate_limit: Annotated[
-        float, Field(ge=0, description="Requests a second for each key; 0 is without limit.")
+        float,
+        Between(0, limits.WHOLE_NUMBER_MAX),
+        "Requests a second for each key; 0 is without limit.",
     ] = 500.0
     connections_max: Annotated[
-        int, Field(ge=16, le=100_000, description="Open connections of each server process.")
+        int, Between(16, 100_000), "Open connections of each server process."
     ] = limits.CONNECTIONS_MAX
     connections_per_address_max: Annotated[
         int,
-        Field(
-            ge=1,
-            le=100_000,
-            description="Of these from one address; behind a proxy, where all clients share one, "
-            "as many as in all.",
-        ),
+        Between(1, 100_000),
+        "Of these from one address; behind a proxy, where all clients share one, as many as in all.",
     ] = limits.CONNECTIONS_PER_ADDRESS_MAX
     toolsets: Annotated[
-        tuple[Toolset, ...], Field(min_length=1, description="MCP toolsets shown to clients.")
-    ] = DEFAULT_TOOLSETS
+        tuple[Toolset, ...] | None, _read_toolsets, "MCP toolsets shown to clients."
+    ] = None
     embedder: Annotated[
         EmbedderChoice,
-        PlainValidator(_parse_embedder),
-        Field(
-            description="What makes vectors: `local`, `local:<name>`, `onnx:<directory>`, "
-            "`openai:<url>#<model>`, `hash` or `none`."
-        ),
+        _from_text(parse_choice),
+        "What makes vectors: `local`, `local:<name>`, `onnx:<directory>`, `openai:<url>#<model>`, "
+        "`hash` or `none`.",
     ] = LocalModel()
-    embedder_key: Annotated[str | None, Field(description="Key for the service of `openai:`.")] = (
-        None
-    )
+    embedder_key: Annotated[str | None, "Key for the service of `openai:`."] = None
     embedder_threads: Annotated[
-        int, Field(ge=1, le=64, description="Texts a model of this process indexes at once.")
+        int, Between(1, 64), "Texts a model of this process indexes at once."
     ] = 1
     language_model: Annotated[
         LanguageChoice,
-        PlainValidator(_parse_language_model),
-        Field(
-            description="What writes summaries: `anthropic:<model>`, `anthropic:<url>#<model>`, "
-            "`openai:<url>#<model>` or `none`."
-        ),
+        _from_text(parse_language_choice),
+        "What writes summaries: `anthropic:<model>`, `anthropic:<url>#<model>`, "
+        "`openai:<url>#<model>` or `none`.",
     ] = NoLanguageModel()
-    language_model_key: Annotated[str | None, Field(description="Key for its service.")] = None
+    language_model_key: Annotated[str | None, "Key for its service."] = None
     data_dir: Annotated[
         Path | None,
-        Field(
-            description="Directory of files for tools, one part for each organisation; without it they use none."
-        ),
+        "Directory of files for tools, one part for each organisation; without it they use none.",
     ] = None
     max_document_bytes: Annotated[
         int,
-        Field(
-            ge=limits.WHOLE_DOCUMENT_BYTES_MAX,
-            le=limits.CONFIGURED_DOCUMENT_BYTES_MAX,
-            description="Where tier 1 of documents ends, in bytes.",
-        ),
+        Between(limits.WHOLE_DOCUMENT_BYTES_MAX, limits.CONFIGURED_DOCUMENT_BYTES_MAX),
+        "Where tier 1 of documents ends, in bytes.",
     ] = limits.DOCUMENT_BYTES_MAX
     raw_document_max_bytes: Annotated[
         int,
-        Field(
-            ge=1,
-            le=limits.CONFIGURED_DOCUMENT_BYTES_MAX,
-            description="The largest document, in bytes; a larger one is refused.",
-        ),
+        Between(1, limits.CONFIGURED_DOCUMENT_BYTES_MAX),
+        "The largest document, in bytes; a larger one is refused.",
     ] = limits.RAW_DOCUMENT_BYTES_MAX
-    model_dir: Annotated[Path, Field(description="Directory of model files.")] = Field(
+    model_dir: Annotated[Path, "Directory of model files."] = msgspec.field(
         default_factory=lambda: _default_model_dir(os.environ)
     )
-    model_hub: Annotated[
-        str, Field(pattern="^https?://", description="Where `engram models pull` asks first.")
-    ] = "https://huggingface.co"
+    model_hub: Annotated[str, Scheme("http", "https"), "Where `engram models pull` asks first."] = (
+        "https://huggingface.co"
+    )
     vector_memory_mb: Annotated[
-        int, Field(ge=16, le=1_000_000, description="Memory for vectors in each process.")
+        int, Between(16, 1_000_000), "Memory for vectors in each process."
     ] = limits.VECTOR_BYTES_MAX // 1_000_000
-    log: Annotated[LogLevel, Field(description="Least severe level that is logged.")] = "info"
-    log_format: Annotated[
-        LogFormat, Field(description="Lines for people, or JSON for programs.")
-    ] = "plain"
-    url: Annotated[str | None, Field(description="Server that `engram mcp` relays to.")] = None
-    api_key: Annotated[str | None, Field(description="Key for that server.")] = None
+    log: Annotated[LogLevel, "Least severe level that is logged."] = "info"
+    log_format: Annotated[LogFormat, "Lines for people, or JSON for programs."] = "plain"
+    url: Annotated[str | None, "Server that `engram mcp` relays to."] = None
+    api_key: Annotated[str | None, "Key for that server."] = None
+
+    @property
+    def shown_toolsets(self) -> tuple[Toolset, ...]:
+        """The toolsets that were chosen, else the default ones."""
+        return self.toolsets or DEFAULT_TOOLSETS
 
     @property
     def store_place(self) -> str:
@@ -204,20 +197,73 @@ class Settings(BaseModel):
         scheme, separator, rest = self.database_url.partition("?")[0].partition("://")
         return scheme + separator + rest.rpartition("@")[2]
 
-    @field_validator("allowed_hosts", "toolsets", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
+    def __repr__(self) -> str:
+        # Other settings may be secrets.
+        return f"Settings({self.store_place!r})"
 
-    @field_validator("allowed_hosts")
-    @classmethod
-    def _check_hosts(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name != "*" and host_named(name) is None:
-                raise ValueError(f"{name!r} is not a host name or an address")
-        return names
+
+class Setting(Value):
+    """How one setting is parsed, and its documentation."""
+
+    read: Read
+    bounds: tuple[Any, ...]
+    description: str
+    default: Any = None
+
+
+@cache
+def all_settings() -> Mapping[str, Setting]:
+    """Return every setting by its name."""
+    hints, defaults = get_type_hints(Settings, include_extras=True), defaults_of(Settings)
+    return {name: _setting(*get_args(hints[name]), default=defaults.get(name)) for name in hints}
+
+
+def _setting(kind: Any, *marks: Any, default: object) -> Setting:
+    inner = [each for each in get_args(kind) if each is not NoneType]
+    plain = inner[0] if NoneType in get_args(kind) else kind
+    own = [mark for mark in marks if callable(mark)]
+    return Setting(
+        read=own[0] if own else _reader_of(plain),
+        bounds=tuple(mark for mark in marks if hasattr(mark, "check")),
+        description=marks[-1],
+        default=default,
+    )
+
+
+def _reader_of(kind: Any) -> Read:
+    if get_origin(kind) is Literal:
+        return partial(_read_choice, get_args(kind))
+    return {Path: _read_path, int: _read_whole, float: _read_number, str: _read_text}[kind]
+
+
+def _read_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")  # noqa: TRY004 the callers' one error
+    return value
+
+
+def _read_path(value: object) -> Path:
+    return (value if isinstance(value, Path) else Path(_read_text(value))).expanduser()
+
+
+def _read_choice(choices: tuple[Any, ...], value: object) -> Any:
+    if value not in choices:
+        raise ValueError(f"must be one of {', '.join(choices)}")
+    return value
+
+
+def _read_whole(value: Any) -> int:
+    number = _read_number(value)
+    if not number.is_integer():
+        raise ValueError("must be a whole number")
+    return int(number)
+
+
+def _read_number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise ValueError("must be a number") from exc
 
 
 def load_settings(
@@ -237,27 +283,28 @@ def load_settings(
         **_from_file(Path(home)),
         **from_environment,
         **given,
-        "home": Path(home).expanduser(),
+        "home": home,
     }
-    for name in ("model_dir", "data_dir", "admin_tokens_file"):
-        if merged.get(name) is not None:
-            merged[name] = Path(merged[name]).expanduser()
+    return Settings(**{name: _parse(name, value) for name, value in merged.items()})
+
+
+def _parse(name: str, value: object) -> Any:
+    setting = all_settings()[name]
     try:
-        return Settings.model_validate(merged)
-    except ValidationError as exc:
-        error = exc.errors()[0]
-        # A validator of our own has the better words; pydantic puts its own before them.
-        reason = error.get("ctx", {}).get("error") or error["msg"]
-        raise ConfigurationError(_shown(str(error["loc"][0])), str(reason)) from exc
+        parsed = setting.read(value)
+        for bound in setting.bounds:
+            bound.check(name, parsed)
+    except InvalidRequestError as exc:
+        raise ConfigurationError(_shown(name), exc.message) from exc
+    except ValueError as exc:
+        raise ConfigurationError(_shown(name), str(exc)) from exc
+    return parsed
 
 
 def to_environment(settings: Settings) -> dict[str, str]:
     """Return the variables from which another process loads equal settings."""
-    variables = dict[str, str]()
-    for name, value in settings:
-        if value is not None:
-            variables[_shown(name)] = _as_text(value)
-    return variables
+    values = {name: getattr(settings, name) for name in Settings.__struct_fields__}
+    return {_shown(name): _as_text(value) for name, value in values.items() if value is not None}
 
 
 def export_settings(settings: Settings) -> None:
@@ -272,7 +319,7 @@ def _as_text(value: object) -> str:
 
 
 def allows_color(environment: Mapping[str, str] | None = None) -> bool:
-    """Return whether a terminal may get colours (https://no-color.org)."""
+    """Return True if a terminal may get colours (https://no-color.org)."""
     source = os.environ if environment is None else environment
     return not source.get("NO_COLOR") and source.get("TERM") != "dumb"
 
@@ -289,10 +336,12 @@ def _from_environment(source: Mapping[str, str]) -> dict[str, str]:
 
 def _from_file(home: Path) -> dict[str, Any]:
     path = home.expanduser() / FILE_NAME
+    if not path.exists():
+        return {}
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError) as exc:
         raise ConfigurationError(FILE_NAME, str(exc)) from exc
     for name in content:
@@ -303,9 +352,11 @@ def _from_file(home: Path) -> dict[str, Any]:
 
 
 def _check_known(name: str, *, shown: str) -> None:
-    if name in Settings.model_fields:
+    if name in Settings.__struct_fields__:
         return
-    near = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.0)
+    import difflib
+
+    near = difflib.get_close_matches(name, Settings.__struct_fields__, n=1, cutoff=0.0)
     raise ConfigurationError(shown, f"unknown setting; did you mean {_shown(near[0])}?")
 
 

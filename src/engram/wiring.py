@@ -5,36 +5,39 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from engram.clock import Clock, IdSource, RandomIds, SystemClock
-from engram.embedding.build import build_tiers
-from engram.embedding.choice import RemoteService
-from engram.embedding.files import ModelFiles
+from engram.embedding.choice import Hashed, LocalModel, NoEmbedder, OnnxDirectory, RemoteService
+from engram.embedding.files import ModelFiles, find_directory, find_registered
+from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.local import OnnxEmbedder, StaticEmbedder
+from engram.embedding.registry import POTION, KnownModel, known_model
+from engram.embedding.remote import RemoteAddress, RemoteEmbedder
 from engram.embedding.retry import Sleep
 from engram.embedding.tiers import Tiers
 from engram.errors import ConfigurationError
 from engram.language.choice import NoLanguageModel
 from engram.service import Service
-from engram.service.access import Access
-from engram.service.activity import Activity
-from engram.service.audit_trail import AuditTrail
-from engram.service.background import Background
-from engram.service.document_indexing import DocumentIndexing
-from engram.service.indexing import Indexer
-from engram.service.pace import Pace
-from engram.service.rate import RateLimiter
-from engram.service.usage import UsageMeter
+from engram.service.access.audit_trail import AuditTrail
+from engram.service.access.credentials import Access
+from engram.service.access.rate import RateLimiter
+from engram.service.access.usage import Activity, UsageMeter
+from engram.service.use_case import Tools
+from engram.service.work.background import Background
+from engram.service.work.document_indexing import DocumentIndexing
+from engram.service.work.indexing import Indexer
+from engram.service.work.schedule import Pace
 from engram.settings import Settings
-from engram.storage.bookkeeping.audited import Announce
+from engram.storage.bookkeeping.audit import Announce
 from engram.storage.private import make_private
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.store import Store
 
 if TYPE_CHECKING:
-    from engram.language.port import LanguageModel
-    from engram.service.audit_log import AuditLog
-    from engram.storage.moving.mover import Mover
+    from engram.language import LanguageModel
+    from engram.service.access.audit_log import AuditLog
+    from engram.transfer.move import Mover
 
 Direction = Literal["sqlite-to-postgres", "postgres-to-sqlite"]
 """From where to where organisations are moved."""
@@ -79,19 +82,19 @@ async def open_move(
 ) -> AsyncGenerator[Mover]:
     """Open the directory and the database of the settings, and yield what moves organisations.
 
-    To `only_plan`, nothing is made or brought forward where there is no store yet.
+    With `only_plan` the target is neither created nor migrated.
 
     Raises:
         ConfigurationError: the settings name no database.
         ConflictError: there is nothing to move.
     """
     # Few processes move anything.
-    from engram.storage.moving.mover import Mover  # noqa: PLC0415
-    from engram.storage.sqlite.moving import SqliteSource, SqliteTarget  # noqa: PLC0415
+    from engram.storage.sqlite.move import SqliteSource, SqliteTarget  # noqa: PLC0415
+    from engram.transfer.move import Mover  # noqa: PLC0415
 
     url = _database_url(settings)
     with _explained_imports():
-        from engram.storage.postgres.moving import PostgresSource, PostgresTarget  # noqa: PLC0415
+        from engram.storage.postgres.move import PostgresSource, PostgresTarget  # noqa: PLC0415
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if direction == "sqlite-to-postgres":
         source = SqliteSource(settings.home)
@@ -133,7 +136,7 @@ def distribute_tables(settings: Settings, *, dry_run: bool) -> Sequence[tuple[st
     """
     url = _database_url(settings)
     with _explained_imports():
-        from engram.storage.postgres.citus import distribute  # noqa: PLC0415 few installations do
+        from engram.storage.postgres.sharding import distribute  # noqa: PLC0415 few installations do
     return distribute(url, dry_run=dry_run)
 
 
@@ -165,7 +168,7 @@ def build_service(
 ) -> Service:
     """Return the service on an open store; `sleep` is what waits for embedders to come back."""
     activity = activity or Activity()
-    # A service's model is no burden to this machine.
+    # A remote model puts no load on this machine.
     pace = None if isinstance(settings.embedder, RemoteService) else Pace(activity)
     meter = UsageMeter(store, clock)
     indexer = Indexer(store, tiers, owner=ids.new("job_"), meter=meter, pace=pace, sleep=sleep)
@@ -185,13 +188,13 @@ def build_service(
     )
 
     async def tidy_files() -> None:
-        # Most installations have no data directory, and then need nothing of what looks after it.
+        # Without a data directory nothing of its code is imported.
         if settings.data_dir is not None:
             await service.files.tidy()
 
-    service = Service(
-        store,
-        tiers,
+    tools = Tools(
+        store=store,
+        tiers=tiers,
         language=language,
         clock=clock,
         access=access,
@@ -212,6 +215,7 @@ def build_service(
         document_bytes_max=settings.max_document_bytes,
         raw_document_bytes_max=settings.raw_document_max_bytes,
     )
+    service = Service(tools)
     return service
 
 
@@ -221,7 +225,9 @@ def _build_store(
     vector_bytes_max = settings.vector_memory_mb * 1_000_000
     if settings.database_url is None:
         if settings.database_read_url is not None:
-            raise ConfigurationError("ENGRAM_DATABASE_READ_URL", "a replica of which database?")
+            raise ConfigurationError(
+                "ENGRAM_DATABASE_READ_URL", "needs ENGRAM_DATABASE_URL, the database it replicates"
+            )
         return SqliteStore(
             settings.home,
             clock=clock,
@@ -248,20 +254,22 @@ def _build_store(
 def _build_audit_log(settings: Settings, activity: Activity) -> AuditLog | None:
     if settings.audit_log is None:
         return None
-    from engram.service.audit_log import build_audit_log  # noqa: PLC0415 few installations have one
+    from engram.service.access.audit_log import build_audit_log  # noqa: PLC0415 few installations have one
 
     return build_audit_log(settings.audit_log, activity)
 
 
 def _database_url(settings: Settings) -> str:
     if settings.database_url is None:
-        raise ConfigurationError("ENGRAM_DATABASE_URL", "which database is meant?")
+        raise ConfigurationError(
+            "ENGRAM_DATABASE_URL", "not set; this command needs a PostgreSQL URL"
+        )
     return settings.database_url
 
 
 @contextmanager
 def _explained_imports() -> Generator[None]:
-    """Say what is missing when the driver of PostgreSQL is."""
+    """Turn a missing PostgreSQL driver into an error that names the extra to install."""
     try:
         yield
     except ImportError as exc:
@@ -270,14 +278,40 @@ def _explained_imports() -> Generator[None]:
 
 
 def build_embedders(settings: Settings, *, clock: Clock) -> Tiers:
-    """Return the embedders that the settings choose; nothing is loaded or asked yet."""
-    return build_tiers(
-        settings.embedder,
-        ModelFiles(settings.model_dir),
-        threads=settings.embedder_threads,
-        key=settings.embedder_key,
+    """Return the embedders of the settings: no model is loaded and no service is called yet.
+
+    Local models have an instant tier beside them.
+    """
+    files, threads = ModelFiles(settings.model_dir), settings.embedder_threads
+    match settings.embedder:
+        case LocalModel(name):
+            return _local_tiers(known_model(name), files, threads=threads, clock=clock)
+        case OnnxDirectory(path):
+            deep = OnnxEmbedder(lambda: find_directory(path), threads=threads, clock=clock)
+            return Tiers.of(instant=StaticEmbedder(POTION, files, clock=clock), deep=deep)
+        case RemoteService(url, model):
+            address = RemoteAddress(url, model, settings.embedder_key)
+            return Tiers.of(deep=RemoteEmbedder(address, clock=clock))
+        case Hashed():
+            return Tiers.of(deep=HashedEmbedder())
+        case NoEmbedder():
+            return Tiers()
+        case _:
+            assert_never(settings.embedder)
+
+
+def _local_tiers(model: KnownModel, files: ModelFiles, *, threads: int, clock: Clock) -> Tiers:
+    instant = StaticEmbedder(POTION, files, clock=clock)
+    if model.kind == "static":
+        return Tiers.of(instant=instant)
+    deep = OnnxEmbedder(
+        lambda: find_registered(model, files),
+        threads=threads,
         clock=clock,
+        identity=model.identity,
+        probe=lambda: files.probe(model),
     )
+    return Tiers.of(instant=instant, deep=deep)
 
 
 def _build_language_model(settings: Settings, *, clock: Clock) -> LanguageModel | None:

@@ -1,4 +1,4 @@
 """Retrieval quality: evaluation sets, scores of ranked answers, reports and baselines.
 
-A package of its own, because nothing that serves requests uses it; `engram eval` imports it when it runs.
+A separate package, because nothing that serves requests uses it; only `engram eval` imports it.
 """

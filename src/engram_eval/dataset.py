@@ -9,12 +9,12 @@ from engram.model.conversation import ConversationDraft, MessageDraft
 
 BATCH_MESSAGES_MAX = 100
 BATCH_CHARACTERS_MAX = 200_000
-"""What an importer sends at once: large enough to be quick, small enough to be one transaction."""
+"""Bounds of one append: large enough to be fast, small enough for one transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationMessage:
-    """A message as it will be stored, with the name evidence knows it by."""
+    """A message to store, with the id that evidence refers to."""
 
     id: str
     draft: MessageDraft
@@ -31,7 +31,7 @@ class EvaluationConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question, and the messages and conversations that hold its answer."""
+    """A question, and the messages and conversations that contain its answer."""
 
     id: str
     text: str
@@ -39,12 +39,12 @@ class Question:
     evidence: frozenset[str]
     evidence_conversations: frozenset[str]
     until: str | None = None
-    """The conversation before which it is asked; without one it is asked at the end."""
+    """Id of the conversation before which it is asked; None asks it at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Haystack:
-    """What one organisation stores, in order, and is asked."""
+    """The conversations one organisation stores, in order, and the questions about them."""
 
     id: str
     conversations: tuple[EvaluationConversation, ...]
@@ -57,7 +57,7 @@ class Haystack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationSet:
-    """The haystacks about which there is a question with evidence."""
+    """The haystacks that have questions with evidence."""
 
     name: str
     haystacks: tuple[Haystack, ...]
@@ -72,7 +72,7 @@ class EvaluationSet:
 
 
 def limit_questions(whole: EvaluationSet, *, questions_max: int | None) -> EvaluationSet:
-    """Return the set with its first questions only, and only the haystacks they are about."""
+    """Return the set with only its first questions and the haystacks they are about."""
     if questions_max is None:
         return whole
     return replace(whole, haystacks=tuple(_first(whole, questions_max)))
@@ -88,7 +88,7 @@ def _first(whole: EvaluationSet, left: int) -> Iterator[Haystack]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Conversations to store, and then questions to ask."""
+    """Conversations to store, then questions to ask."""
 
     conversations: tuple[EvaluationConversation, ...]
     questions: tuple[Question, ...]
@@ -109,7 +109,7 @@ def stages_of(haystack: Haystack) -> Iterator[Stage]:
 
 
 def batches_of(messages: Sequence[EvaluationMessage]) -> Iterator[tuple[EvaluationMessage, ...]]:
-    """Yield the messages in the groups in which they are appended."""
+    """Group the messages into batches to append."""
     batch, characters = list[EvaluationMessage](), 0
     for message in messages:
         size = len(message.draft.content)

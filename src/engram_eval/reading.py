@@ -1,4 +1,4 @@
-"""Parser of evaluation sets; a refusal names the file and the line."""
+"""Parser of evaluation sets; errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def find_sets(sets: Sequence[str], *, directory: Path) -> tuple[Path, ...]:
     """Return the file of each set: a path as it is, a name as `NAME.dev.jsonl.gz`.
 
     Raises:
-        InvalidRequestError: none is named, or one is not there; says which there are.
+        InvalidRequestError: none is named, or one is missing; the message lists the available sets.
     """
     paths = tuple(_path_of(name, directory) for name in sets)
     missing = [str(path) for path in paths if not path.is_file()]
     if paths and not missing:
         return paths
-    problem = f"no file {', '.join(missing)}" if missing else "name at least one"
-    there = sorted(path.name.removesuffix(SUFFIX) for path in directory.glob(f"*{SUFFIX}"))
-    message = f"{problem}; {directory} has {', '.join(there) or 'none'}"
+    problem = f"not found: {', '.join(missing)}" if missing else "name at least one set"
+    available = sorted(path.name.removesuffix(SUFFIX) for path in directory.glob(f"*{SUFFIX}"))
+    message = f"{problem}; available in {directory}: {', '.join(available) or 'none'}"
     raise InvalidRequestError(message, field="sets")
 
 
 def read_set(path: Path) -> EvaluationSet:
-    """Return the set in a file of JSON lines, compressed or not.
+    """Parse a file of JSON lines, optionally compressed with gzip.
 
     Raises:
-        InvalidRequestError: it cannot be read, a line is wrong, or nothing is asked.
+        InvalidRequestError: the file cannot be read, a line is invalid, or there are no questions.
     """
     assembly = Assembly()
     for number, line in _numbered_lines(path):
@@ -61,7 +61,7 @@ def read_set(path: Path) -> EvaluationSet:
         with _placed(path, number):
             assembly.check(question)
     if not assembly.questions:
-        raise InvalidRequestError("holds no question with evidence", field=str(path))
+        raise InvalidRequestError("contains no question with evidence", field=str(path))
     file_name = path.name.removesuffix(".gz").removesuffix(".jsonl")
     return EvaluationSet(name=assembly.name or file_name, haystacks=assembly.haystacks())
 
@@ -71,7 +71,7 @@ def _path_of(name: str, directory: Path) -> Path:
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, with their numbers."""
+    """Yield the non-blank lines with their numbers."""
     number = 0
     try:
         with _opened(path) as file:
@@ -104,7 +104,7 @@ def _opened(path: Path) -> Generator[BinaryIO]:
 
 @contextmanager
 def _placed(path: Path, number: int) -> Generator[None]:
-    """Add the file and the line to an error of the block."""
+    """Add the file and the line to an error raised in the block."""
     try:
         yield
     except InvalidRequestError as exc:
@@ -138,7 +138,7 @@ class Assembly:
         """Add the row of line `number`; pairs and questions without evidence are ignored.
 
         Raises:
-            InvalidRequestError: its id is taken.
+            InvalidRequestError: its id is not unique.
         """
         match row:
             case MetaRow():
@@ -159,7 +159,7 @@ class Assembly:
         """Validate the references of a question.
 
         Raises:
-            InvalidRequestError: it names an unknown haystack, conversation or message.
+            InvalidRequestError: it refers to an unknown haystack, conversation or message.
         """
         haystack, question = self._haystacks.get(row.haystack, _HaystackDraft()), row.question
         until = () if question.until is None else (question.until,)
@@ -171,7 +171,7 @@ class Assembly:
         _check_known("until", until, haystack.conversations)
 
     def haystacks(self) -> tuple[Haystack, ...]:
-        """Return the haystacks that are asked about, in the order of their first question."""
+        """Return the haystacks that have questions, in the order of their first question."""
         by_haystack = dict[str, list[Question]]()
         for _, row in self.questions:
             by_haystack.setdefault(row.haystack, []).append(row.question)
@@ -195,13 +195,13 @@ class Assembly:
 
 def _check_new(name: str, identity: str, known: Iterable[str]) -> None:
     if identity in known:
-        raise InvalidRequestError(f"{identity!r} is in this haystack already", field=name)
+        raise InvalidRequestError(f"{identity!r} is not unique in this haystack", field=name)
 
 
 def _check_known(name: str, identities: Iterable[str], known: Iterable[str]) -> None:
     for identity in identities:
         if identity not in known:
-            raise InvalidRequestError(f"there is no {identity!r}", field=name)
+            raise InvalidRequestError(f"{identity!r} does not exist", field=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class MetaRow:
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """A conversation and the haystack it lies in."""
+    """A conversation and its haystack."""
 
     haystack: str
     conversation: EvaluationConversation
@@ -234,7 +234,7 @@ def parse_row(line: bytes) -> Row:
     """Parse a line of a set; unknown fields are ignored.
 
     Raises:
-        InvalidRequestError: it is not a line of a set; names the field.
+        InvalidRequestError: the line is invalid; the error names the field.
     """
     try:
         row = orjson.loads(line)
@@ -275,17 +275,18 @@ def _conversation(row: Mapping[str, Any]) -> EvaluationConversation:
 def _message(row: object, index: int, date: datetime | None) -> EvaluationMessage:
     try:
         if not isinstance(row, dict):
-            raise InvalidRequestError("must be a JSON object")  # noqa: TRY301 placed below
+            raise InvalidRequestError("must be a JSON object")  # noqa: TRY301 the handler below adds the field
         message = cast("Mapping[str, Any]", row)
         return EvaluationMessage(id=_text(message, "id"), draft=_draft(message, date))
     except InvalidRequestError as exc:
-        raise exc.within(f"messages[{index}]") from exc
+        exc.prefix_field(f"messages[{index}]")
+        raise
 
 
 def _draft(row: Mapping[str, Any], date: datetime | None) -> MessageDraft:
     role = _text(row, "role")
     return MessageDraft(
-        # The constructor refuses other roles.
+        # The constructor rejects other roles.
         role=cast("Role", role),
         content=_text(row, "content", may_be_empty=True),
         name=_optional(row, "name") or None,
@@ -312,7 +313,8 @@ def _question(row: Mapping[str, Any]) -> Question:
 def _text(row: Mapping[str, Any], field: str, *, may_be_empty: bool = False) -> str:
     value = row.get(field)
     if not isinstance(value, str) or not (value or may_be_empty):
-        raise InvalidRequestError("must be a text", field=field)
+        required = "a string" if may_be_empty else "a non-empty string"
+        raise InvalidRequestError(f"must be {required}", field=field)
     return value
 
 
@@ -330,7 +332,7 @@ def _list(row: Mapping[str, Any], field: str) -> Sequence[object]:
 def _names(row: Mapping[str, Any], field: str) -> frozenset[str]:
     names = () if row.get(field) is None else _list(row, field)
     if not all(isinstance(name, str) for name in names):
-        raise InvalidRequestError("must be a list of texts", field=field)
+        raise InvalidRequestError("must be a list of strings", field=field)
     return frozenset(cast("Sequence[str]", names))
 
 
@@ -341,5 +343,7 @@ def _moment(row: Mapping[str, Any], field: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise InvalidRequestError("must be a date, or a date and a time", field=field) from exc
+        raise InvalidRequestError(
+            "must be an ISO 8601 date, with or without a time", field=field
+        ) from exc
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

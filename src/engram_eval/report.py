@@ -1,4 +1,4 @@
-"""Figures of a whole set: quality, latency and throughput, and regressions from a baseline."""
+"""Figures of a whole set: quality, latency, throughput, and regressions against a baseline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Baseline = Mapping[str, Figures]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One question's answer."""
+    """The figures of one question's answer."""
 
     category: str
     figures: Figures
@@ -36,7 +36,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategoryReport:
-    """The questions of one kind."""
+    """The figures of one category of questions."""
 
     questions: int
     quality: Figures
@@ -50,22 +50,22 @@ class SetReport:
     questions: int
     messages: int
     messages_per_s: float | None
-    """From the first append to the last vector; None when nothing was stored."""
+    """From the first append to the last vector; None if nothing was stored."""
     quality: Figures
     """In per cent."""
     categories: Mapping[str, CategoryReport]
     tokens: float
-    """Delivered with an answer, in the mean."""
+    """Mean tokens per answer."""
     latency_p50_ms: float
     latency_p95_ms: float
     degraded: tuple[str, ...]
-    """What some search had to do without."""
+    """The `degraded` entries of all searches."""
 
 
 def report_on(
     name: str, measured: Sequence[Measurement], *, messages: int, seconds: float
 ) -> SetReport:
-    """Return the report on a set with at least one question asked."""
+    """Aggregate the measurements of a set; there must be at least one."""
     latencies = [each.latency_ms for each in measured]
     return SetReport(
         name=name,
@@ -91,7 +91,7 @@ def quality_of(measured: Iterable[Measurement]) -> Figures:
 
 
 def nearest_rank(values: Iterable[float], *, share: float) -> float:
-    """Return the smallest of `values` that at least `share` of them do not exceed."""
+    """Return the percentile of `values` at `share`, by the nearest-rank method."""
     ranked = sorted(values)
     return ranked[max(math.ceil(share * len(ranked)), 1) - 1]
 
@@ -108,7 +108,7 @@ def _by_category(measured: Sequence[Measurement]) -> Mapping[str, CategoryReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A figure of the baseline, and what it is now; None when it was not measured."""
+    """A figure of the baseline and its current value; None if it was not measured."""
 
     figure: str
     before: float
@@ -116,17 +116,17 @@ class Change:
 
     @property
     def points(self) -> float | None:
-        """Percentage points gained, negative if it fell."""
+        """Change in percentage points; negative if the figure fell."""
         return None if self.now is None else round(self.now - self.before, 2)
 
     @property
     def is_regression(self) -> bool:
-        """True if it fell by more than is allowed or was not measured."""
+        """True if the figure fell by more than is allowed, or was not measured."""
         return self.points is None or self.points < -REGRESSION_POINTS_MAX
 
 
 def compare(quality: Figures, before: Figures) -> tuple[Change, ...]:
-    """Return the change of each figure of the baseline."""
+    """Return the change of each figure in the baseline."""
     return tuple(
         Change(figure=figure, before=value, now=quality.get(figure))
         for figure, value in before.items()
@@ -134,10 +134,10 @@ def compare(quality: Figures, before: Figures) -> tuple[Change, ...]:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Return the baseline in a file.
+    """Read a baseline from a file.
 
     Raises:
-        InvalidRequestError: it cannot be read or is not a baseline; names the file.
+        InvalidRequestError: the file cannot be read or is not a baseline; the error names it.
     """
     try:
         content = orjson.loads(path.read_bytes())
@@ -147,7 +147,7 @@ def read_baseline(path: Path) -> Baseline:
         message = f"line {exc.lineno} is not JSON: {exc.msg}"
         raise InvalidRequestError(message, field=str(path)) from exc
     if not _is_baseline(content):
-        message = "must hold for each set an object of figures, which are numbers"
+        message = "must map each set to an object of numeric figures"
         raise InvalidRequestError(message, field=str(path))
     return content
 
@@ -156,7 +156,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline to a file.
 
     Raises:
-        InvalidRequestError: it cannot be written; names the file.
+        InvalidRequestError: the file cannot be written; the error names it.
     """
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     try:

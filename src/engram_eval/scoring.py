@@ -1,4 +1,4 @@
-"""Scores of one ranked answer: recall of evidence within a token budget, and rank."""
+"""Scores of one ranked answer: recall of the evidence within a token budget, and its rank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engram.model.search import SearchResult
 from engram_eval.dataset import EvaluationConversation, Question
 
 TOKEN_CHARACTERS = 4
-"""Characters that count as a token, whatever model reads them: the same for every system."""
+"""Characters per token, independent of any model, so that systems can be compared."""
 
 EVIDENCE_TOKENS = (500, 1_000, 2_000, 4_000)
 SESSION_DEPTHS = (5, 10)
@@ -18,7 +18,7 @@ SESSION_DEPTHS = (5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A piece of text in an answer, and which message of the set it is the whole of, if any."""
+    """A text in an answer; `message_id` is None unless it is a complete message of the set."""
 
     message_id: str | None
     characters: int
@@ -26,7 +26,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A result of an answer in the names of the set."""
+    """A result of an answer, with the ids of the set."""
 
     conversation: str | None
     shown: tuple[Shown, ...]
@@ -50,7 +50,7 @@ class Places:
             self._messages[stored_as, sequence] = message.id, message.draft.content
 
     def hits(self, results: Sequence[SearchResult]) -> tuple[Hit, ...]:
-        """Return a ranked answer in the names of the set."""
+        """Translate a ranked answer to the ids of the set."""
         return tuple(
             Hit(
                 conversation=self._conversations.get(result.owner.id),
@@ -63,17 +63,17 @@ class Places:
         for found in result.messages:
             sequence, content = found.message.sequence, found.message.content
             identity, whole = self._messages.get((result.owner.id, sequence), (None, None))
-            # An excerpt costs its reader as much as it is long, and does not prove the message.
+            # An excerpt costs tokens by its length, but does not count as evidence.
             yield Shown(message_id=identity if content == whole else None, characters=len(content))
 
 
 def tokens_of(hits: Sequence[Hit]) -> float:
-    """Return what an answer costs its reader."""
+    """Return the length of an answer in tokens."""
     return sum(shown.characters for hit in hits for shown in hit.shown) / TOKEN_CHARACTERS
 
 
 def score_answer(question: Question, hits: Sequence[Hit]) -> Mapping[str, float]:
-    """Return the figures of one answer, each in 0..1; only those its evidence allows."""
+    """Return the figures of one answer, each in 0..1, that its kind of evidence allows."""
     sessions = _session_figures(question.evidence_conversations, hits)
     messages = _message_figures(question.evidence, hits)
     return dict([*sessions, *messages])
@@ -82,7 +82,7 @@ def score_answer(question: Question, hits: Sequence[Hit]) -> Mapping[str, float]
 def _session_figures(gold: frozenset[str], hits: Sequence[Hit]) -> Iterator[tuple[str, float]]:
     if not gold:
         return
-    # A conversation that comes twice takes one place.
+    # Repeated conversations count once.
     ranked = list(dict.fromkeys(hit.conversation for hit in hits if hit.conversation is not None))
     for depth in SESSION_DEPTHS:
         found = len(gold.intersection(ranked[:depth]))

@@ -6,8 +6,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from engram.bodies.receiving import BodyBudget
 from engram.errors import ServerBusyError
-from engram.transport.bodies.budget import BodyBudget
 
 SOON_S = 0.05
 

@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram import limits
-from engram.errors import LimitExceededError
-from engram.transport.bodies.scan import (
-    LONG_STRING_BYTES,
+from engram.bodies.json_text import (
     SLICE_BYTES,
     check_shape,
     find_long_strings,
     is_light,
 )
+from engram.errors import LimitExceededError
 
-LONG = LONG_STRING_BYTES + 1
+LONG = limits.JSON_LONG_STRING_BYTES + 1
 TEXTS = st.text() | st.just('["{\\",' * LONG)
 SCALARS = st.none() | st.booleans() | st.integers() | TEXTS
 VALUES: st.SearchStrategy[Any] = st.recursive(

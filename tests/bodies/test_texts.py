@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.transport.bodies.scan import INLINE_BYTES_MAX, SLICE_BYTES
-from engram.transport.bodies.texts import NotJsonError, decode, prepare, restore
+from engram import limits
+from engram.bodies.json_text import (
+    SLICE_BYTES,
+    NotJsonError,
+    decode,
+    prepare,
+    restore,
+)
 
 PIECES = st.sampled_from(["x", "é", "🦝", "\n", '"', "\\", "\\u00", "\x01", "\u2028", "\ud83e"])
-LARGE = "🦝" * INLINE_BYTES_MAX
+LARGE = "🦝" * limits.JSON_INLINE_BYTES_MAX
 
 
 def round_trip(value: Any, *, is_ascii: bool) -> Any:
@@ -62,4 +68,4 @@ def test_another_encoding_is_refused(encoding: str) -> None:
 @pytest.mark.parametrize("end", [b"\xff", b"\xed\xa0\x80", b"\x00", b"\\x", b"\\u00zz"])
 def test_a_long_text_that_is_no_json_string_is_refused(end: bytes) -> None:
     with pytest.raises((NotJsonError, json.JSONDecodeError)):
-        json.loads(prepare(b'["' + b"x" * INLINE_BYTES_MAX + end + b'"]').data)
+        json.loads(prepare(b'["' + b"x" * limits.JSON_INLINE_BYTES_MAX + end + b'"]').data)

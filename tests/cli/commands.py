@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from typer.testing import CliRunner
 
-from engram.transport.cli.app import build_app
+from engram.cli.app import build_app
 
 DEADLINE_S = 60.0
 """Far longer than any command takes."""

@@ -38,7 +38,7 @@ def test_text_of_organizations_names_the_local_one(engram: Engram) -> None:
 
     listed = engram("orgs", "list")
 
-    assert "local (this machine's)" in listed.stdout
+    assert "local (this machine)" in listed.stdout
 
 
 def test_no_organization_is_said_on_stderr(engram: Engram) -> None:
@@ -96,7 +96,7 @@ def test_rotated_key_is_printed_once_and_the_other_ends_later(engram: Engram) ->
     listed = engram("keys", "list", "--json").json["keys"]
 
     assert rotated.stdout.startswith("engram_sk_live_")
-    assert f"{old['id']} works until " in rotated.stderr
+    assert f"{old['id']} stays valid until " in rotated.stderr
     assert [(key["name"], key["scopes"]) for key in listed] == [("laptop", ["read"])] * 2
     assert [key["expires_at"] is None for key in listed] == [False, True]
 

@@ -120,7 +120,7 @@ def test_list_shows_a_table_and_says_how_to_go_on(engram: Engram, conversation: 
     head, row = listed.stdout.splitlines()
     assert head.split()[:3] == ["ID", "TITLE", "MESSAGES"]
     assert row.split()[:3] == [conversation, "Lisbon", "3"]
-    assert listed.stderr == "1 of 2 conversations; go on with --offset 1\n"
+    assert listed.stderr == "1 of 2 conversations; continue with --offset 1\n"
 
 
 def test_show_reads_like_a_conversation(engram: Engram, conversation: str) -> None:

@@ -107,7 +107,7 @@ def test_the_same_file_again_is_told(engram: Engram, folder: Path) -> None:
     again = engram("documents", "add", str(folder / "a.md"))
 
     assert again.stdout.strip() == first["id"]
-    assert "there already" in again.stderr
+    assert "already stored" in again.stderr
 
 
 def test_documents_are_listed_shown_and_removed(engram: Engram, folder: Path) -> None:

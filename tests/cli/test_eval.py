@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from dirty_equals import IsPartialDict, IsPositiveFloat
 
+from engram.cli import evaluation
 from engram.embedding.choice import NoEmbedder
 from engram.errors import UnavailableError
 from engram.model.access import Principal
@@ -18,7 +19,6 @@ from engram.model.search import SearchRequest
 from engram.model.status import Counters, Status
 from engram.service.account import Account
 from engram.settings import Settings
-from engram.transport.cli import evaluating
 from engram.wiring import open_service
 from engram_eval.dataset import Haystack
 from engram_eval.report import SetReport
@@ -132,7 +132,7 @@ def test_the_table_shows_each_figure_beside_its_baseline(
     assert ["questions", "4"] in rows
     figures = [row[0] for row in rows if len(row) == 4 and "@" in row[0]]
     assert figures[:4] == ["evidence@500", "evidence@1000", "evidence@2000", "evidence@4000"]
-    assert "Search is by words only" in outcome.stdout
+    assert "Search uses words only" in outcome.stdout
 
 
 def test_a_figure_more_than_a_point_below_the_baseline_fails(
@@ -194,8 +194,8 @@ def test_the_answer_can_also_go_to_a_file(engram: Engram, small: str, tmp_path: 
     [
         ((), "sets: name at least one"),
         (("nothing",), "nothing.dev.jsonl.gz"),
-        (("SMALL", "SMALL"), "small.own is named twice"),
-        (("SMALL", "--update"), "update: needs --baseline"),
+        (("SMALL", "SMALL"), "small.own is given more than once"),
+        (("SMALL", "--update"), "update: requires --baseline"),
         (("SMALL", "--baseline", "none.json"), "none.json: cannot be read"),
         (("SMALL", "--update", "--baseline", "none.json", "--max-questions", "1"), "update:"),
         (("SMALL", "--output", "no/such/directory/file"), "no/such/directory"),
@@ -247,11 +247,11 @@ async def measure_with(queue: Queue, home: Path) -> list[SetReport]:
     async with open_service(Settings(home=home, embedder=NoEmbedder())) as service:
         counting = copy(service)
         counting.account = cast("Account", queue)
-        await evaluating.measure_sets(
+        await evaluation.measure_sets(
             counting,
             [set_of(haystack)],
             request=SearchRequest(query="any"),
-            tell=reports.append,
+            on_report=reports.append,
         )
     return reports
 
@@ -268,7 +268,7 @@ async def test_questions_are_asked_when_nothing_is_pending(tmp_path: Path) -> No
 async def test_an_index_that_stands_still_ends_the_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluating, "STALL_S", 0.0)
+    monkeypatch.setattr(evaluation, "STALL_S", 0.0)
 
     with pytest.raises(UnavailableError):
         await measure_with(Queue([3]), tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engram.cli.invocation import describe, exit_status
 from engram.errors import (
     ConfigurationError,
     EngramError,
@@ -17,7 +18,6 @@ from engram.errors import (
     StoreBusyError,
     StoreFullError,
 )
-from engram.transport.cli.failures import describe, exit_status
 from tests.cli.commands import Engram, Outcome
 from tests.permissions import unprivileged
 

@@ -116,7 +116,7 @@ def test_empty_file_is_refused(engram: Engram, tmp_path: Path) -> None:
     refused = engram("conversations", "append", "--jsonl", write_lines(tmp_path / "empty"))
 
     assert refused.status == 2
-    assert "holds no message" in refused.stderr
+    assert "contains no messages" in refused.stderr
 
 
 def test_missing_file_is_refused_by_name(engram: Engram) -> None:
@@ -132,5 +132,5 @@ def test_failed_import_says_how_much_was_stored(engram: Engram, tmp_path: Path) 
     refused = engram("conversations", "append", "--jsonl", path, "-c", "conv_unknown")
 
     assert refused.status == 2
-    assert "stored before this: 0 messages" in refused.stderr
+    assert "stored before the error: 0 messages" in refused.stderr
     assert "error: not_found: " in refused.stderr

@@ -78,7 +78,9 @@ def test_a_project_is_listed_newest_first(engram: Engram) -> None:
     assert listed("--type", "error") == ["one"]
     assert listed("--tag", "a", "--tag", "b") == ["two", "one"]
     assert listed("--project", "apollo") == ["elsewhere"]
-    assert "1 of 2 memories; go on with --offset 1" in engram("memories", "list", "-n", "1").stderr
+    assert (
+        "1 of 2 memories; continue with --offset 1" in engram("memories", "list", "-n", "1").stderr
+    )
 
 
 def test_a_corrected_memory_keeps_its_past(engram: Engram) -> None:
@@ -162,7 +164,7 @@ def test_recall_shows_what_is_related_and_what_holds_now(engram: Engram) -> None
         (("show", "mem_unknown"), "engram memories list"),
         (("history", "mem_unknown"), "mem_unknown"),
         (("correct", "mem_unknown", "--importance", "1"), "mem_unknown"),
-        (("correct", "mem_unknown"), "nothing to change"),
+        (("correct", "mem_unknown"), "at least one field to change is required"),
         (("correct", "mem_unknown", "--tag", "a", "--no-tags"), "no-tags"),
         (("forget", "mem_unknown"), "mem_unknown"),
         (("connect", "mem_x", "mem_x"), "target_id"),
@@ -198,8 +200,8 @@ def test_an_export_becomes_the_same_memories_elsewhere(engram: Engram, tmp_path:
 
     assert exported.stdout.startswith("wrote 2 memories, 1 old version, 1 relation")
     assert imported == IsPartialDict(stored=2, ids=[first, second], relations=1)
-    assert "kept 0 memories" in again.stdout
-    assert "2 there already" in again.stderr
+    assert "stored 0 memories" in again.stdout
+    assert "2 already stored" in again.stderr
     for memory_id in (first, second):
         for command in ("show", "history"):
             there = elsewhere("memories", command, memory_id, "--json").json
@@ -212,8 +214,8 @@ def test_a_markdown_file_is_kept_by_its_sections(engram: Engram, tmp_path: Path)
     whole = engram("memories", "import", str(tmp_path / "CLAUDE.md")).stdout
     parts = engram("memories", "import", str(tmp_path / "CLAUDE.md"), "--sections").stdout
 
-    assert whole == "kept 1 memory of 1 file\n"
-    assert parts == "kept 2 memories of 1 file\n"
+    assert whole == "stored 1 memory from 1 file\n"
+    assert parts == "stored 2 memories from 1 file\n"
 
 
 def test_an_export_overwrites_nothing_else(engram: Engram, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_second_run_says_that_there_is_nothing_to_do(
     again = engram("migrate", "sqlite-to-postgres", database_url=blank_url)
 
     assert 0 == again.status
-    assert "moved before" in again.stdout
+    assert "already moved" in again.stdout
     assert "0 organisations moved" in again.stderr
 
 

@@ -51,7 +51,7 @@ def test_a_note_that_is_there_is_not_kept_again(engram: Engram) -> None:
     again = engram("notes", "add", FACT)
 
     assert again.stdout == first
-    assert "there already" in again.stderr
+    assert "already stored" in again.stderr
     assert engram("status", "--json").json == IsPartialDict(memories=1, messages=0)
 
 
@@ -63,7 +63,7 @@ def test_listing_goes_on_and_filters(engram: Engram) -> None:
     technical = engram("notes", "list", "--category", "technical", "--json").json
 
     assert f"{FACT} three" in first.stdout
-    assert "1 of 3 notes; go on with --offset 1" in first.stderr
+    assert "1 of 3 notes; continue with --offset 1" in first.stderr
     assert technical["total"] == 2
 
 

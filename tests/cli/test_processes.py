@@ -18,7 +18,7 @@ def imported_by(engram: Engram, *arguments: str, embedder: str = "none") -> set[
     """Return the top-level modules that a command has imported when it ends."""
     script = (
         "import sys\n"
-        "from engram.transport.cli import main\n"
+        "from engram.cli import main\n"
         "try:\n    main()\n"
         "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
     )

@@ -13,8 +13,7 @@ from typing import IO, Any
 
 import pytest
 
-from engram.transport.cli.clients import client_configuration, mcp_json, server_url
-from engram.transport.cli.serve import warn_of_plain_http
+from engram.cli.serve import client_configuration, mcp_json, server_url, warn_about_plain_http
 from tests.cli.commands import Engram
 
 
@@ -74,7 +73,7 @@ def key_in(engram: Engram) -> str:
 def test_first_start_leaves_a_key_that_works_and_says_how_to_use_it(engram: Engram) -> None:
     with serving(engram) as output:
         lines = read_start(output)
-        [url] = {line.split()[-1] for line in lines if "listens on" in line}
+        [url] = {line.split()[-1] for line in lines if "is listening on" in line}
         found = post(f"{url}/api/v1/search", key_in(engram), {"query": "anything"})
 
     assert found["results"] == []
@@ -209,7 +208,7 @@ def test_a_public_address_without_tls_is_warned_of_once(
 def test_every_address_but_loopback_is_public(
     address: str, *, is_public: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    warn_of_plain_http(address)
+    warn_about_plain_http(address)
 
     assert (address in capsys.readouterr().err) == is_public
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from engram.cli.output import visible, visible_line
 from engram.text.escaping import is_invisible
-from engram.transport.cli.visible import visible, visible_line
 from tests.cli.commands import Engram, inherited_environment
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b31m \x7f \x00 back\x08 over\rwrite"
@@ -143,7 +143,7 @@ def test_append_without_text_does_not_wait_at_a_terminal(engram: Engram) -> None
     status, shown = in_terminal(engram, "conversations", "append")
 
     assert status == 2
-    assert "pipe a text in" in shown
+    assert "pipe text in" in shown
 
 
 def test_import_shows_its_progress(engram: Engram) -> None:

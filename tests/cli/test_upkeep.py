@@ -10,7 +10,7 @@ import pytest
 from dirty_equals import IsPartialDict
 
 from engram import __version__
-from engram.transport.cli.facts import read_limits
+from engram.cli.status import read_limits
 from tests.cli.commands import Engram
 
 
@@ -55,22 +55,22 @@ def test_doctor_finds_and_mends_damage_of_what_is_derived(
     damage(organization_file(engram), "UPDATE counters SET messages = messages + 5")
 
     found = engram("doctor")
-    mended = engram("doctor", "--repair")
+    repaired = engram("doctor", "--repair")
 
-    assert (found.status, mended.status) == (1, 0)
+    assert (found.status, repaired.status) == (1, 0)
     assert "counters  repairable" in found.stdout
     assert "`engram doctor --repair`" in found.stderr
-    assert "everything is mended" in mended.stdout
+    assert "all problems are repaired" in repaired.stdout
     assert engram("doctor", "--json").json["findings"] == []
 
 
 def test_doctor_does_not_pretend_to_mend_what_was_said(engram: Engram, conversation: str) -> None:
     damage(organization_file(engram), "UPDATE message SET content = 'forged'")
 
-    mended = engram("doctor", "--repair", "--json")
+    repaired = engram("doctor", "--repair", "--json")
 
-    assert mended.status == 1
-    assert '"check": "hashes"' in mended.stdout
+    assert repaired.status == 1
+    assert '"check": "hashes"' in repaired.stdout
 
 
 def test_doctor_reports_a_destroyed_file_and_checks_the_others(

@@ -18,8 +18,7 @@ import pytest
 from engram import limits
 from engram.convert import sandbox as sandboxing
 from engram.convert.confine import Sandbox
-from engram.convert.run import convert_file
-from engram.convert.sandbox import SANDBOXES, BestSandbox, ProcessResult, run_confined
+from engram.convert.sandbox import SANDBOXES, BestSandbox, ProcessResult, convert_file, run_confined
 
 HERE = Path(__file__).parent
 MEGABYTE = 1_000_000

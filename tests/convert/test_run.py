@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from engram import limits
-from engram.convert.docx import convert_docx
 from engram.convert.kinds import Kind
-from engram.convert.pdf import convert_pdf
-from engram.convert.run import check_outcome, convert_file
-from engram.convert.sandbox import ProcessResult
-from engram.convert.worker import BoundedTextWriter
+from engram.convert.sandbox import ProcessResult, check_outcome, convert_file
+from engram.convert.worker import BoundedTextWriter, convert_docx, convert_pdf
 from engram.errors import ConversionError, ConverterMissingError
 from tests.convert.files import a_docx, a_paragraph, a_pdf
 

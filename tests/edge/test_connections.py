@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engram.transport.edge.bounds import EdgeBounds
-from engram.transport.edge.connections import ConnectionTable, address_group
+from engram.http.connections import ConnectionTable, EdgeBounds, address_group
 
 BOUNDS = EdgeBounds(connections_max=3, connections_per_address_max=2, sweep_s=1)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import anyio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from engram.transport.edge.bounds import EdgeBounds
+from engram.http.connections import EdgeBounds
+from engram.model.value import replace
 from tests.edge.wire import PATIENCE_S, get, post, raw_client, status_of
 from tests.serving import serving
 

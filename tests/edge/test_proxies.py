@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import create_app
 from engram.settings import Settings
-from engram.transport.asgi import create_app
 from tests.edge.proxies import NAME, Proxy, ProxyName, running_proxy
 from tests.edge.wire import PATIENCE_S, status_of
 from tests.mcp.connecting import INITIALIZE
@@ -77,7 +77,7 @@ async def test_an_mcp_client_calls_a_tool(client: httpx.AsyncClient) -> None:
         "jsonrpc": "2.0",
         "id": 1,
         "method": "tools/call",
-        "params": {"name": "list_conversations", "arguments": {}},
+        "params": {"name": "list_conversations", "arguments": {"format": "full"}},
     }
 
     started = await client.post("/mcp", json=INITIALIZE)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engram.transport.edge.bounds import EdgeBounds
-from engram.transport.edge.protocol import Window
+from engram.http.connections import EdgeBounds
+from engram.http.protocol import Window
 
 BOUNDS = EdgeBounds(transfer_window_s=10, transfer_bytes_per_s_min=100)
 

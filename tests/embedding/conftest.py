@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from engram.clock import SystemClock
-from engram.embedding.build import Tiers
 from engram.embedding.files import ModelFiles
 from engram.embedding.port import Embedder
+from engram.embedding.tiers import Tiers
 from engram.settings import Settings, load_settings
 from engram.wiring import build_embedders
 

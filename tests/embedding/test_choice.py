@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engram.embedding.build import models_of
 from engram.embedding.choice import (
     EmbedderChoice,
     Hashed,
@@ -16,6 +15,7 @@ from engram.embedding.choice import (
     NoEmbedder,
     OnnxDirectory,
     RemoteService,
+    models_of,
     parse_choice,
 )
 from engram.embedding.hashed import HashedEmbedder

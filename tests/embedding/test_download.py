@@ -7,7 +7,6 @@ import threading
 import zipfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from engram.embedding.download import (
 from engram.embedding.files import ModelFiles, examine
 from engram.embedding.registry import POTION, KnownModel, ModelFile, PinnedFile
 from engram.errors import EmbedderUnavailableError
+from engram.model.value import replace
 from tests.embedding.hub import Hub, running_hub
 
 WEIGHTS = bytes(range(256)) * 4_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,6 +20,7 @@ from engram.embedding.registry import (
     prefixes_of,
 )
 from engram.errors import EmbedderMismatchError, InvalidVectorError, NotFoundError
+from engram.model.value import replace
 
 IDENTITIES = st.builds(EmbedderIdentity)
 

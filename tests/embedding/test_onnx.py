@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from engram.clock import SystemClock
-from engram.embedding.files import ModelFiles
+from engram.embedding.files import ModelFiles, find_directory, find_registered
 from engram.embedding.local import OnnxEmbedder
-from engram.embedding.onnx_files import find_directory, find_registered
 from engram.embedding.port import Embedder
 from engram.embedding.registry import ARCTIC
 from engram.embedding.tokens import SLICE_CHARACTERS, count_tokens, load_tokenizer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from engram.embedding.passages import EmbeddedText, deep_splitting, embed_texts, instant_splitting
 from engram.embedding.port import Embedder
-from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts, instant_splitting
 
 TEXTS = {
     "korean": "한국말을 " * 95,

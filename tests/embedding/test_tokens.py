@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engram.embedding import tokens
+from engram import limits
 from engram.embedding.files import ModelFiles
 from engram.embedding.registry import POTION
 from engram.embedding.static_model import UNKNOWN
@@ -64,7 +64,7 @@ def test_cached_tokens_of_any_texts_are_those_of_the_tokenizer(
 def test_tokens_stay_the_same_when_the_cache_overflows(
     tokenizer: Tokenizer, pieces: WordPieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "CACHED_WORDS_MAX", 3)
+    monkeypatch.setattr(limits, "CACHED_WORDS_MAX", 3)
     text = "The ferry to Lisbon leaves on Friday, the other one on Sunday."
 
     found = [pieces.known_tokens(text) for _ in range(3)]
@@ -74,6 +74,6 @@ def test_tokens_stay_the_same_when_the_cache_overflows(
 
 
 def test_a_long_word_is_not_cached(pieces: WordPieces) -> None:
-    pieces.known_tokens("a" * (tokens.CACHED_WORD_CHARACTERS_MAX + 1))
+    pieces.known_tokens("a" * (limits.CACHED_WORD_CHARACTERS_MAX + 1))
 
     assert pieces.cached_words == 0

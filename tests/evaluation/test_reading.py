@@ -152,7 +152,7 @@ def test_a_set_in_which_nothing_can_be_found_is_refused(
 ) -> None:
     path = write_set(tmp_path / "empty.jsonl", lines)
 
-    assert refused(path) == f"{path}: holds no question with evidence"
+    assert refused(path) == f"{path}: contains no question with evidence"
 
 
 @given(JSON, st.sampled_from([*SMALL_SET[:2], SMALL_SET[4]]), st.data())
@@ -184,5 +184,5 @@ def test_unknown_sets_are_refused_with_those_that_are_there(
 ) -> None:
     (tmp_path / "known.dev.jsonl.gz").write_bytes(gzip.compress(b""))
 
-    with pytest.raises(InvalidRequestError, match=r"has known$"):
+    with pytest.raises(InvalidRequestError, match=r"available in .*: known$"):
         find_sets(sets, directory=tmp_path)

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import TypeIs
 
-from engram.transport.mcp.tools import TOOLS
+from engram.mcp.tools import TOOLS
 from tests.mcp.connecting import INITIALIZE, MODERN
 
 Json = Any

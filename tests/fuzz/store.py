@@ -9,8 +9,8 @@ from engram.embedding.choice import NoEmbedder
 from engram.model.access import OrganizationDraft, Principal
 from engram.service import Service
 from engram.settings import Settings
-from engram.transport.mcp.tools import TOOLS_BY_NAME
 from engram.wiring import open_service
+from tests.tool_calls import call_tool
 
 Ids = tuple[str, ...]
 
@@ -39,7 +39,7 @@ async def furnish_locally(settings: Settings) -> Ids:
 
 async def _furnish(service: Service, principal: Principal) -> Ids:
     async def made(tool: str, **arguments: Any) -> Any:
-        return await TOOLS_BY_NAME[tool].call(service, principal, arguments)
+        return await call_tool(service, principal, tool, **arguments)
 
     messages = [{"role": "user", "content": "The harbour opens at six."}] * 3
     said = await made("append_messages", messages=messages)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engram.transport.asgi import create_app
-from engram.transport.mcp.relay import routing_headers
+from engram.http.asgi import create_app
+from engram.mcp.relay import routing_headers
 from tests.fuzz.mutants import ids_of, is_object, mutants
 from tests.fuzz.posting import Posting, served
 from tests.fuzz.store import furnish_for_key, settings_in

@@ -15,7 +15,7 @@ import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.types import Message
 
-from engram.transport.asgi import create_app
+from engram.http.asgi import create_app
 from tests.fuzz.mutants import Id, ids_of, mutants
 from tests.fuzz.posting import Posting, served
 from tests.fuzz.store import furnish_for_key, settings_in

@@ -12,7 +12,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from engram.transport.asgi import create_app
+from engram.http.asgi import create_app
 from tests.fuzz.mutants import ids_of, mutants
 from tests.fuzz.store import furnish_for_key, furnish_locally, settings_in
 from tests.mcp.connecting import INITIALIZE, engram_environment

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engram.errors import InvalidRequestError
-from engram.transport.mcp.tools import TOOLS
+from engram.mcp.tools import TOOLS
 from engram.wiring import open_service
 from tests.fuzz.mutants import sample_object
 from tests.fuzz.store import settings_in

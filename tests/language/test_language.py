@@ -10,13 +10,13 @@ import pytest
 
 from engram.embedding.retry import Backoff
 from engram.errors import LanguageModelError
+from engram.language import LanguageModel, Prompt
 from engram.language.choice import (
     AnthropicModel,
     NoLanguageModel,
     OpenAIModel,
     parse_language_choice,
 )
-from engram.language.port import LanguageModel, Prompt
 from engram.language.remote import (
     AnthropicWire,
     OpenAIWire,

@@ -17,12 +17,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import create_app
+from engram.mcp.server import Caller, build_server
+from engram.mcp.tools import TOOLS_BY_NAME
 from engram.model.access import KeyDraft, KeyScope, OrganizationDraft
 from engram.model.toolsets import TOOLSETS
 from engram.service import Service
 from engram.settings import Settings
-from engram.transport.asgi import create_app
-from engram.transport.mcp.server import Caller, build_server
 from engram.wiring import open_service
 from tests.serving import serving
 
@@ -150,6 +151,8 @@ def bearer(key: str | None) -> dict[str, str]:
 
 async def call(client: Client, tool: str, **arguments: Any) -> Any:
     """Return the structured answer of a tool that must succeed."""
+    if TOOLS_BY_NAME[tool].is_lean:
+        arguments["format"] = "full"
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, text_of(result)
     return result.structured_content

@@ -29,6 +29,16 @@ def nested(depth: int) -> dict[str, Any]:
     return value
 
 
+async def test_a_misspelled_required_argument_is_named_with_the_nearest_known_one(
+    over_http: Client,
+) -> None:
+    result = await over_http.call_tool("search", {"querry": "tanuki"})
+
+    assert text_of(result) == (
+        "invalid_request: querry: is not a known argument of search; did you mean query?"
+    )
+
+
 async def test_an_append_without_messages_is_refused(client: Client) -> None:
     facts = await refusal(client, "append_messages", messages=[])
 

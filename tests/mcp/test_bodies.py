@@ -12,8 +12,8 @@ import pytest
 from mcp import Client
 
 from engram import limits
+from engram.mcp.tools import TOOLS, call_bytes_max
 from engram.model.access import KeyDraft
-from engram.transport.mcp.tools.table import TOOLS, call_bytes_max
 from tests.mcp.connecting import HANDSHAKE, MODERN, RunningServer, bearer, call
 from tests.mcp.test_stdio import append, converse
 
@@ -30,7 +30,9 @@ def test_every_tool_has_a_bound_and_only_writers_get_a_large_one() -> None:
         "memory_store_document",
         "memory_ingest_document_stream",
     }
-    assert not any(tool.reads for tool in TOOLS if tool.body_bytes_max > SMALL)
+    assert not any(
+        tool.annotations["readOnlyHint"] for tool in TOOLS if tool.body_bytes_max > SMALL
+    )
     assert call_bytes_max(frozenset({"read", "search", "delete", "admin"}), None) == SMALL
     assert call_bytes_max(frozenset({"write"}), None) == limits.BODY_BYTES_MAX
     assert call_bytes_max(frozenset({"write"}), ("notes",)) == SMALL

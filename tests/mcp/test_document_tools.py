@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from engram import limits
-from engram.transport.mcp.tools import TOOLS_BY_NAME
+from engram.mcp.tools import TOOLS_BY_NAME
 from tests.mcp.connecting import RunningServer, call, http_client, in_process_client, refusal
 
 DOCUMENT_TOOLS = ("memory_store_document", "memory_query_document", "memory_ingest_document_stream")
@@ -73,7 +73,7 @@ async def test_answers_fit_their_published_schemas(tmp_path: Path) -> None:
         begun = await call(client, "memory_ingest_document_stream", action="start")
 
     for name, answer in zip(DOCUMENT_TOOLS, (stored, queried, begun), strict=True):
-        jsonschema.validate(answer, TOOLS_BY_NAME[name].output_schema)
+        jsonschema.validate(answer, TOOLS_BY_NAME[name].structure)
 
 
 async def test_a_document_comes_in_parts_and_its_progress_is_told(tmp_path: Path) -> None:

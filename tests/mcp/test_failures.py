@@ -9,15 +9,15 @@ import pytest
 from mcp import Client
 
 from engram.errors import StorageError, StoreBusyError
+from engram.mcp.server import Caller, build_server
 from engram.model.access import Principal
 from engram.model.search import SearchAnswer, SearchRequest
 from engram.model.toolsets import TOOLSETS, Toolset
-from engram.service.recall import Recall
-from engram.transport.mcp.server import Caller, build_server
+from engram.service.search import Search
 from tests.mcp.connecting import RunningServer, call, refusal, text_of
 
 
-class FailingRecall(Recall):
+class FailingSearch(Search):
     """A search that always fails in the same way."""
 
     def __init__(self, failure: Exception) -> None:
@@ -37,7 +37,7 @@ async def client_with(
     service = server.service
     if failure is not None:
         service = copy(service)
-        service.recall = FailingRecall(failure)
+        service.search = FailingSearch(failure)
     caller = Caller(await service.access.authenticate(server.key), toolsets)
     return Client(build_server(service, lambda _request: caller))
 

@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from mcp import Client
 
 from engram import limits
+from engram.api.encoding import answer_text
+from engram.api.table import OPERATIONS
 from engram.errors import InvalidRequestError
+from engram.mcp.server import failed_call, protocol_error
 from engram.text.escaping import is_invisible
-from engram.transport.mcp.server import failed_call, protocol_error
-from engram.transport.mcp.tools import TOOLS, Tool
 from tests.mcp.connecting import call, in_process_client, text_of
 from tests.text.hostile import STORED
 
@@ -25,12 +25,17 @@ LAID_OUT = {"search", "fetch_context"}
 """Tools whose text is not the JSON of their answer."""
 
 
-@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.name not in LAID_OUT])
+def test_all_other_answers_are_shown_as_json() -> None:
+    tools = {each.name: each.tool for each in OPERATIONS if each.tool is not None}
+
+    assert {name for name, tool in tools.items() if tool.show is not None} == LAID_OUT
+
+
 @given(stored=STORED)
-def test_the_text_of_an_answer_is_one_line_that_hides_nothing(tool: Tool[Any], stored: str) -> None:
+def test_the_text_of_an_answer_is_one_line_that_hides_nothing(stored: str) -> None:
     answer = {"title": stored, "messages": [{"content": stored, "name": stored}]}
 
-    text = tool.show(answer)
+    text = answer_text(answer)
 
     assert json.loads(text) == answer
     assert len(text.splitlines()) == 1
@@ -53,14 +58,18 @@ async def test_every_reading_tool_shows_forgeries_for_what_they_are(tmp_path: Pa
     async with in_process_client(tmp_path) as client:
         conversation_id = await keep_forgeries(client)
         found = [
-            await client.call_tool("search", {"query": "forged", "detail": detail})
+            await client.call_tool(
+                "search", {"query": "forged", "detail": detail, "format": "full"}
+            )
             for detail in ("messages", "window")
         ]
         results = [
             *found,
-            await client.call_tool("get_conversation", {"conversation_id": conversation_id}),
-            await client.call_tool("list_conversations", {}),
-            await client.call_tool("list_entries", {}),
+            await client.call_tool(
+                "get_conversation", {"conversation_id": conversation_id, "format": "full"}
+            ),
+            await client.call_tool("list_conversations", {"format": "full"}),
+            await client.call_tool("list_entries", {"format": "full"}),
             await client.call_tool("memory_recall", {"query": "forged"}),
             await client.call_tool("memory_list", {}),
             await client.call_tool("memory_episode_list", {}),
@@ -79,7 +88,12 @@ async def test_every_reading_tool_shows_forgeries_for_what_they_are(tmp_path: Pa
 async def test_no_message_of_a_window_looks_like_two(tmp_path: Path) -> None:
     async with in_process_client(tmp_path) as client:
         await keep_forgeries(client)
-        arguments = {"query": "forged", "detail": "window", "kinds": ["conversation"]}
+        arguments = {
+            "query": "forged",
+            "detail": "window",
+            "kinds": ["conversation"],
+            "format": "full",
+        }
 
         result = await client.call_tool("search", arguments)
 
@@ -101,7 +115,7 @@ async def test_a_long_answer_hides_nothing_either(tmp_path: Path) -> None:
             client, "append_messages", messages=[{"role": "user", "content": content}]
         )
 
-        arguments = {"conversation_id": kept["conversation_id"]}
+        arguments = {"conversation_id": kept["conversation_id"], "format": "full"}
         result = await client.call_tool("get_conversation", arguments)
 
     assert [content] == [message["content"] for message in parsed(result)["messages"]]

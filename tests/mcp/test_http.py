@@ -17,7 +17,7 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-LIST_CALL: dict[str, Any] = {"name": "list_conversations", "arguments": {}}
+LIST_CALL: dict[str, Any] = {"name": "list_conversations", "arguments": {"format": "full"}}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ REPORT = "import json, sys; print(json.dumps(sorted({m.partition('.')[0] for m i
 LISTED_AT_EXIT = """
 import atexit, json, sys
 atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
-from engram.transport.cli import main
+from engram.cli import main
 main()
 """
 
@@ -28,26 +28,22 @@ AT_WORK = {
     f"engram.service.{name}"
     for name in (
         "access",
-        "activity",
-        "audit_trail",
-        "background",
-        "batch",
-        "document_indexing",
-        "indexing",
-        "noticed",
-        "pace",
-        "rate",
-        "usage",
+        "access.audit_trail",
+        "access.credentials",
+        "access.rate",
+        "access.usage",
+        "use_case",
+        "work",
+        "work.background",
+        "work.batch",
+        "work.document_indexing",
+        "work.indexing",
+        "work.schedule",
     )
 }
 """What of the use cases every process has at work."""
 
 UNASKED = {
-    "engram.model.care",
-    "engram.model.document",
-    "engram.model.document_query",
-    "engram.model.recall",
-    "engram.model.transfer",
     "engram.storage.documents.store",
     "engram.storage.memories.store",
     "engram.storage.checks.repair",
@@ -111,9 +107,8 @@ def test_engram_mcp_loads_no_more_than_it_serves(tmp_path: Path) -> None:
 def test_initialize_loads_no_tool_and_no_use_case(tmp_path: Path) -> None:
     loaded = modules_of_engram_mcp(tmp_path)
 
-    assert "engram.transport.mcp.tools" in loaded
-    assert not own_modules(loaded, "engram.transport.mcp.tools.", "engram.transport.requests")
-    assert not own_modules(loaded, "engram.transport.answers", "engram.care", "engram.search")
+    assert "engram.mcp.tools" in loaded
+    assert not own_modules(loaded, "engram.transfer", "engram.search")
     assert own_modules(loaded, "engram.service.") <= AT_WORK
     assert len(own_modules(loaded, "engram")) <= 155
 
@@ -122,17 +117,7 @@ def test_a_first_search_loads_nothing_of_memories_and_documents(tmp_path: Path) 
     modules_of_engram_mcp(tmp_path, APPEND, EMBEDDER="hash")
     loaded = modules_of_engram_mcp(tmp_path, SEARCH, EMBEDDER="hash")
 
-    assert own_modules(loaded, "engram.transport.mcp.tools.") <= {
-        "engram.transport.mcp.tools.search",
-        "engram.transport.mcp.tools.tool",
-    }
-    assert own_modules(loaded, "engram.transport.requests.") <= {
-        f"engram.transport.requests.{name}" for name in ("fields", "request", "search")
-    }
-    assert own_modules(loaded, "engram.service.") - AT_WORK <= {
-        "engram.service.recall",
-        "engram.service.searching",
-    }
+    assert own_modules(loaded, "engram.service.") - AT_WORK <= {"engram.service.search"}
     assert not loaded & UNASKED
     assert len(own_modules(loaded, "engram")) <= 210
 
@@ -153,12 +138,12 @@ def test_engram_mcp_as_a_relay_loads_no_sdk_and_no_store(tmp_path: Path) -> None
 
 
 def test_the_relay_needs_neither_the_sdk_nor_the_store() -> None:
-    loaded = loaded_by("engram.transport.mcp.relay")
+    loaded = loaded_by("engram.mcp.relay")
 
     assert "httpx" in loaded
     assert not loaded & {"mcp", "mcp_types", "pydantic", "starlette", "sqlite3", "fastapi", "numpy"}
 
 
-@pytest.mark.parametrize("module", ["engram.transport.mcp", "engram.transport.mcp.lines"])
+@pytest.mark.parametrize("module", ["engram.mcp", "engram.mcp.lines"])
 def test_what_both_share_needs_nothing(module: str) -> None:
     assert not loaded_by(module) & {"mcp", "mcp_types", "pydantic", "httpx", "starlette"}

@@ -9,7 +9,8 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.transport.mcp.lines import LINES_WAITING_MAX, LineTooLongError, LineWriter, read_lines
+from engram import limits
+from engram.mcp.lines import LineTooLongError, LineWriter, read_lines
 
 A_LINE = st.binary(max_size=40).filter(lambda line: b"\n" not in line)
 
@@ -50,7 +51,7 @@ async def test_a_last_line_needs_no_end() -> None:
 
 
 async def test_more_lines_than_wait_at_once_all_come() -> None:
-    lines = [b"%d" % number for number in range(LINES_WAITING_MAX * 3)]
+    lines = [b"%d" % number for number in range(limits.LINES_WAITING_MAX * 3)]
 
     assert await lines_of(joined(lines)) == lines
 

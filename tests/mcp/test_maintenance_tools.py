@@ -11,9 +11,8 @@ import pytest
 from mcp import Client
 
 from engram.embedding.choice import Hashed, NoEmbedder
+from engram.mcp.tools import tools_of
 from engram.settings import Settings
-from engram.transport.mcp.tools import tools_of
-from engram.transport.mcp.tools.maintenance import MAINTENANCE_TOOLS
 from engram.wiring import open_service
 from tests.mcp.connecting import (
     RunningServer,
@@ -350,7 +349,11 @@ async def test_each_tool_needs_its_scope(server: RunningServer) -> None:
 
 
 def test_annotations_tell_reading_from_writing_and_destroying() -> None:
-    hints = {tool.name: tool.annotations for tool in MAINTENANCE_TOOLS}
+    hints = {
+        tool.name: tool.annotations
+        for tool in tools_of(("maintenance",))
+        if tool.name != "memory_ingest_document_stream"
+    }
 
     reading = {name for name, each in hints.items() if each["readOnlyHint"]}
     destroying = {name for name, each in hints.items() if each.get("destructiveHint")}

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from engram.clock import SystemClock, format_time
-from engram.transport.mcp.tools import TOOLS
+from engram.mcp.tools import TOOLS
 from tests.mcp.connecting import call, in_process_client, refusal
 
 NOTE: dict[str, Any] = {"content": "The harbour opens at six."}

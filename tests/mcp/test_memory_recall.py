@@ -280,7 +280,7 @@ async def test_another_organisation_recalls_nothing(
         ({"query": "q", "since": "2026-02-30"}, "since"),
         ({"query": "q", "since": "2026-02-02", "before": "2026-02-01"}, "since"),
         ({"query": "q", "projects": ["*", "one"]}, "projects"),
-        ({"query": "q", "projects": ["a\u202eb"]}, "project"),
+        ({"query": "q", "projects": ["a\u202eb"]}, "projects[0]"),
         ({"query": "q", "memory_types": ["rumour"]}, "memory_types[0]"),
         ({"query": "q", "min_importance": 5}, "min_importance"),
         ({"query": "q", "include_relations": 3}, "include_relations"),

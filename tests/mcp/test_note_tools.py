@@ -132,7 +132,9 @@ async def test_context_comes_in_a_fence_that_no_note_can_leave(client: Client) -
     )
     await call(client, "store_note", content="Badgers live in setts.", category="feedback")
 
-    result = await client.call_tool("fetch_context", {"query": "when does the harbour open"})
+    result = await client.call_tool(
+        "fetch_context", {"query": "when does the harbour open", "format": "full"}
+    )
 
     answer = result.structured_content
     assert answer is not None

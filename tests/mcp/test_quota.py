@@ -25,7 +25,8 @@ WRITES: dict[str, dict[str, Any]] = {
 async def bound(server: RunningServer, **quota: int | None) -> None:
     """Give the first organisation a quota."""
     (first,) = await server.service.operator.list_organizations()
-    await server.service.operator.change_organization(first.id, OrganizationChange(given=quota))
+    bounds: dict[str, Any] = dict(quota)
+    await server.service.operator.change_organization(first.id, OrganizationChange(**bounds))
 
 
 @pytest.mark.parametrize("tool", WRITES)

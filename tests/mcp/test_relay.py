@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from engram.transport.mcp.relay import header_value, routing_headers
+from engram.mcp.relay import header_value, routing_headers
 from tests.mcp.connecting import HANDSHAKE, MODERN, RunningServer, engram_environment
 from tests.serving import serving
 

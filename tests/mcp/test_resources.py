@@ -7,10 +7,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engram.mcp.resources import heading, memory_text, transcript
 from engram.model.conversation import Conversation, Message, MessagePage
 from engram.model.ids import ConversationId, MessageId
 from engram.text.quoting import FIRST_LINE, SPOKEN_FIRST_LINE
-from engram.transport.mcp.resources import heading, memory_text, transcript
 from tests.fakes import SOME_DAY
 from tests.memories import a_memory
 from tests.text.hostile import STORED, UNSEEN

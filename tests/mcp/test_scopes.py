@@ -14,9 +14,9 @@ import pytest
 from mcp import Client
 
 from engram.embedding.choice import NoEmbedder
+from engram.mcp.tools import TOOLS_BY_NAME
 from engram.model.access import KEY_SCOPES, KeyScope
 from engram.settings import Settings
-from engram.transport.mcp.tools import TOOL_NAMES
 from tests.filling import filled
 from tests.mcp.connecting import RunningServer, call, http_client, refusal, running_server
 
@@ -137,7 +137,7 @@ async def plant(client: Client) -> dict[str, str]:
 
 
 def test_every_tool_is_in_the_table() -> None:
-    assert {name.partition(",")[0] for name in CASES} == set(TOOL_NAMES)
+    assert {name.partition(",")[0] for name in CASES} == set(TOOLS_BY_NAME)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,8 +7,8 @@ from mcp import Client, MCPError
 from mcp_types import TextContent, TextResourceContents
 
 from engram import __version__, limits
+from engram.mcp.prompts import find_prompt
 from engram.text.quoting import FIRST_LINE
-from engram.transport.mcp.prompts import find_prompt
 from tests.mcp.connecting import RunningServer, call, http_client, refusal
 
 INVALID_PARAMS = -32602

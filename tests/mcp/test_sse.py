@@ -16,13 +16,13 @@ from mcp import Client
 
 from engram import limits
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import create_app
+from engram.mcp.server import Caller, build_server
 from engram.model.access import KeyDraft, OrganizationDraft
 from engram.model.ids import KeyId
 from engram.model.toolsets import TOOLSETS
-from engram.service.turns import TurnBounds, Turns
+from engram.service.access.admission import TurnBounds, Turns
 from engram.settings import Settings
-from engram.transport.asgi import create_app
-from engram.transport.mcp.server import Caller, build_server
 from engram.wiring import open_service
 from tests.fakes import FakeClock
 from tests.mcp.connecting import RunningServer, bearer

@@ -16,9 +16,11 @@ import pytest
 from inline_snapshot import external_file
 from mcp import Client
 
+from engram.mcp.tools import TOOLS, Reading, Tool, tools_of
+from engram.model.shape import fields_of
 from engram.model.toolsets import TOOLSETS, Toolset
-from engram.transport.mcp.tools import TOOL_NAMES, TOOLS, Tool, find_tool, tools_of
 from tests.mcp.connecting import RunningServer, http_client
+from tests.mcp.schemas import BY_TOOL
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +79,8 @@ async def test_each_toolset_has_its_price(
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_schemas_are_valid_and_say_nothing_twice(tool: Tool[Any]) -> None:
-    for schema in (tool.input_schema, tool.output_schema):
+def test_schemas_are_valid_and_say_nothing_twice(tool: Tool) -> None:
+    for schema in (tool.input_schema, tool.structure):
         jsonschema.Draft202012Validator.check_schema(schema)
         text = json.dumps(schema)
         assert schema["type"] == "object"
@@ -86,11 +88,12 @@ def test_schemas_are_valid_and_say_nothing_twice(tool: Tool[Any]) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_argument_of_a_request_is_published(tool: Tool[Any]) -> None:
-    fields = tool.request.model_fields
-    required = [name for name, field in fields.items() if field.is_required()]
+def test_every_argument_of_a_request_is_published(tool: Tool) -> None:
+    fields = fields_of(BY_TOOL[tool.name].request)
+    required = [name for name, field in fields.items() if field.is_required]
 
-    assert set(tool.input_schema["properties"]) == set(fields)
+    reading = fields_of(Reading).keys() if tool.is_lean else ()
+    assert set(tool.input_schema["properties"]) == {*fields, *reading}
     assert tool.input_schema.get("required", []) == required
     assert tool.input_schema["additionalProperties"] is False
 
@@ -127,14 +130,8 @@ def test_tools_stand_in_the_order_of_their_toolsets() -> None:
     assert positions == sorted(positions)
 
 
-def test_the_names_that_are_known_without_loading_are_those_of_the_tools() -> None:
-    assert list(TOOL_NAMES) == [tool.name for tool in TOOLS]
-    assert [find_tool(name) for name in TOOL_NAMES] == list(TOOLS)
-    assert find_tool("no_such_tool") is None
-
-
 @pytest.mark.parametrize("toolset", TOOLSETS)
-def test_the_tools_of_a_toolset_are_found_without_loading_the_others(toolset: Toolset) -> None:
+def test_the_tools_of_a_toolset_are_in_the_order_of_the_table(toolset: Toolset) -> None:
     assert tools_of((toolset,)) == tuple(tool for tool in TOOLS if tool.toolset == toolset)
 
 

@@ -14,10 +14,10 @@ from mcp import Client, MCPError
 
 from engram.embedding.choice import NoEmbedder
 from engram.errors import InvalidRequestError
+from engram.mcp.tools import TOOLS, tools_of
 from engram.model.access import KEY_SCOPES, KeyDraft, KeyScope
 from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS, Toolset, parse_toolsets
 from engram.settings import Settings
-from engram.transport.mcp.tools import TOOLS, tools_of
 from tests.mcp.connecting import (
     RunningServer,
     call,
@@ -188,9 +188,14 @@ def test_the_order_of_tools_does_not_depend_on_how_they_are_asked_for(asked: lis
     assert parsed == parse_toolsets(",".join(sorted(asked)))
 
 
-@pytest.mark.parametrize("toolsets", [(), ("songs",)])
-def test_a_key_refuses_toolsets_that_do_not_exist(toolsets: tuple[Toolset, ...]) -> None:
-    with pytest.raises(InvalidRequestError, match="maintenance") as refused:
+@pytest.mark.parametrize(
+    ("toolsets", "field", "words"),
+    [((), "toolsets", "empty"), (("songs",), "toolsets[0]", "maintenance")],
+)
+def test_a_key_refuses_toolsets_that_do_not_exist(
+    toolsets: tuple[Toolset, ...], field: str, words: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=words) as refused:
         KeyDraft(name="own", toolsets=toolsets)
 
-    assert refused.value.field == "toolsets"
+    assert refused.value.field == field

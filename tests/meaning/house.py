@@ -17,10 +17,9 @@ from engram.model.access import OrganizationDraft, Principal
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.search import ScoreBreakdown, SearchAnswer, SearchRequest
 from engram.service import Service
-from engram.service.background import TICK_S
+from engram.service.work.background import TICK_S
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
-from engram.transport.background import background_work
 from engram.wiring import build_service
 from tests.fakes import FakeClock
 
@@ -46,7 +45,7 @@ class House:
     async def search(self, query: str) -> SearchAnswer:
         """Search without waiting long for an embedder."""
         with anyio.fail_after(SEARCH_S):
-            return await self.service.recall.search(
+            return await self.service.search.search(
                 self.principal, SearchRequest(query=query, explain=True)
             )
 
@@ -63,7 +62,7 @@ class House:
         with anyio.fail_after(10):
             while await self.pending():
                 self._clock.advance(timedelta(seconds=TICK_S))
-                self.service.indexer.look_again()
+                self.service.indexer.requeue()
 
 
 @asynccontextmanager
@@ -76,7 +75,7 @@ async def opened_house(directory: Path, tiers: Tiers, *, clock: FakeClock) -> As
     service = build_service(store, tiers, settings, clock=clock, ids=ids, sleep=nap)
     made, _ = await service.operator.create_organization(OrganizationDraft(name="local"))
     try:
-        async with background_work(service):
+        async with service.background_work():
             yield House(service, await service.operator.act_for(made.id), clock)
     finally:
         await tiers.close()

@@ -9,9 +9,9 @@ import pytest
 from engram.clock import RandomIds
 from engram.embedding.choice import LocalModel
 from engram.model.access import OrganizationDraft
-from engram.model.context import ContextRequest
-from engram.model.memory import note_draft
-from engram.service.indexing import Indexer
+from engram.model.memory import NoteDraft
+from engram.model.recall import ContextRequest
+from engram.service.work.indexing import Indexer
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import build_embedders, build_service
@@ -47,13 +47,13 @@ async def fetch_all(directory: Path, queries: list[str], *, is_indexed: bool) ->
         service = build_service(store, tiers, settings, clock=clock, ids=ids)
         made, _ = await service.operator.create_organization(OrganizationDraft(name="Acme"))
         principal = await service.operator.act_for(made.id)
-        await service.notes.store_notes(principal, [note_draft(text) for text in NOTES])
+        await service.memories.store_notes(principal, [NoteDraft(content=text) for text in NOTES])
         if is_indexed:
             indexer = Indexer(store, tiers, owner="job_test")
             while await indexer.work(made.id):
                 pass
         contexts = [
-            await service.contexts.fetch_context(principal, ContextRequest(query=query))
+            await service.search.fetch_context(principal, ContextRequest(query=query))
             for query in queries
         ]
         return [[entry.content for entry in context.entries] for context in contexts]

@@ -16,8 +16,8 @@ from engram.embedding.tiers import Tiers
 from engram.model.access import OrganizationDraft, Quota
 from engram.model.document import DocumentDraft, DocumentLimits
 from engram.model.ids import DocumentId
-from engram.service.document_indexing import DocumentIndexing
-from engram.service.indexing import Indexer
+from engram.service.work.document_indexing import DocumentIndexing
+from engram.service.work.indexing import Indexer
 from engram.storage.documents.store import DocumentStore
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store

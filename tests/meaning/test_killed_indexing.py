@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from engram.embedding.passages import EmbeddedText, deep_splitting, embed_texts
 from engram.embedding.tiers import Tiers
-from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts
 from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationKey
 from engram.model.row_keys import message_key
-from engram.service.indexing import Indexer
+from engram.service.work.indexing import Indexer
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.meaning.hashing import SHORT, ToldEmbedder

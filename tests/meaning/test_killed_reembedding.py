@@ -10,13 +10,13 @@ import anyio
 import pytest
 
 from engram.clock import SystemClock
+from engram.embedding.passages import EmbeddedText, deep_splitting, embed_texts
 from engram.embedding.tiers import Tiers
-from engram.ingest.embed import EmbeddedText, deep_splitting, embed_texts
 from engram.model.access import OrganizationDraft
 from engram.model.row_keys import conversation_of, message_key, position_of
 from engram.model.vectors import StoredIdentities
-from engram.service.indexing import Indexer
-from engram.service.reembedding import Reembedding
+from engram.service.work.indexing import Indexer
+from engram.service.work.reembedding import Reembedding
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.service.embedders import NamedEmbedder

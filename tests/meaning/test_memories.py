@@ -6,10 +6,9 @@ from pathlib import Path
 
 from engram.embedding.hashed import HashedEmbedder
 from engram.embedding.tiers import Tiers
-from engram.model.context import ContextRequest
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft
-from engram.model.recall import RecallRequest
+from engram.model.recall import ContextRequest, RecallRequest
 from engram.model.search import SearchAnswer
 from tests.fakes import FakeClock
 from tests.meaning.hashing import QuickEmbedder
@@ -61,13 +60,13 @@ async def test_another_process_finds_a_memory_and_its_end(tmp_path: Path) -> Non
         context = ContextRequest(query="where is the letter", min_score=0.0)
         recall = RecallRequest(query="where is the letter")
 
-        found = await there.service.contexts.fetch_context(here.principal, context)
-        recalled = await there.service.memory_recall.recall(here.principal, recall)
+        found = await there.service.search.fetch_context(here.principal, context)
+        recalled = await there.service.search.recall(here.principal, recall)
         await here.service.memories.forget(here.principal, memory_id)
-        gone = await there.service.contexts.fetch_context(here.principal, context)
+        gone = await there.service.search.fetch_context(here.principal, context)
 
         assert [entry.id for entry in found.entries] == [memory_id]
         assert [each.memory.id for each in recalled.results] == [memory_id]
         assert recalled.results[0].breakdown.vector_tier is not None
         assert gone.entries == ()
-        assert (await there.service.memory_recall.recall(here.principal, recall)).results == ()
+        assert (await there.service.search.recall(here.principal, recall)).results == ()

@@ -48,7 +48,7 @@ def test_the_start_says_in_words_that_models_are_missing(tmp_path: Path) -> None
     with engram.start("serve", "--port", "0", model_dir=str(tmp_path)) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if b"Search is by words only." in line:
+            if b"Search uses words only." in line:
                 break
         else:
             pytest.fail("the start says nothing of it")

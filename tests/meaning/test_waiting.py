@@ -20,11 +20,11 @@ from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import OrganizationId
 from engram.model.vectors import Indexing
-from engram.service.background import Background
-from engram.service.batch import LEASE, RETRY_DELAY_MAX
-from engram.service.document_indexing import DocumentIndexing
-from engram.service.indexing import Indexer
+from engram.service.work.background import Background
+from engram.service.work.document_indexing import DocumentIndexing
+from engram.service.work.indexing import LEASE, Indexer
 from engram.storage.organization import OrganizationStore
+from engram.storage.queue import RETRY_DELAY_MAX
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 
@@ -120,7 +120,7 @@ async def test_what_a_dead_process_held_is_taken_up_when_its_lease_has_ended(
     await running.organization.claim_unembedded(
         owner="dead process", lease=LEASE, limit=1, characters_max=1000
     )
-    running.indexer.notice(running.id)
+    running.indexer.enqueue(running.id)
     await running.wait_until_pending(1)
 
     running.clock.advance(LEASE)
@@ -132,14 +132,14 @@ async def test_refused_messages_keep_no_others_from_their_vectors(running: Workp
     await running.append("an older message")
     await running.append(*["refused"] * INDEX_BATCH_MESSAGES)
 
-    running.indexer.notice(running.id)
+    running.indexer.enqueue(running.id)
 
     await running.wait_until_pending(INDEX_BATCH_MESSAGES)
 
 
 async def test_refused_messages_are_tried_again(running: Workplace) -> None:
     await running.append("refused", "not this one")
-    running.indexer.notice(running.id)
+    running.indexer.enqueue(running.id)
     await running.wait_until_pending(1)
 
     running.embedder.is_choosy = False

@@ -10,7 +10,7 @@ import pytest
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.access import KeyDraft, OrganizationDraft, Quota
+from engram.model.access import KeyDraft, OrganizationDraft
 from engram.model.conversation import (
     AppendRequest,
     ConversationDraft,
@@ -19,7 +19,7 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationId
-from engram.model.search import SearchFilters, SearchRequest
+from engram.model.search import SearchRequest
 
 A_MESSAGE = MessageDraft(role="user", content="hello")
 SOME_CONVERSATION = ConversationId("conv_x")
@@ -79,13 +79,13 @@ REFUSALS: list[tuple[str, str, Callable[[], object]]] = [
     ("min_score", "invalid_request", lambda: SearchRequest(query="q", min_score=float("nan"))),
     ("kinds", "invalid_request", lambda: SearchRequest(query="q", kinds=())),
     ("detail", "invalid_request", lambda: SearchRequest(query="q", detail=wrong("all"))),
-    ("since", "invalid_request", lambda: SearchFilters(since=datetime(2026, 1, 1))),  # noqa: DTZ001 - a time without a zone is the case
-    ("role", "invalid_request", lambda: SearchFilters(role=wrong("robot"))),
+    ("since", "invalid_request", lambda: SearchRequest(query="q", since=datetime(2026, 1, 1))),  # noqa: DTZ001 - a time without a zone is the case
+    ("role", "invalid_request", lambda: SearchRequest(query="q", role=wrong("robot"))),
     ("name", "invalid_request", lambda: KeyDraft(name="")),
     ("scopes", "invalid_request", lambda: KeyDraft(name="k", scopes=())),
-    ("scopes", "invalid_request", lambda: KeyDraft(name="k", scopes=(wrong("root"),))),
+    ("scopes[0]", "invalid_request", lambda: KeyDraft(name="k", scopes=(wrong("root"),))),
     ("name", "limit_exceeded", lambda: OrganizationDraft(name="o" * 257)),
-    ("messages_max", "invalid_request", lambda: Quota(messages_max=-1)),
+    ("messages_max", "invalid_request", lambda: OrganizationDraft(name="o", messages_max=-1)),
 ]  # fmt: skip
 
 

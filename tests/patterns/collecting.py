@@ -18,7 +18,7 @@ import engram
 METHODS = frozenset({"match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"})
 
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {
-    "engram.care.readers._id": {"prefix": "mem_"},
+    "engram.transfer.markdown._id": {"prefixes": ("mem_",)},
     "engram.text.escaping._any_of": {"characters": "&<>"},
     "engram.text.markdown._fence_end": {"character": "`", "length": 3},
 }

@@ -12,12 +12,12 @@ import psycopg
 
 from engram.clock import RandomIds
 from engram.model.ids import OrganizationId
-from engram.storage.moving.mover import Mover
-from engram.storage.moving.tables import TABLES
-from engram.storage.postgres.moving import PostgresSource, PostgresTarget
+from engram.storage.postgres.move import PostgresSource, PostgresTarget
 from engram.storage.postgres.store import PostgresStore
-from engram.storage.sqlite.moving import SqliteSource, SqliteTarget
+from engram.storage.sqlite.move import SqliteSource, SqliteTarget
 from engram.storage.sqlite.store import SqliteStore
+from engram.transfer.move import Mover
+from engram.transfer.tables import TABLES
 from tests.fakes import FakeClock
 from tests.postgres.databases import as_owner
 
@@ -84,7 +84,7 @@ def rows_of(directory: Path, organization_id: OrganizationId) -> dict[str, list[
     """Return all rows of an organisation but for its number and the state of its word index."""
     with opened_file(directory, organization_id) as file:
         return {
-            table.name: _rows(file, table.name, without={"organization_id", *table.renewed})
+            table.name: _rows(file, table.name, without={"organization_id", *table.rebuilt})
             for table in TABLES
         }
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from engram.storage.postgres.dialect import translate
+from engram.storage.postgres.connection import translate
 from engram.storage.rows.queries import load_queries
 from tests.statements import statement_files
 
@@ -14,8 +14,6 @@ _NO_STATEMENTS_OF_TENANTS = {
     "control.sql",
     "migrate.sql",
     # They define tables.
-    "citus.sql",
-    "layout.sql",
     "sharding.sql",
 }
 
@@ -98,9 +96,9 @@ def _expressions(text: str) -> list[str]:
 
 
 def _all_statements() -> Iterator[tuple[str, str]]:
-    for path in statement_files():
+    for path, statements in statement_files():
         if not path.startswith("sqlite/") and Path(path).name not in _NO_STATEMENTS_OF_TENANTS:
-            for name, statement in load_queries(path).items():
+            for name, statement in statements.items():
                 yield f"{path}: {name}", _translated(statement)
 
 

@@ -12,12 +12,12 @@ from mcp import Client
 
 from engram.embedding.choice import NoEmbedder
 from engram.errors import ConfigurationError, StoreUnavailableError
+from engram.http.asgi import create_app
+from engram.mcp.server import Caller, build_server
 from engram.model.vectors import QueryVector
 from engram.settings import Settings
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres.address import complete, complete_reading
-from engram.transport.asgi import create_app
-from engram.transport.mcp.server import Caller, build_server
+from engram.storage.postgres.connection import complete, complete_reading
 from engram.wiring import open_service
 from tests.mcp.connecting import refusal as tool_refusal
 from tests.postgres.servers import Server, Servers, running_servers, url_of
@@ -89,7 +89,7 @@ async def test_requests_are_told_to_come_again_and_are_served_when_the_database_
 async def test_tools_say_that_the_database_is_away(server: Server, settings: Settings) -> None:
     async with open_service(settings) as service:
         principal = await service.access.local_principal()
-        caller = Caller(principal, settings.toolsets)
+        caller = Caller(principal, settings.shown_toolsets)
         async with Client(build_server(service, lambda _request: caller)) as client:
             await asyncio.to_thread(server.kill)
             facts = await tool_refusal(client, "search", query="anything")

@@ -22,7 +22,6 @@ from engram.service import Service
 from engram.settings import Settings
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.sqlite.store import SqliteStore
-from engram.transport.background import background_work
 from engram.wiring import build_service
 from tests.fakes import FakeClock, SequentialIds
 from tests.postgres.servers import Server, wait_until
@@ -130,7 +129,7 @@ async def test_message_stored_by_one_process_is_embedded_by_another_at_once(
     organization = await new_organization(here)
     owner = principal_of(organization.organization_id)
     writing, working = service_on(here, tmp_path), service_on(there, tmp_path)
-    async with background_work(working):
+    async with working.background_work():
         # The first may be found by the look at everything with which a worker begins.
         for text in ("first", "second"):
             request = AppendRequest(messages=drafts(text))
@@ -148,7 +147,7 @@ async def test_key_revoked_by_one_process_is_refused_by_another_at_once(
     key = await here.control.create_key(organization_id, KeyDraft(name="k"), actor=ACTOR)
     owner = principal_of(organization_id)
     revoking, serving = service_on(here, tmp_path), service_on(there, tmp_path)
-    async with background_work(serving):
+    async with serving.background_work():
         await asyncio.to_thread(wait_for_listeners, postgres_server)
         await serving.access.authenticate(key.secret)
 

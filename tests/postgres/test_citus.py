@@ -14,8 +14,7 @@ import psycopg
 import pytest
 
 from engram.errors import ConflictError
-from engram.storage.postgres.citus import distribute
-from engram.storage.postgres.layout import Layout, read_layout
+from engram.storage.postgres.sharding import Layout, distribute, read_layout
 from tests.cli.commands import Engram
 from tests.postgres.databases import as_owner
 

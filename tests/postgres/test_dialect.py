@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engram.storage.postgres.dialect import translate
+from engram.storage.postgres.connection import translate
 
 
 @pytest.mark.parametrize(

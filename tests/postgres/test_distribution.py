@@ -9,8 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from engram.storage.postgres.layout import Layout, read_layout
-from engram.storage.postgres.sharding import shard
+from engram.storage.postgres.sharding import Layout, read_layout, shard
 from tests.postgres.databases import as_owner
 from tests.postgres.servers import Server
 from tests.postgres.statements import (

@@ -85,7 +85,7 @@ async def test_who_names_no_organisation_sees_no_row_of_any(
 
 async def test_who_names_one_sees_no_row_of_another(application: PostgresConnection) -> None:
     choose(application, "1")
-    statement = load_queries("content/messages.sql")["load_range"]
+    statement = load_queries("content/content.sql")["load_range"]
     values = {"first": 0, "last": 2**62}
 
     own = application.execute(statement, {**values, "organization_id": 1}).fetchall()

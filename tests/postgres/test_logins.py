@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from engram.cli.postgres import login_url
 from engram.errors import ConfigurationError, ConflictError
 from engram.storage.postgres.logins import set_up_login, warn_of_owner
-from engram.transport.cli.postgres import login_url
 from tests.cli.commands import Engram
 from tests.postgres.databases import as_owner
 from tests.postgres.servers import Server

@@ -10,10 +10,9 @@ import pytest
 
 from engram.errors import StoreUnavailableError
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres.address import complete
-from engram.storage.postgres.pool import Pool
+from engram.storage.postgres.connection import Pool, complete
+from engram.storage.postgres.database import was_committed
 from engram.storage.postgres.transactions import Begun, OrganizationScope
-from engram.storage.postgres.writes import was_committed
 from tests.postgres.servers import Server, Servers, running_servers, url_of
 from tests.postgres.stores import new_organization, opened
 from tests.postgres.wire import wire_to

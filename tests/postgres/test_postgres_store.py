@@ -33,6 +33,7 @@ from tests.postgres.servers import Server
 from tests.postgres.stores import new_organization, opened
 from tests.storage.drafts import ACTOR, append, begin, findings, read_texts
 from tests.storage.storing import ADDING, Storing
+from tests.storage.waiting_work import claim_work, leave_work
 
 MIGRATE = """
 import sys, psycopg
@@ -55,6 +56,7 @@ DROP TABLE engram.usage_day;
 ALTER TABLE engram.counters DROP COLUMN stored_bytes, DROP COLUMN file_bytes;
 DROP FUNCTION engram.add_near_partition, engram.finish_near_partition,
     engram.drop_near_partition, engram.skip_numbers;
+ALTER TABLE engram.document DROP COLUMN attempts, DROP COLUMN available_at;
 DELETE FROM engram.migration WHERE version >= 7;
 CREATE ROLE plain_owner;
 GRANT engram_app TO plain_owner;
@@ -314,6 +316,28 @@ async def test_what_an_older_database_holds_is_counted_once(database_url: str) -
 
         assert [(await each.counters()).stored_bytes for each in again] == counted
         assert [finding for each in again for finding in await findings(each)] == []
+
+
+async def test_background_work_of_an_older_schema_is_claimed(database_url: str) -> None:
+    async with opened(database_url) as store:
+        organization = await new_organization(store)
+        await leave_work(organization)
+    execute(
+        as_owner(database_url),
+        """ALTER TABLE engram.document DROP COLUMN attempts, DROP COLUMN available_at;
+        DELETE FROM engram.migration WHERE version >= 9""",
+    )
+    with psycopg.connect(as_owner(database_url), autocommit=True) as driver:
+        migrate(driver, load_migrations())
+
+    async with opened(database_url) as store:
+        again = await store.organization(organization.organization_id)
+        jobs, messages, documents = await claim_work(again, owner="new")
+
+        assert jobs == ["messages"]
+        assert len(messages) == 2
+        assert len(documents) == 1
+        assert await findings(again) == []
 
 
 async def test_a_newer_schema_is_refused(database_url: str) -> None:

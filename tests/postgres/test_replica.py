@@ -16,10 +16,8 @@ from engram.model.access import KeyDraft
 from engram.settings import Settings
 from engram.storage.control.store import hash_secret
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres.address import complete, complete_reading
-from engram.storage.postgres.database import ReplicatedDatabase
-from engram.storage.postgres.pool import Pool
-from engram.storage.postgres.replica import LAG_S, REST_S, Replica
+from engram.storage.postgres.connection import Pool, complete, complete_reading
+from engram.storage.postgres.database import LAG_S, REST_S, PostgresDatabase, Replica
 from engram.storage.postgres.transactions import OrganizationScope
 from engram.storage.rows.database import Connection
 from engram.storage.threads import WorkerThreads
@@ -77,7 +75,7 @@ def time() -> MovableTime:
 @pytest.fixture
 def database(
     pair: Pair, organization: OrganizationStore, time: MovableTime
-) -> Iterator[ReplicatedDatabase]:
+) -> Iterator[PostgresDatabase]:
     """Yield the database of the organisation, whose replica may be a minute behind."""
     ((number,),) = pair.primary.execute(
         "SELECT number FROM engram.organization WHERE organization_id = %s",
@@ -87,7 +85,7 @@ def database(
     primary = Pool(complete(pair.url))
     replica = Pool(complete_reading(pair.read_url))
     pair.replica.wait_until_level(pair.primary)
-    yield ReplicatedDatabase(
+    yield PostgresDatabase(
         OrganizationScope(number, organization.organization_id),
         pool=primary,
         replica=Replica(replica, primary=primary, staleness_s=60, now=time),
@@ -104,7 +102,7 @@ def is_replica(connection: Connection) -> bool:
     return connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]
 
 
-async def test_replica_answers_reads(database: ReplicatedDatabase) -> None:
+async def test_replica_answers_reads(database: PostgresDatabase) -> None:
     assert await database.read(is_replica)
 
 
@@ -144,7 +142,7 @@ async def test_write_of_another_process_is_read_at_once_when_nothing_old_is_allo
 
 
 async def test_replica_that_stands_still_answers_for_as_long_as_is_allowed(
-    pair: Pair, organization: OrganizationStore, database: ReplicatedDatabase, time: MovableTime
+    pair: Pair, organization: OrganizationStore, database: PostgresDatabase, time: MovableTime
 ) -> None:
     await database.read(is_replica)
     with pair.replica.standing_still():
@@ -161,7 +159,7 @@ async def test_replica_that_stands_still_answers_for_as_long_as_is_allowed(
 
 
 async def test_what_was_read_from_the_primary_is_not_taken_back_by_the_replica(
-    pair: Pair, organization: OrganizationStore, database: ReplicatedDatabase, time: MovableTime
+    pair: Pair, organization: OrganizationStore, database: PostgresDatabase, time: MovableTime
 ) -> None:
     with pair.replica.standing_still():
         await append(organization, "written elsewhere")
@@ -172,7 +170,7 @@ async def test_what_was_read_from_the_primary_is_not_taken_back_by_the_replica(
 
 
 async def test_organisation_without_new_writes_is_read_from_a_replica_that_lags(
-    pair: Pair, organization: OrganizationStore, database: ReplicatedDatabase, time: MovableTime
+    pair: Pair, organization: OrganizationStore, database: PostgresDatabase, time: MovableTime
 ) -> None:
     async with opened(pair.url) as store:
         with pair.replica.standing_still():
@@ -185,7 +183,7 @@ async def test_organisation_without_new_writes_is_read_from_a_replica_that_lags(
 async def test_lag_is_logged_once(
     pair: Pair,
     organization: OrganizationStore,
-    database: ReplicatedDatabase,
+    database: PostgresDatabase,
     time: MovableTime,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -200,7 +198,7 @@ async def test_lag_is_logged_once(
 
 
 async def test_primary_answers_when_the_replica_ends_a_read(
-    pair: Pair, database: ReplicatedDatabase, caplog: pytest.LogCaptureFixture
+    pair: Pair, database: PostgresDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     def read_and_be_ended(connection: Connection) -> bool:
         if is_replica(connection):
@@ -214,7 +212,7 @@ async def test_primary_answers_when_the_replica_ends_a_read(
 
 async def test_primary_answers_while_the_replica_is_down(
     pair: Pair,
-    database: ReplicatedDatabase,
+    database: PostgresDatabase,
     time: MovableTime,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -16,13 +16,11 @@ from engram.embedding.choice import NoEmbedder
 from engram.embedding.hashed import HashedEmbedder
 from engram.embedding.tiers import Tiers
 from engram.model.access import OrganizationDraft, Principal
-from engram.model.memory import MemoryFilters
 from engram.model.search import (
     FoundMessage,
     ProfileName,
     ScoreBreakdown,
     SearchAnswer,
-    SearchFilters,
     SearchRequest,
     SearchResult,
 )
@@ -39,13 +37,13 @@ from tests.postgres.corpus import AGENTS, PROJECTS, TAGS, questions, store_corpu
 QUESTIONS = 60
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
-FILTERS = (
-    SearchFilters(tags=TAGS[:1]),
-    SearchFilters(agent_id=AGENTS[0]),
-    SearchFilters(project=PROJECTS[1]),
-    SearchFilters(role="assistant"),
-    SearchFilters(since=SOME_DAY + timedelta(hours=3), before=SOME_DAY + timedelta(hours=9)),
-    SearchFilters(project=PROJECTS[0], memory=MemoryFilters(importance_max=1)),
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"tags": TAGS[:1]},
+    {"agent_id": AGENTS[0]},
+    {"project": PROJECTS[1]},
+    {"role": "assistant"},
+    {"since": SOME_DAY + timedelta(hours=3), "before": SOME_DAY + timedelta(hours=9)},
+    {"project": PROJECTS[0], "kinds": ("note",)},
 )
 
 
@@ -57,7 +55,7 @@ class House:
     principal: Principal
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        return await self.service.recall.search(self.principal, request)
+        return await self.service.search.search(self.principal, request)
 
 
 async def test_both_databases_answer_every_search_alike(tmp_path: Path, database_url: str) -> None:
@@ -86,9 +84,9 @@ def requests() -> Iterator[SearchRequest]:
     filters = cycle(FILTERS)
     for question in questions(QUESTIONS):
         for profile in PROFILES:
-            for chosen in (SearchFilters(), next(filters)):
+            for chosen in (dict[str, Any](), next(filters)):
                 yield SearchRequest(
-                    query=question, profile=profile, filters=chosen, limit=10, explain=True
+                    query=question, profile=profile, limit=10, explain=True, **chosen
                 )
 
 

@@ -14,10 +14,10 @@ from engram.errors import ConflictError, NotFoundError, StoreUnavailableError
 from engram.model.access import KeyDraft, OrganizationDraft
 from engram.storage.migrations import Migration
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres import logins, sharding
-from engram.storage.postgres.layout import read_layout
+from engram.storage.postgres import logins
+from engram.storage.postgres import migrate as migrations
 from engram.storage.postgres.migrate import load_migrations, migrate
-from engram.storage.postgres.sharding import shard
+from engram.storage.postgres.sharding import read_layout, shard
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.store import Store
 from tests.fakes import FakeClock
@@ -364,7 +364,7 @@ async def test_an_upgrade_reaches_every_server_and_keeps_the_rows(
     step = """ALTER TABLE message ADD COLUMN mood text;
         CREATE UNIQUE INDEX moods ON message (organization_id, key, mood)"""
     newer = (*load_migrations(), Migration(len(load_migrations()) + 1, "mood.sql", step))
-    for module in (sharding, logins):
+    for module in (migrations, logins):
         monkeypatch.setattr(module, "load_migrations", lambda: newer)
 
     shard(url, servers)

@@ -73,7 +73,7 @@ async def test_removing_an_organisation_has_the_time_it_needs(
         row = connection.execute("SHOW statement_timeout").fetchone()
         seen.append(row[0])
 
-    monkeypatch.setattr("engram.storage.postgres.organizations._remove", watch)
+    monkeypatch.setattr("engram.storage.postgres.store._remove", watch)
     async with opened(database_url) as store:
         organization = await new_organization(store)
 

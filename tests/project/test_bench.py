@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from bench.planting import plant_store
 from bench.publish import BEGIN, END, PAGE, number, table_of, with_figures
 from bench.timing import percentile
 from engram.model.search import SearchRequest
+from engram.model.value import replace
 from engram.settings import Settings
 from engram.wiring import open_service
 
@@ -117,7 +117,7 @@ async def test_a_planted_store_has_a_vector_for_every_message(tmp_path: Path) ->
 
     async with open_service(Settings(home=tmp_path)) as service:
         status = await service.account.status(planted.principal)
-        answer = await service.recall.search(
+        answer = await service.search.search(
             planted.principal, SearchRequest(query="files", profile="vectors", explain=True)
         )
     with closing(sqlite3.connect(planted.path)) as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.duplicates import Judged, table_of
-from engram.care.likeness import Likeness
+from engram.text.near_duplicates import Similarity
 
 
 def judge(
@@ -16,8 +16,8 @@ def judge(
     return Judged(
         is_duplicate=is_duplicate,
         is_candidate=is_candidate,
-        letters=Likeness(letters),
-        whole=Likeness(letters if whole is None else whole),
+        letters=Similarity(letters),
+        whole=Similarity(letters if whole is None else whole),
     )
 
 

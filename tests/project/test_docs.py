@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engram import limits
-from engram.settings import PREFIX, Settings
-from engram.transport.cli.facts import read_limits
-from engram.transport.mcp.prompts import PROMPTS
-from engram.transport.mcp.tools import TOOLS
+from engram.cli.status import read_limits
+from engram.mcp.prompts import PROMPTS
+from engram.mcp.tools import TOOLS
+from engram.settings import PREFIX, all_settings
 from tools import docs
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -44,14 +44,15 @@ def test_no_two_errors_share_a_code() -> None:
 
 
 def test_every_setting_is_documented_with_a_description() -> None:
-    assert [] == [name for name, field in Settings.model_fields.items() if not field.description]
+    assert [] == [name for name, setting in all_settings().items() if not setting.description]
     assert [] == undocumented(
-        (PREFIX + name.upper() for name in Settings.model_fields), page="settings.md"
+        (PREFIX + name.upper() for name in all_settings()), page="settings.md"
     )
 
 
 def test_every_code_of_a_refused_http_request_is_documented() -> None:
-    source = "".join(path.read_text() for path in (SOURCE / "transport").rglob("*.py"))
+    rooms = SOURCE / "http", SOURCE / "mcp", SOURCE / "bodies"
+    source = "".join(path.read_text() for room in rooms for path in room.rglob("*.py"))
     codes = re.findall(r"""(?:HttpError|_plain)\(\s*\w+,\s*"(\w+)\"""", source)
     codes += re.findall(r"""\bcode="(\w+)\"""", source)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from engram.transport.cli.clients import STDIO
+from engram.cli.serve import STDIO
 from tools.server import running_server
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def test_the_first_start_prints_what_the_readme_says(tmp_path: Path) -> None:
 
     said = said_in_terminal(tmp_path / "store")
 
-    (url,) = re.findall(r"listens on (\S+)", said)
+    (url,) = re.findall(r"is listening on (\S+)", said)
     assert start == "make serve"
     assert matches(said, greeting.replace(ADDRESS, url))
     assert not (tmp_path / "store" / "first-key").exists()

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from engram.transport.asgi import Application
+from engram.http.asgi import Application
 
 URL = "http://127.0.0.1:8788"
 ADMIN_TOKEN = "the-operators-token"

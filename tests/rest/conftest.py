@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import Application, create_app
 from engram.settings import Settings
-from engram.transport.asgi import Application, create_app
 from tests.fakes import FakeClock
 from tests.rest.calls import ADMIN_TOKEN, connect, new_key
 

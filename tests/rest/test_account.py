@@ -9,9 +9,9 @@ from dirty_equals import IsPartialDict, IsStr
 
 from engram import limits
 from engram.clock import format_time
+from engram.http.asgi import Application, create_app
 from engram.limits import STORED_ROW_BYTES
 from engram.settings import Settings
-from engram.transport.asgi import Application, create_app
 from tests.fakes import FakeClock
 from tests.rest.calls import ADMIN_TOKEN, append, connect, new_conversation, new_key, refusal
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from dirty_equals import IsPartialDict, IsStr
 
-from engram.transport.asgi import Application
+from engram.http.asgi import Application
 from tests.rest.calls import append, connect, new_conversation, refusal
 
 

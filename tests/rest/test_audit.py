@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
+from engram.http.asgi import create_app
 from engram.settings import Settings
-from engram.transport.asgi import create_app
 from tests.fakes import FakeClock
 from tests.rest.calls import ADMIN_TOKEN, connect, new_key
 

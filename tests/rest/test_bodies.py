@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 import anyio
 import httpx
 import pytest
-from starlette.routing import Route
 
 from engram import limits
-from engram.transport.asgi import Application
-from engram.transport.rest.needs import STREAMED
-from engram.transport.rest.openapi import rest_routes
-from engram.transport.rest.routes import JsonRoute
+from engram.api.operation import STREAMED
+from engram.api.table import OPERATIONS
+from engram.http.asgi import Application
+from engram.http.routes import OperationRoute, operation_routes
 from tests.rest.calls import connect, refusal, scoped_key, stored
 
 JSON = {"Content-Type": "application/json"}
@@ -49,9 +48,11 @@ async def narrow(
 
 
 def test_every_route_declares_its_scopes_and_a_bound_for_its_body() -> None:
-    routes = [route for route in rest_routes() if isinstance(route, Route)]
+    routes = [
+        route for route in operation_routes(OPERATIONS, {}) if isinstance(route, OperationRoute)
+    ]
 
-    declared = {route.name: route.needs for route in routes if isinstance(route, JsonRoute)}
+    declared = {route.name: route.operation for route in routes}
 
     assert len(declared) == len(routes)
     assert {name: needs.body_bytes_max for name, needs in declared.items()} == {

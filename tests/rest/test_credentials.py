@@ -7,10 +7,12 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from engram.api.table import OPERATIONS
 from engram.clock import format_time
+from engram.http.asgi import Application, create_app
+from engram.http.openapi import openapi_document
+from engram.model.value import replace
 from engram.settings import Settings
-from engram.transport.asgi import Application, create_app
-from engram.transport.rest.openapi import openapi_document, rest_routes
 from tests.fakes import FakeClock
 from tests.rest.calls import (
     ADMIN_TOKEN,
@@ -97,7 +99,7 @@ async def test_the_scheme_is_known_in_any_case(app: Application, api: httpx.Asyn
 
 
 def every_operation() -> list[tuple[str, str]]:
-    paths = openapi_document(rest_routes())["paths"]
+    paths = openapi_document(OPERATIONS)["paths"]
     return [(method, path) for path, methods in paths.items() for method in methods]
 
 
@@ -263,7 +265,7 @@ async def test_the_operators_token_opens_admin_and_nothing_else(
 async def test_without_an_operators_token_admin_is_closed(
     settings: Settings, clock: FakeClock
 ) -> None:
-    closed = create_app(settings.model_copy(update={"admin_token": None}), clock=clock)
+    closed = create_app(replace(settings, admin_token=None), clock=clock)
     async with closed.lifespan(), connect(closed, "") as client:
         answer = await client.get("/admin/organizations", headers={"Authorization": "Bearer "})
 
@@ -273,7 +275,7 @@ async def test_without_an_operators_token_admin_is_closed(
 async def test_too_many_requests_are_told_when_to_come_back(
     settings: Settings, clock: FakeClock
 ) -> None:
-    limited = create_app(settings.model_copy(update={"rate_limit": 1.0}), clock=clock)
+    limited = create_app(replace(settings, rate_limit=1.0), clock=clock)
     async with limited.lifespan(), connect(limited, ADMIN_TOKEN) as operator:
         key, other = await new_key(operator), await new_key(operator)
         async with connect(limited, key) as client, connect(limited, other) as bystander:

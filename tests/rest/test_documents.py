@@ -14,8 +14,9 @@ import pytest
 from anyio.abc import SocketStream
 
 from engram import limits
+from engram.http.asgi import Application, create_app
+from engram.model.value import replace
 from engram.settings import Settings
-from engram.transport.asgi import Application, create_app
 from tests.fakes import FakeClock
 from tests.rest.calls import ADMIN_TOKEN, connect, new_key, refusal, scoped_key
 from tests.service.bodies import prose
@@ -30,7 +31,7 @@ TEXT = {"Content-Type": "text/markdown"}
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"raw_document_max_bytes": SMALL_LIMIT})
+    return replace(settings, raw_document_max_bytes=SMALL_LIMIT)
 
 
 async def in_pieces(body: bytes, size: int = 65_536) -> AsyncIterator[bytes]:
@@ -399,7 +400,7 @@ async def abandoned(client: httpx.AsyncClient) -> float:
 async def test_a_document_of_fifty_mebibytes_and_one_byte_is_refused(
     settings: Settings, clock: FakeClock
 ) -> None:
-    default = settings.model_copy(update={"raw_document_max_bytes": limits.RAW_DOCUMENT_BYTES_MAX})
+    default = replace(settings, raw_document_max_bytes=limits.RAW_DOCUMENT_BYTES_MAX)
     app = create_app(default, clock=clock)
     piece = b"y" * 65_536
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import httpx
 from dirty_equals import IsPartialDict, IsStr
 
-from engram.transport.asgi import Application
+from engram.http.asgi import Application
 from tests.fakes import FakeClock
 from tests.rest.calls import connect, refusal, scoped_key
 

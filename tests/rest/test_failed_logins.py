@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from engram import limits
-from engram.transport.asgi import Application
+from engram.http.asgi import Application
 from tests.rest.calls import ADMIN_TOKEN, connect, refusal, scoped_key
 
 ATTACKER = "10.6.6.6"

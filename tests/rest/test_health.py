@@ -10,8 +10,8 @@ from dirty_equals import IsFloat
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Receive, Scope, Send
 
+from engram.http.asgi import Application
 from engram.settings import Settings
-from engram.transport.asgi import Application
 from tests.rest.calls import ADMIN_TOKEN, URL, append, connect, new_conversation, refusal
 
 

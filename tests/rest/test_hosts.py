@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import ConfigurationError
+from engram.http.asgi import Application, create_app
 from engram.model.authority import host_of
+from engram.model.value import replace
 from engram.settings import Settings, load_settings
-from engram.transport.asgi import Application, create_app
 from tests.rest.calls import connect, refusal
 from tests.serving import serving
 
@@ -166,7 +167,7 @@ async def answer_to(settings: Settings, **headers: str) -> httpx.Response:
 
 
 async def test_a_configured_name_is_allowed_as_host_and_origin(settings: Settings) -> None:
-    named = settings.model_copy(update={"allowed_hosts": ("Memory.example.org",)})
+    named = replace(settings, allowed_hosts=("Memory.example.org",))
 
     answer = await answer_to(
         named, Host="memory.example.org:443", Origin="https://memory.example.org"
@@ -176,7 +177,7 @@ async def test_a_configured_name_is_allowed_as_host_and_origin(settings: Setting
 
 
 async def test_a_star_allows_every_name(settings: Settings) -> None:
-    open_to_all = settings.model_copy(update={"allowed_hosts": ("*",)})
+    open_to_all = replace(settings, allowed_hosts=("*",))
 
     assert (await answer_to(open_to_all, Host="anything.example")).status_code == 200
 
@@ -193,6 +194,6 @@ async def test_a_star_allows_every_name(settings: Settings) -> None:
 async def test_the_bound_address_is_a_name_of_the_server_unless_it_is_all_of_them(
     settings: Settings, bound: str, host: str, status: int
 ) -> None:
-    on_address = settings.model_copy(update={"host": bound})
+    on_address = replace(settings, host=bound)
 
     assert (await answer_to(on_address, Host=host)).status_code == status

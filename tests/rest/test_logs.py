@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.transport.log_lines import COMMAND_FORMAT, JsonLines, PlainLines
+from engram.logs import COMMAND_FORMAT, JsonLines, PlainLines
 from tools.server import running_server
 
 FORGED = "2026-01-01 00:00:00,000 ERROR engram.access: forged"

@@ -11,7 +11,7 @@ import pytest
 from dirty_equals import IsPartialDict, IsStr
 
 from engram.clock import format_time
-from engram.transport.asgi import Application
+from engram.http.asgi import Application
 from tests.fakes import FakeClock
 from tests.rest.calls import connect, refusal, scoped_key
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from dirty_equals import IsPartialDict, IsStr
 
-from engram.transport.asgi import Application
+from engram.http.asgi import Application
 from tests.fakes import FakeClock
 from tests.rest.calls import connect, new_key, refusal, scoped_key
 

@@ -20,12 +20,13 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi import checks
 
 from engram import limits
+from engram.api.table import OPERATIONS
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import create_app
+from engram.http.openapi import openapi_document
+from engram.http.server import listen
+from engram.mcp.tools import TOOLS
 from engram.settings import Settings
-from engram.transport.asgi import create_app
-from engram.transport.mcp.tools import TOOLS
-from engram.transport.rest.openapi import openapi_document, rest_routes
-from engram.transport.server import listen
 from tests.rest.calls import ADMIN_TOKEN
 
 # The library's own types are partly unknown.
@@ -48,7 +49,7 @@ def configured(**generation: str) -> Any:
     )
 
 
-DOCUMENT = openapi_document(rest_routes())
+DOCUMENT = openapi_document(OPERATIONS)
 schema = load(DOCUMENT, config=configured())
 valid = load(DOCUMENT, config=configured(mode="positive")).include(path_regex=r"\{\w+_id\}")
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from engram.errors import ConfigurationError
-from engram.service.operator_tokens import new_operator_token
+from engram.http.asgi import create_app
+from engram.model.value import replace
+from engram.service.access.operator_tokens import new_operator_token
 from engram.settings import Settings
-from engram.transport.asgi import create_app
 from tests.fakes import FakeClock
 from tests.rest.calls import connect, new_key, refusal
 
@@ -25,7 +26,7 @@ async def test_the_audit_says_which_operator_it_was(
     ada, line = new_operator_token("ada")
     file.write_text(line)
     file.chmod(0o600)
-    named = settings.model_copy(update={"admin_tokens_file": file, "admin_token": None})
+    named = replace(settings, admin_tokens_file=file, admin_token=None)
     app = create_app(named, clock=clock)
     async with (
         app.lifespan(),
@@ -46,7 +47,7 @@ async def test_a_token_taken_out_of_the_file_stops_working_at_once(
     ada, line = new_operator_token("ada")
     file.write_text(line)
     file.chmod(0o600)
-    app = create_app(settings.model_copy(update={"admin_tokens_file": file}), clock=clock)
+    app = create_app(replace(settings, admin_tokens_file=file), clock=clock)
     async with app.lifespan(), connect(app, ada) as operator:
         assert (await operator.get("/admin/stats")).status_code == 200
 
@@ -60,7 +61,7 @@ async def test_a_server_does_not_start_with_a_file_that_others_can_read(
 ) -> None:
     file.write_text(new_operator_token("ada")[1])
     file.chmod(0o644)
-    app = create_app(settings.model_copy(update={"admin_tokens_file": file}))
+    app = create_app(replace(settings, admin_tokens_file=file))
 
     with pytest.raises(ConfigurationError, match="chmod 600"):
         async with app.lifespan():

@@ -12,10 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engram import errors
 from engram.errors import EngramError
-from engram.service.turns import Turns
-from engram.transport.middleware.answers import AnswerHeaders
-from engram.transport.middleware.failures import Failures
-from engram.transport.rest.problems import problem_of
+from engram.http.headers import AnswerHeaders
+from engram.http.problems import Failures, problem_of
+from engram.service.access.admission import Turns
 from tests.rest.calls import refusal
 
 EXAMPLES: list[tuple[EngramError, int]] = [

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from dirty_equals import IsPartialDict
 
-from engram.transport.asgi import Application
+from engram.http.asgi import Application
 from tests.rest.calls import connect, refusal, scoped_key
 
 CONTEXT = "/api/v1/context"

@@ -8,9 +8,9 @@ import anyio
 from starlette.types import Scope
 
 from engram import limits
+from engram.http.problems import RefusalPace
 from engram.model.ids import OrganizationId
-from engram.service.turns import Turns
-from engram.transport.middleware.failures import RefusalPace
+from engram.service.access.admission import Turns
 
 ANYBODY = OrganizationId("org_anybody")
 AT_ONCE = limits.REFUSALS_PER_S_SHARED

@@ -11,9 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from engram.api.table import OPERATIONS
+from engram.http.asgi import Application
+from engram.http.openapi import openapi_document
 from engram.model.access import KEY_SCOPES, KeyScope
-from engram.transport.asgi import Application
-from engram.transport.rest.openapi import openapi_document, rest_routes
 from tests.filling import filled
 from tests.rest.calls import connect, scoped_key
 
@@ -173,7 +174,7 @@ async def _made(api: httpx.AsyncClient, path: str, body: dict[str, Any]) -> str:
 
 
 def test_every_documented_operation_is_in_the_table() -> None:
-    paths = openapi_document(rest_routes())["paths"]
+    paths = openapi_document(OPERATIONS)["paths"]
     documented = {
         operation["operationId"]
         for path, operations in paths.items()

@@ -18,9 +18,10 @@ import pytest
 
 from engram import limits
 from engram.errors import ConfigurationError
+from engram.http.asgi import create_app
+from engram.http.server import listen
+from engram.model.value import replace
 from engram.settings import Settings
-from engram.transport.asgi import create_app
-from engram.transport.server import listen
 from tests.rest.calls import ADMIN_TOKEN, append, new_conversation, new_key, refusal, stored
 from tests.serving import serving
 
@@ -116,11 +117,11 @@ async def test_other_hosts_are_refused_over_the_wire(client: httpx.AsyncClient) 
 
 
 def test_a_port_in_use_names_the_setting(settings: Settings) -> None:
-    with listen(settings.model_copy(update={"port": 0})) as taken:
+    with listen(replace(settings, port=0)) as taken:
         port: int = taken.getsockname()[1]
 
         with pytest.raises(ConfigurationError) as caught:
-            listen(settings.model_copy(update={"port": port}))
+            listen(replace(settings, port=port))
 
     assert caught.value.setting == "ENGRAM_PORT"
     assert str(port) in caught.value.message
@@ -129,7 +130,7 @@ def test_a_port_in_use_names_the_setting(settings: Settings) -> None:
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
 def test_an_address_of_another_machine_names_the_setting(settings: Settings, host: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        listen(settings.model_copy(update={"host": host}))
+        listen(replace(settings, host=host))
 
     assert caught.value.setting == "ENGRAM_HOST"
 

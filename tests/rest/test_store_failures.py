@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import create_app
 from engram.settings import Settings
-from engram.transport.asgi import create_app
 from tests.permissions import give_away, unprivileged
 from tests.rest.calls import (
     ADMIN_TOKEN,

@@ -7,14 +7,20 @@ import re
 import httpx
 import pytest
 
+from engram.api.table import OPERATIONS
+from engram.http.asgi import Application
+from engram.http.openapi import openapi_document
+from engram.mcp.tools import TOOLS
 from engram.model.toolsets import TOOLSETS, Toolset
-from engram.transport.asgi import Application
-from engram.transport.mcp.tools import TOOLS
-from engram.transport.operations import TOOLSET_OF
-from engram.transport.rest.openapi import openapi_document, rest_routes
 from tests.rest.calls import connect, refusal
 
-UNDOCUMENTED = {"head_document"}
+TOOLSET_OF: dict[str, Toolset | None] = {
+    route.name or operation.name: operation.toolset
+    for operation in OPERATIONS
+    for route in operation.routes
+    if route.is_documented
+}
+"""The toolset of each documented operation; None where a key's toolsets do not matter."""
 
 
 IDS = {
@@ -28,7 +34,7 @@ IDS = {
 
 def operations() -> dict[str, tuple[str, str]]:
     """Return method and path of every documented operation; the things in its path do not exist."""
-    paths = openapi_document(rest_routes())["paths"]
+    paths = openapi_document(OPERATIONS)["paths"]
     return {
         operation["operationId"]: (method, re.sub(r"{(\w+)}", _absent, path))
         for path, methods in paths.items()
@@ -46,7 +52,7 @@ async def key_with(api: httpx.AsyncClient, *toolsets: Toolset) -> str:
 
 
 def test_every_operation_has_its_place_and_a_tool_has_the_same_over_rest() -> None:
-    assert set(TOOLSET_OF) == set(operations()) | UNDOCUMENTED
+    assert set(TOOLSET_OF) == set(operations())
     shared = {tool.name: tool.toolset for tool in TOOLS if tool.name in TOOLSET_OF}
     assert shared == {name: TOOLSET_OF[name] for name in shared}
 

@@ -10,9 +10,9 @@ import anyio
 import httpx
 import pytest
 
+from engram.http.asgi import Application
 from engram.service import Service
-from engram.service.turns import TurnBounds, Turns
-from engram.transport.asgi import Application
+from engram.service.access.admission import TurnBounds, Turns
 from tests.rest.calls import new_conversation, refusal
 
 STATUS = "/api/v1/status"

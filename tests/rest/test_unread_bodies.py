@@ -9,8 +9,8 @@ import anyio
 import httpx
 import pytest
 
+from engram.http.asgi import create_app
 from engram.settings import Settings
-from engram.transport.asgi import create_app
 from tests.rest.calls import ADMIN_TOKEN, new_key, scoped_key
 from tests.serving import serving
 

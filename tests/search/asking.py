@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from engram.clock import to_microseconds
 from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.passages import EmbeddedText, embed_texts, instant_splitting
 from engram.embedding.port import Embedder
 from engram.embedding.tiers import Tiers
-from engram.ingest.embed import EmbeddedText, embed_texts, instant_splitting
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.search import SearchAnswer, SearchRequest
 from engram.model.vectors import WORDS_ALONE, Indexing, NewVectors, Tier
 from engram.search import pipeline
-from engram.search.question import Questions
+from engram.search.candidates import SearchSession
+from engram.search.query import QueryEmbedder
 from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
 
@@ -58,8 +58,9 @@ async def search(
     request: SearchRequest, store: OrganizationStore, *, tiers: Tiers = NO_EMBEDDER
 ) -> SearchAnswer:
     """Search with these embedders."""
-    embed = partial(Questions(tiers).embed, organization_id=store.organization_id)
-    return await pipeline.search(request, store, embed=embed, now=to_microseconds(SOME_DAY))
+    embed = partial(QueryEmbedder(tiers).embed, organization_id=store.organization_id)
+    session = SearchSession(store=store, embed=embed, at=SOME_DAY)
+    return await pipeline.search(request, session)
 
 
 def contents_of(answer: SearchAnswer) -> list[str]:

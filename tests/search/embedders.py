@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engram.embedding.hashed import IDENTITY, HashedEmbedder, hashed_vectors
 from engram.embedding.port import EmbedderIdentity
 from engram.errors import EmbedderUnavailableError, EngramError
+from engram.model.value import replace
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vector, Vectors

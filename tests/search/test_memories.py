@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from engram.model.conversation import Conversation
 from engram.model.ids import MemoryId
 from engram.model.memory import Feedback, Memory, MemoryDraft
 from engram.model.search import Detail, ProfileName, SearchRequest, SearchResult
+from engram.model.value import replace
 from engram.model.vectors import WORDS_ALONE
 from engram.search.profiles import PROFILES
 from engram.search.score import Scoring, score

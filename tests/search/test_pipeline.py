@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import NotFoundError
 from engram.model.ids import ConversationId, chunk_id
-from engram.model.search import SearchFilters, SearchRequest
-from engram.search.find import shorten
+from engram.model.search import SearchRequest
+from engram.model.value import replace
+from engram.search.candidates import shorten
 from engram.storage.organization import OrganizationStore
 from engram.text.windows import window_text
 from tests.search.asking import add, contents_of, search
@@ -192,17 +191,16 @@ async def test_filters_reach_the_store(store: OrganizationStore) -> None:
     await add(store, *HARBOUR)
     second = await add(store, "The harbour is closed.")
 
-    filters = SearchFilters(conversation_id=second)
-    answer = await search(SearchRequest(query="harbour", filters=filters), store)
+    answer = await search(SearchRequest(query="harbour", conversation_id=second), store)
 
     assert contents_of(answer) == ["The harbour is closed."]
 
 
 async def test_an_unknown_conversation_is_an_error(store: OrganizationStore) -> None:
-    filters = SearchFilters(conversation_id=ConversationId("conv_elsewhere"))
+    elsewhere = ConversationId("conv_elsewhere")
 
     with pytest.raises(NotFoundError):
-        await search(SearchRequest(query="harbour", filters=filters), store)
+        await search(SearchRequest(query="harbour", conversation_id=elsewhere), store)
 
 
 async def test_a_long_query_is_shortened_and_says_so(store: OrganizationStore) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from engram.model.search import PROFILES as PROFILE_NAMES
 from engram.model.search import ProfileName, ScoreBreakdown
+from engram.model.value import replace
 from engram.search.profiles import PROFILES, usable_profile
 from engram.search.score import (
     LEG_VALUE_MAX,

@@ -12,7 +12,6 @@ from engram.model.search import (
     FoundMessage,
     ProfileName,
     SearchAnswer,
-    SearchFilters,
     SearchRequest,
 )
 from engram.search.profiles import PROFILES
@@ -219,8 +218,7 @@ async def test_searching_for_what_no_kind_can_meet_asks_no_embedder(
 ) -> None:
     embedder = FailingEmbedder()
 
-    filters = SearchFilters(role="user")
-    request = SearchRequest(query="harbour", kinds=("note",), filters=filters)
+    request = SearchRequest(query="harbour", kinds=("note",), role="user")
     answer = await search(request, store, tiers=Tiers.of(deep=embedder))
 
     assert (embedder.asked, answer.results, answer.degraded) == (0, (), ())

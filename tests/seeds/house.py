@@ -55,11 +55,11 @@ class House:
         return stored.id
 
     async def search(self, query: str) -> SearchAnswer:
-        return await self.service.recall.search(self.principal, SearchRequest(query=query))
+        return await self.service.search.search(self.principal, SearchRequest(query=query))
 
     async def recall(self, query: str, **fields: Any) -> Recalled:
         request = RecallRequest(query=query, **fields)
-        return await self.service.memory_recall.recall(self.principal, request)
+        return await self.service.search.recall(self.principal, request)
 
     async def pending(self) -> int:
         """Return how many texts wait for vectors."""

@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import Application, create_app
 from engram.model.search import SearchRequest
 from engram.settings import Settings
-from engram.transport.asgi import Application, create_app
 from tests.fakes import FakeClock
 from tests.mcp.connecting import call, in_process_client
 from tests.rest.calls import ADMIN_TOKEN, append, connect, new_conversation, new_key, refusal
@@ -257,7 +257,7 @@ async def test_the_end_of_a_long_message_is_found_by_its_meaning(tmp_path: Path)
         await house.service.indexer.drain(house.principal.organization_id, limit_s=10)
 
         request = SearchRequest(query=HARBOUR, profile="vectors", token_budget=20_000)
-        answer = await house.service.recall.search(house.principal, request)
+        answer = await house.service.search.search(house.principal, request)
 
     assert answer.results[0].messages[0].message.content == long
 

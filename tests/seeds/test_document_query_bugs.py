@@ -99,7 +99,7 @@ async def test_3_5_and_3_8_a_question_looks_at_the_whole_body_and_not_at_a_synop
 async def test_3_5_words_far_behind_the_synopsis_are_recalled(
     service: Service, principal: Principal, document: Document
 ) -> None:
-    recalled = await service.memory_recall.recall(
+    recalled = await service.search.recall(
         principal, RecallRequest(query="zeppelin Kåseberga", filters=MemoryFilters())
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engram.limits import DOCUMENT_CHUNK_CHARACTERS
 from engram.text.documents import chunk_document
-from engram.text.synopsis import OUTLINE_MARK, synopsis
+from engram.text.summary import OUTLINE_MARK, synopsis
 
 PADDING = "Some words of a paragraph.\n\n" * 400
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +14,21 @@ from engram.embedding.choice import NoEmbedder
 from engram.embedding.hashed import hashed_vectors
 from engram.embedding.tiers import Tiers
 from engram.errors import InvalidRequestError, InvalidVectorError, QuotaExceededError
+from engram.http.asgi import create_app
+from engram.mcp.tools import TOOLS_BY_NAME
 from engram.model.access import OrganizationDraft, Principal, Quota
-from engram.model.context import ContextRequest
-from engram.model.memory import CATEGORIES, note_draft
+from engram.model.memory import CATEGORIES, NoteDraft
+from engram.model.recall import ContextRequest
+from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
-from engram.transport.asgi import create_app
-from engram.transport.mcp.tools import TOOLS_BY_NAME
 from engram.wiring import build_service
 from tests.fakes import FakeClock, SequentialIds
 from tests.rest.calls import connect
 from tests.seeds.house import opened_house
 from tests.service.embedders import NamedEmbedder
+from tests.tool_calls import call_tool
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
@@ -53,16 +54,18 @@ class Layer:
         self.principal = principal
 
     async def store(self, content: str, **fields: Any) -> str:
-        kept = await self.service.notes.store_note(self.principal, note_draft(content, **fields))
+        kept = await self.service.memories.store_note(
+            self.principal, NoteDraft(content=content, **fields)
+        )
         return kept.memories[0].id
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        return dict(await TOOLS_BY_NAME[tool].call(self.service, self.principal, arguments))
+        return await call_tool(self.service, self.principal, tool, **arguments)
 
     async def context(self, query: str, **fields: Any) -> list[str]:
         """Return the ids of what is fetched, whatever it scores."""
         request = ContextRequest(query=query, min_score=0.0, **fields)
-        context = await self.service.contexts.fetch_context(self.principal, request)
+        context = await self.service.search.fetch_context(self.principal, request)
         return [entry.id for entry in context.entries]
 
     async def counts(self) -> tuple[int, int, int]:
@@ -237,9 +240,9 @@ async def test_b9_pitfall_6_notes_are_imported_in_batches_and_a_full_quota_is_an
     layer: Layer,
 ) -> None:
     bounded = replace(layer.principal, quota=Quota(messages_max=120))
-    drafts = [note_draft(f"note number {number}") for number in range(100)]
+    drafts = [NoteDraft(content=f"note number {number}") for number in range(100)]
 
-    kept = await layer.service.notes.store_notes(bounded, drafts)
+    kept = await layer.service.memories.store_notes(bounded, drafts)
 
     assert len({stored.id for stored in kept.memories}) == 100
     assert kept.quota_warning is not None

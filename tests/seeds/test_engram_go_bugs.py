@@ -1,6 +1,6 @@
 """What went wrong with engram-go's tools: none of it happens here.
 
-The numbers are those of its lessons in the notes on the seeds; ranking, storage and care have their
+The numbers are those of its lessons in the notes on the seeds; ranking, storage and maintenance have their
 own tests.
 """
 
@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 
+from engram.mcp.tools import TOOLS, Tool
 from engram.model.ids import MemoryId
 from engram.model.memory_reading import MemoryFetch
 from engram.service.memories import read_memory
-from engram.transport.mcp.tools import TOOLS, Tool
 from tests.mcp.connecting import call, in_process_client, refusal
 from tests.memories import a_memory
 
@@ -35,7 +35,7 @@ async def store(client: Client, content: str, **fields: Any) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_lesson_1_every_argument_has_a_type_in_the_schema(tool: Tool[Any]) -> None:
+def test_lesson_1_every_argument_has_a_type_in_the_schema(tool: Tool) -> None:
     for name, schema in tool.input_schema["properties"].items():
         assert schema.get("type"), name
         assert schema["type"] != "array" or schema["items"].get("type"), name
@@ -169,7 +169,7 @@ async def test_a_forgotten_memory_can_still_be_read_and_says_that_it_is(client: 
 
 @given(st.text(min_size=1, max_size=600), st.integers(100, 200))
 def test_a_text_is_never_cut_within_a_character(content: str, token_budget: int) -> None:
-    request = MemoryFetch(memory_id=MemoryId("mem_x"), detail="full", token_budget=token_budget)
+    request = MemoryFetch(id=MemoryId("mem_x"), detail="full", token_budget=token_budget)
 
     shown = read_memory(a_memory(content), request)
 

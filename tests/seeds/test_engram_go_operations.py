@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import create_app
+from engram.mcp.tools import TOOLS
 from engram.settings import Settings
-from engram.transport.asgi import create_app
-from engram.transport.mcp.tools import TOOLS
 from tests.cli.commands import Engram
 from tests.mcp.connecting import HANDSHAKE, http_client
 from tests.rest.calls import ADMIN_TOKEN, connect, new_key, refusal
@@ -121,7 +121,7 @@ async def test_lesson_11_a_call_after_a_restart_needs_no_new_session(tmp_path: P
                 "jsonrpc": "2.0",
                 "id": 1,
                 "method": "tools/call",
-                "params": {"name": "list_conversations", "arguments": {}},
+                "params": {"name": "list_conversations", "arguments": {"format": "full"}},
             }
             headers = {"MCP-Protocol-Version": HANDSHAKE}
             answer = await client.post("/mcp", json=body, headers=headers)

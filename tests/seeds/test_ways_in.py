@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,23 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import asdict
 
 from engram.clock import RandomIds, SystemClock, format_time
 from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import create_app
 from engram.model.access import OrganizationDraft, Principal
 from engram.model.ids import MemoryId
-from engram.model.memory import MemoryDraft, note_draft
+from engram.model.memory import MemoryDraft, NoteDraft
 from engram.model.memory_reading import MemoryFetch
+from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
-from engram.transport.asgi import create_app
-from engram.transport.mcp.tools import TOOLS_BY_NAME
 from engram.wiring import open_service
 from tests.rest.calls import connect
 from tests.storage.memory_drafts import memory_drafts
+from tests.tool_calls import call_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class House:
     store: SqliteStore
 
     async def call_tool(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        return dict(await TOOLS_BY_NAME[tool].call(self.service, self.principal, arguments))
+        return await call_tool(self.service, self.principal, tool, **arguments)
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         response = await self.api.post(f"/api/v1{path}", json=body)
@@ -47,9 +49,9 @@ class House:
 
     async def kept_fields(self, memory_id: str) -> dict[str, Any]:
         """Return of a stored memory what a draft of it would say."""
-        request = MemoryFetch(memory_id=MemoryId(memory_id))
+        request = MemoryFetch(id=MemoryId(memory_id))
         memory = (await self.service.memories.fetch(self.principal, request)).memory
-        return {each.name: getattr(memory, each.name) for each in fields(MemoryDraft)}
+        return {name: getattr(memory, name) for name in MemoryDraft.__struct_fields__}
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ async def test_every_field_of_a_memory_survives(
     memory_id = await way(house, sent)
 
     assert await house.kept_fields(memory_id) == {
-        each.name: getattr(sent, each.name) for each in fields(MemoryDraft)
+        name: getattr(sent, name) for name in MemoryDraft.__struct_fields__
     }
 
 
@@ -157,8 +159,8 @@ async def note_by_rest_in_a_batch(house: House, **sent: Any) -> str:
 async def test_every_field_of_a_note_survives(
     house: House, way: Callable[..., Awaitable[str]]
 ) -> None:
-    draft = note_draft(
-        "The harbour opens at six.\r\n\x00\u202e",
+    draft = NoteDraft(
+        content="The harbour opens at six.\r\n\x00\u202e",
         category="technical",
         source="harbour master",
         tags=("times", "harbour"),
@@ -175,5 +177,5 @@ async def test_every_field_of_a_note_survives(
     )
 
     assert await house.kept_fields(memory_id) == {
-        each.name: getattr(draft, each.name) for each in fields(MemoryDraft)
+        name: getattr(draft.as_memory(), name) for name in MemoryDraft.__struct_fields__
     }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 from engram.model.access import Principal
 from engram.model.document import DocumentDraft, StoredDocument
-from engram.model.document_query import DocumentQuery, QueriedDocuments, TextFilter
+from engram.model.document_query import DocumentQuery, QueriedDocuments
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft
+from engram.model.request import parse
+from engram.model.value import replace
 from engram.service import Service
 
 
@@ -49,9 +50,7 @@ async def ask(
     **options: Any,
 ) -> QueriedDocuments:
     """Ask texts a question."""
-    query = DocumentQuery(
-        memory_ids=memory_ids,
-        question=question,
-        filter=TextFilter(regex=regex, substrings=substrings),
-    )
-    return await service.document_queries.query(principal, replace(query, **options))
+    wanted = {"substrings": [*substrings]} | ({} if regex is None else {"regex": regex})
+    given = {"memory_ids": [*memory_ids], "question": question, "filter": wanted}
+    query = parse(DocumentQuery, given)
+    return await service.search.query_document(principal, replace(query, **options))

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engram import limits
-from engram.care.likeness import JACCARD_MIN, compare_letters
 from engram.clock import RandomIds
 from engram.embedding.choice import NoEmbedder
 from engram.embedding.hashed import HashedEmbedder
 from engram.embedding.tiers import Tiers
 from engram.errors import ConflictError, NotFoundError
 from engram.model.access import OrganizationDraft, Principal
-from engram.model.care import Consolidated, ConsolidationRequest
 from engram.model.ids import MemoryId
+from engram.model.maintenance import Consolidated, ConsolidationRequest
 from engram.model.memory import Memory, MemoryChange, MemoryDraft, RelationDraft
 from engram.model.memory_reading import MemoryFetch
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
+from engram.text.near_duplicates import JACCARD_MIN, compare_characters
 from engram.wiring import build_service
 from tests.fakes import FakeClock
 from tests.service.embedders import NamedEmbedder
@@ -60,18 +60,18 @@ class House:
         return (await self.service.memories.store(self.principal, draft)).memories[0].id
 
     async def get(self, memory_id: MemoryId) -> Memory:
-        fetch = MemoryFetch(memory_id=memory_id)
+        fetch = MemoryFetch(id=memory_id)
         return (await self.service.memories.fetch(self.principal, fetch)).memory
 
     async def consolidate(self, **request: Any) -> Consolidated:
-        return await self.service.maintenance.consolidation.consolidate(
+        return await self.service.consolidation.consolidate(
             self.principal, ConsolidationRequest(**request)
         )
 
     async def merged(self, **request: Any) -> dict[MemoryId, MemoryId]:
         """Consolidate, and return into which memory each was merged."""
         done = await self.consolidate(**request)
-        return {merge.merged: merge.kept for merge in done.merges}
+        return {merge.merged_id: merge.kept_id for merge in done.merges}
 
 
 async def _house(tmp_path: Path, clock: FakeClock, tiers: Tiers) -> AsyncIterator[House]:
@@ -105,7 +105,7 @@ async def test_the_newer_stays_as_it_is_and_the_older_is_kept_in_its_history(hou
     done = await house.consolidate()
 
     (merge,) = done.merges
-    assert (merge.merged, merge.kept) == (older, newer)
+    assert (merge.merged_id, merge.kept_id) == (older, newer)
     assert await house.get(newer) == before
     gone = await house.get(older)
     assert (gone.is_searched, gone.content, gone.reason) == (False, FACT, f"merged into {newer}")
@@ -122,7 +122,7 @@ async def test_a_merge_is_undone_completely(house: House) -> None:
     before = await house.get(older)
     await house.consolidate()
 
-    (undone,) = await house.service.maintenance.consolidation.undo(house.principal, [older])
+    (undone,) = await house.service.consolidation.undo(house.principal, [older])
 
     assert (undone.memory_id, undone.kept) == (older, newer)
     after = await house.get(older)
@@ -163,13 +163,15 @@ async def test_of_several_all_give_way_to_the_newest(house: House) -> None:
     assert await house.merged() == dict.fromkeys(ids[:-1], ids[-1])
 
 
-async def test_likeness_is_not_inherited_through_a_third(plain: House) -> None:
+async def test_similarity_is_not_inherited_through_a_third(plain: House) -> None:
     first = (
         "our quiet garden grows beans, mint, figs and plums behind a low brick wall by the river"
     )
     second = first.replace("our quiet", "our jolly")
     third = second.replace("the river", "the wharf")
-    values = [compare_letters(*pair) for pair in ((first, second), (second, third), (first, third))]
+    values = [
+        compare_characters(*pair) for pair in ((first, second), (second, third), (first, third))
+    ]
     assert [value >= JACCARD_MIN for value in values] == [True, True, False]
     ids = [await plain.store(text) for text in (first, second, third)]
 
@@ -225,7 +227,7 @@ async def test_without_an_embedder_letters_decide_and_the_answer_says_so(plain: 
 
     assert done.degraded == ("words_only",)
     (merge,) = done.merges
-    assert (merge.merged, merge.kept, merge.cosine) == (older, newer, None)
+    assert (merge.merged_id, merge.kept_id, merge.cosine) == (older, newer, None)
 
 
 async def test_an_embedder_that_fails_is_done_without_and_the_answer_says_so(
@@ -272,8 +274,8 @@ async def test_merges_are_bounded_and_the_answer_says_so(house: House) -> None:
     first = await house.consolidate(limit=2)
     second = await house.consolidate(limit=2)
 
-    assert (len(first.merges), first.is_truncated) == (2, True)
-    assert (len(second.merges), second.is_truncated) == (1, False)
+    assert (len(first.merges), first.truncated) == (2, True)
+    assert (len(second.merges), second.truncated) == (1, False)
 
 
 async def test_memories_beyond_the_bound_are_left_and_the_answer_says_so(
@@ -285,7 +287,7 @@ async def test_memories_beyond_the_bound_are_left_and_the_answer_says_so(
 
     done = await house.consolidate()
 
-    assert (done.examined, done.is_truncated) == (2, True)
+    assert (done.examined, done.truncated) == (2, True)
 
 
 async def test_a_consolidation_that_died_between_its_steps_is_finished_by_the_next(
@@ -303,7 +305,7 @@ async def test_a_consolidation_that_died_between_its_steps_is_finished_by_the_ne
 async def test_only_merged_memories_are_brought_back_all_or_none(house: House) -> None:
     older, newer = await house.store(FACT), await house.store(NEAR)
     await house.consolidate()
-    undo = house.service.maintenance.consolidation.undo
+    undo = house.service.consolidation.undo
 
     with pytest.raises(ConflictError):
         await undo(house.principal, [older, newer])

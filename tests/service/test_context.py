@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from engram.embedding.choice import Hashed, NoEmbedder
+from engram.embedding.choice import Hashed, NoEmbedder, RemoteService
 from engram.errors import AccessDeniedError, InvalidRequestError
 from engram.model.access import Principal
-from engram.model.context import Context, ContextRequest
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryChange, MemoryDraft
-from engram.search import find as finding
+from engram.model.recall import Context, ContextRequest
+from engram.model.value import replace
+from engram.search import context as contexts
+from engram.search.candidates import CandidateQuery
 from engram.service import Service
 from engram.settings import Settings
 from engram.text.fence import FIRST_LINE, NOTHING_FOUND
@@ -46,7 +47,7 @@ class House:
 
     async def fetch(self, query: str = "harbour crane", **given: Any) -> Context:
         request = ContextRequest(query=query, **given)
-        return await self.service.contexts.fetch_context(self.principal, request)
+        return await self.service.search.fetch_context(self.principal, request)
 
 
 @pytest.fixture
@@ -66,18 +67,18 @@ async def meaning(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
 def fetches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the queries that were not answered from memory, as they come."""
     seen: list[str] = []
-    find = finding.find
+    find = contexts.find
 
-    async def count(sought: finding.Sought, *given: Any, **named: Any) -> Any:
-        seen.append(sought.query)
-        return await find(sought, *given, **named)
+    async def count(query: CandidateQuery, *given: Any, **named: Any) -> Any:
+        seen.append(query.text)
+        return await find(query, *given, **named)
 
-    monkeypatch.setattr(finding, "find", count)
+    monkeypatch.setattr(contexts, "find", count)
     return seen
 
 
 def items_of(context: Context) -> list[ElementTree.Element]:
-    return list(ElementTree.fromstring(context.text))  # noqa: S314 it is our own
+    return list(ElementTree.fromstring(context.context))  # noqa: S314 it is our own
 
 
 async def test_a_context_is_one_block_of_entries_with_their_attributes(house: House) -> None:
@@ -86,7 +87,7 @@ async def test_a_context_is_one_block_of_entries_with_their_attributes(house: Ho
     context = await house.fetch()
 
     (item,) = items_of(context)
-    assert context.text.startswith(f"<memory_context>\n{FIRST_LINE}\n<item ")
+    assert context.context.startswith(f"<memory_context>\n{FIRST_LINE}\n<item ")
     assert item.attrib == {
         "id": memory_id,
         "category": "technical",
@@ -97,8 +98,8 @@ async def test_a_context_is_one_block_of_entries_with_their_attributes(house: Ho
     assert 0 < float(item.attrib["score"]) <= 1
     assert item.text == f"\n| {GREEN}\n"
     (entry,) = context.entries
-    assert (entry.id, entry.content, entry.is_cut) == (memory_id, GREEN, False)
-    assert (context.omitted, context.used_tokens) == (0, -(-len(context.text) // 4))
+    assert (entry.id, entry.content, entry.truncated) == (memory_id, GREEN, False)
+    assert (context.omitted, context.used_tokens) == (0, -(-len(context.context) // 4))
 
 
 async def test_no_note_leaves_the_block_and_its_entry_stays_verbatim(house: House) -> None:
@@ -111,8 +112,8 @@ async def test_no_note_leaves_the_block_and_its_entry_stays_verbatim(house: Hous
     context = await house.fetch()
 
     assert len(items_of(context)) == 1
-    assert context.text.count("</memory_context>") == 1
-    assert "\u202e" not in context.text
+    assert context.context.count("</memory_context>") == 1
+    assert "\u202e" not in context.context
     assert [entry.content for entry in context.entries] == [attack]
 
 
@@ -121,7 +122,7 @@ async def test_nothing_relevant_is_said_and_not_padded(house: House) -> None:
 
     context = await house.fetch("quarterly tax declaration")
 
-    assert NOTHING_FOUND in context.text
+    assert NOTHING_FOUND in context.context
     assert (context.entries, context.omitted) == ((), 0)
 
 
@@ -165,7 +166,7 @@ async def test_a_context_fits_its_budget_and_counts_what_it_omits(house: House) 
     assert context.used_tokens <= 300
     assert 0 < len(context.entries) < 5
     assert context.omitted == 5 - len(context.entries)
-    assert f": {context.omitted}." in context.text
+    assert f": {context.omitted}." in context.context
 
 
 async def test_an_entry_too_long_for_the_budget_is_cut_and_says_so(house: House) -> None:
@@ -176,7 +177,7 @@ async def test_an_entry_too_long_for_the_budget_is_cut_and_says_so(house: House)
 
     (entry,) = context.entries
     (item,) = items_of(context)
-    assert entry.is_cut
+    assert entry.truncated
     assert content.startswith(entry.content)
     assert item.attrib["shown"] == f"{len(entry.content)} of {len(content)} characters"
     assert context.used_tokens <= 200
@@ -218,12 +219,12 @@ async def test_every_write_makes_contexts_forgotten(house: House, fetches: list[
     change = MemoryChange(content="The harbour crane was sold")
     await house.service.memories.correct(house.principal, memory_id, change)
     corrected = await house.fetch()
-    await house.service.notes.remove_entry(house.principal, memory_id)
+    await house.service.memories.purge(house.principal, memory_id)
     removed = await house.fetch()
 
     assert [2, 2, 1] == [len(context.entries) for context in (more, corrected, removed)]
-    assert GREEN in more.text
-    assert GREEN not in corrected.text
+    assert GREEN in more.context
+    assert GREEN not in corrected.context
     assert len(fetches) == 4
 
 
@@ -262,9 +263,8 @@ async def test_a_context_is_not_remembered_past_its_time_or_a_memorys(
 async def test_a_context_without_its_embedder_is_not_remembered(
     tmp_path: Path, clock: FakeClock, fetches: list[str]
 ) -> None:
-    settings = Settings.model_validate(
-        {"home": tmp_path / "remote", "embedder": "openai:http://127.0.0.1:9#nothing"}
-    )
+    service = RemoteService("http://127.0.0.1:9", "nothing")
+    settings = Settings(home=tmp_path / "remote", embedder=service)
     async with open_service(settings, clock=clock) as opened:
         away = House(opened, await opened.access.local_principal())
 
@@ -293,7 +293,7 @@ async def test_a_key_that_may_not_search_fetches_nothing(house: House) -> None:
         ({"min_score": 1.1}, "min_score"),
         ({"token_budget": 99}, "token_budget"),
         ({"kinds": ()}, "kinds"),
-        ({"kinds": ("letter",)}, "kinds"),
+        ({"kinds": ("letter",)}, "kinds[0]"),
     ],
 )
 def test_bad_requests_are_refused_by_field(given: dict[str, Any], field: str) -> None:

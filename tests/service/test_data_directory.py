@@ -17,9 +17,9 @@ from engram.embedding.choice import NoEmbedder
 from engram.errors import ConflictError, EngramError
 from engram.model.access import OrganizationDraft, Principal
 from engram.model.memory import MemoryDraft
+from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
-from engram.transport.background import background_work
 from engram.wiring import open_service
 
 TRIES = 25
@@ -61,16 +61,14 @@ async def new_organization(service: Service, name: str, *, memories: int = 1) ->
 
 
 async def export(service: Service, principal: Principal, path: str) -> None:
-    await service.maintenance.exporting.export_all(principal, path)
+    await service.memory_transfer.export_all(principal, path)
 
 
 async def seen_at(service: Service, principal: Principal, path: str) -> set[str]:
     """Return whose secrets an organisation knows once it has taken in what is at a path."""
     with suppress(EngramError):
-        await service.maintenance.importing.ingest(principal, path, project="default")
-    page = await service.maintenance.care.dump(
-        principal, project="default", offset=0, token_budget=100_000
-    )
+        await service.memory_transfer.ingest(principal, path, project="default")
+    page = await service.projects.dump(principal, project="default", offset=0, token_budget=100_000)
     return {memory.content.partition(":")[0] for memory in page.memories}
 
 
@@ -137,7 +135,7 @@ async def test_the_files_of_an_organisation_go_with_it(
 async def test_files_that_a_dead_process_left_are_removed_at_the_next_start(
     settings: Settings, data: Path
 ) -> None:
-    without_files = settings.model_copy(update={"data_dir": None})
+    without_files = replace(settings, data_dir=None)
     async with open_service(settings) as service:
         gone, half, other = [await new_organization(service, n) for n in ("gone", "half", "other")]
         for principal in (gone, half, other):
@@ -148,7 +146,7 @@ async def test_files_that_a_dead_process_left_are_removed_at_the_next_start(
             await service.operator.delete_organization(principal.organization_id)
     assert len([*data.glob("*org_*")]) == 3
 
-    async with open_service(settings) as service, background_work(service):
+    async with open_service(settings) as service, service.background_work():
         with anyio.fail_after(10):
             while len([*data.glob("*org_*")]) > 1:
                 await checkpoint()

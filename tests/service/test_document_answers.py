@@ -10,11 +10,10 @@ import pytest
 
 from engram.embedding.choice import NoEmbedder
 from engram.language.choice import AnthropicModel, LanguageChoice, OpenAIModel
-from engram.language.citing import checked_answer
+from engram.language.citing import CITATIONS_DROPPED, NO_ANSWER, NOT_CITED, checked_answer
 from engram.model.access import Principal
 from engram.model.ids import MemoryId
 from engram.service import Service
-from engram.service.document_query import CITATIONS_DROPPED, NO_ANSWER, NOT_CITED
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.language.service import Service as LanguageService

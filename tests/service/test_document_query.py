@@ -9,8 +9,7 @@ from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.access import Principal
 from engram.model.document import DocumentDraft
 from engram.model.ids import MemoryId
-from engram.service import Service
-from engram.service.document_query import (
+from engram.search.document_query import (
     FILTER_TIMEOUT,
     INDEXING,
     NO_MATCH,
@@ -19,6 +18,7 @@ from engram.service.document_query import (
     THE_BEGINNING,
     TIME_UP,
 )
+from engram.service import Service
 from tests.service.asking import ask, in_pieces, store_document, store_text
 
 LINES = "".join(f"Line {number} of the log says nothing new.\n" for number in range(20_000))

@@ -7,7 +7,6 @@ import hashlib
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,12 +27,12 @@ from engram.errors import (
     RequestTooLargeError,
 )
 from engram.model.access import Principal, Quota
-from engram.model.context import ContextRequest
 from engram.model.document import ByteRange, DocumentDraft
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryDraft, MemoryOptions, MemoryQuery
-from engram.model.recall import RecallRequest
+from engram.model.recall import ContextRequest, RecallRequest
 from engram.model.search import SearchRequest
+from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
@@ -75,7 +74,7 @@ async def service(home: Path, clock: FakeClock) -> AsyncIterator[Service]:
 async def found(service: Service, principal: Principal, query: str) -> list[str]:
     """Return the chunks of documents that a search finds."""
     request = SearchRequest(query=query, limit=50, kinds=("document",))
-    answer = await service.recall.search(principal, request)
+    answer = await service.search.search(principal, request)
     return [item.message.content for result in answer.results for item in result.messages]
 
 
@@ -102,16 +101,16 @@ async def test_of_a_document_the_chunk_is_shown_that_was_found(
         detail: [
             result
             for result in (
-                await service.recall.search(principal, replace(request, detail=detail))
+                await service.search.search(principal, replace(request, detail=detail))
             ).results
             if result.kind == "document"
         ]
         for detail in ("messages", "window", "handle")
     }
-    recalled = await service.memory_recall.recall(
+    recalled = await service.search.recall(
         principal, RecallRequest(query="pangolin sleeps", top_k=5)
     )
-    context = await service.contexts.fetch_context(
+    context = await service.search.fetch_context(
         principal, ContextRequest(query="pangolin sleeps", kinds=("document",))
     )
 
@@ -336,7 +335,7 @@ async def test_a_document_waits_for_its_converter_and_says_so(
 
     body = b"<!doctype html><h1>Ports</h1><p>The gantry moved.</p>"
     with monkeypatch.context() as patch:
-        patch.setattr("engram.convert.run.convert_file", is_missing)
+        patch.setattr("engram.convert.sandbox.convert_file", is_missing)
         stored = await store(service, principal, body, DocumentDraft(media_type="text/html"))
     assert stored.document.state == "indexing"
     assert stored.document.problem == "source and text need an extra"

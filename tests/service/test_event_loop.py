@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from engram import limits
+from engram.api.encoding import encode_answer, to_json
 from engram.model.access import Principal
-from engram.model.context import ContextRequest
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.document_query import DocumentQuery, TextFilter
 from engram.model.memory import MemoryDraft
 from engram.model.memory_reading import MemoryFetch
-from engram.model.recall import RecallRequest
+from engram.model.recall import ContextRequest, RecallRequest
 from engram.model.search import SearchRequest
 from engram.service import Service
-from engram.transport.answers import encode_answer, to_json
 from tests.stalls import STALL_MS_MAX, measured_callbacks
 
 STRANGE_WORDS = " ".join(f"w{number}x" for number in range(13_000))[: limits.QUERY_BYTES_MAX]
@@ -69,9 +68,9 @@ async def test_the_longest_queries_stop_nobody(
     service: Service, principal: Principal, query: str
 ) -> None:
     searches: tuple[Callable[[str], Coroutine[Any, Any, object]], ...] = (
-        lambda text: service.recall.search(principal, SearchRequest(query=text)),
-        lambda text: service.contexts.fetch_context(principal, ContextRequest(query=text)),
-        lambda text: service.memory_recall.recall(principal, RecallRequest(query=text)),
+        lambda text: service.search.search(principal, SearchRequest(query=text)),
+        lambda text: service.search.fetch_context(principal, ContextRequest(query=text)),
+        lambda text: service.search.recall(principal, RecallRequest(query=text)),
     )
     await warm_up(*(search("alpha") for search in searches))
 
@@ -85,25 +84,25 @@ async def test_reading_long_memories_stops_nobody(service: Service, principal: P
     budget = limits.TOKEN_BUDGET_MAX
     query = "alpha gamma"
     searches: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
-        "search": lambda: service.recall.search(
+        "search": lambda: service.search.search(
             principal, SearchRequest(query=query, token_budget=budget)
         ),
-        "windows": lambda: service.recall.search(
+        "windows": lambda: service.search.search(
             principal, SearchRequest(query=query, detail="window", token_budget=budget)
         ),
-        "context": lambda: service.contexts.fetch_context(
+        "context": lambda: service.search.fetch_context(
             principal, ContextRequest(query=query, token_budget=budget)
         ),
-        "recall": lambda: service.memory_recall.recall(principal, RecallRequest(query=query)),
+        "recall": lambda: service.search.recall(principal, RecallRequest(query=query)),
     }
     await warm_up(*(search() for search in searches.values()))
-    await warm_up(service.memories.fetch(principal, MemoryFetch(memory_id=kept.id)))
+    await warm_up(service.memories.fetch(principal, MemoryFetch(id=kept.id)))
     await keep_long_memories(service, principal)
     (long,) = (await service.memories.store(principal, MemoryDraft(content=LONG_MEMORY))).memories
     searches["fetch"] = lambda: service.memories.fetch(
-        principal, MemoryFetch(memory_id=long.id, detail="chunk", token_budget=budget)
+        principal, MemoryFetch(id=long.id, detail="chunk", token_budget=budget)
     )
-    searches["question"] = lambda: service.document_queries.query(
+    searches["question"] = lambda: service.search.query_document(
         principal,
         DocumentQuery(
             memory_ids=(long.id,),

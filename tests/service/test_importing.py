@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,10 @@ from engram.errors import (
     QuotaExceededError,
 )
 from engram.model.access import OrganizationDraft, Principal, Quota
-from engram.model.care import Imported
 from engram.model.ids import EpisodeId
+from engram.model.maintenance import Imported
 from engram.model.memory import MemoryDraft
+from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
@@ -39,16 +39,16 @@ class House:
         self.data = data
 
     async def ingest(self, path: str, *, project: str = "default") -> Imported:
-        importing = self.service.maintenance.importing
+        importing = self.service.memory_transfer
         return await importing.ingest(self.principal, path, project=project)
 
     async def claudemd(self, path: str) -> Imported:
-        importing = self.service.maintenance.importing
+        importing = self.service.memory_transfer
         return await importing.import_claudemd(self.principal, path, project="default")
 
     async def contents(self, project: str = "default") -> list[str]:
         """Return what the memories of a project say, the first stored first."""
-        page = await self.service.maintenance.care.dump(
+        page = await self.service.projects.dump(
             self.principal, project=project, offset=0, token_budget=100_000
         )
         return [memory.content for memory in reversed(page.memories)]
@@ -156,11 +156,11 @@ async def test_an_export_is_undone_by_taking_it_back(
 ) -> None:
     here, there = await house.of("here"), await house.of("there")
     await here.service.memories.store_batch(here.principal, drafts)
-    await here.service.maintenance.exporting.export_all(here.principal, "out")
+    await here.service.memory_transfer.export_all(here.principal, "out")
     shutil.copytree(here.data / "out", there.data / "in")
 
     await there.ingest("in")
-    await there.service.maintenance.exporting.export_all(there.principal, "out")
+    await there.service.memory_transfer.export_all(there.principal, "out")
 
     files = [
         {path.name: path.read_bytes() for path in (each.data / "out" / "memories").iterdir()}
@@ -171,7 +171,7 @@ async def test_an_export_is_undone_by_taking_it_back(
 
 
 async def test_a_second_export_replaces_the_first(house: House) -> None:
-    exporting = house.service.maintenance.exporting
+    exporting = house.service.memory_transfer
     (house.data / "a.md").write_text("to be purged")
     (house.data / "b.md").write_text("to stay")
     imported = await house.ingest(".")
@@ -192,13 +192,13 @@ async def test_an_export_never_overwrites_what_is_not_an_export(house: House) ->
 
     for path in ("mine", "file", "."):
         with pytest.raises(ConflictError):
-            await house.service.maintenance.exporting.export_all(house.principal, path)
+            await house.service.memory_transfer.export_all(house.principal, path)
     assert [path.name for path in (house.data / "mine").iterdir()] == ["thesis.md"]
 
 
 async def test_a_changed_file_of_an_export_is_named(house: House) -> None:
     await house.service.memories.store(house.principal, MemoryDraft(content="as it was"))
-    await house.service.maintenance.exporting.export_all(house.principal, "out")
+    await house.service.memory_transfer.export_all(house.principal, "out")
     (file,) = (house.data / "out" / "memories").iterdir()
     file.write_bytes(file.read_bytes() + b"!")
 
@@ -211,15 +211,15 @@ async def test_without_a_data_directory_nothing_is_read_or_written(
     service: Service, principal: Principal
 ) -> None:
     with pytest.raises(InvalidRequestError, match="ENGRAM_DATA_DIR"):
-        await service.maintenance.exporting.export_all(principal, "out")
+        await service.memory_transfer.export_all(principal, "out")
     with pytest.raises(InvalidRequestError, match="ENGRAM_DATA_DIR"):
-        await service.maintenance.importing.ingest(principal, "in", project="p")
+        await service.memory_transfer.ingest(principal, "in", project="p")
 
 
 async def test_an_episode_of_another_project_is_unknown(
     service: Service, principal: Principal
 ) -> None:
-    episodes = service.maintenance.episodes
+    episodes = service.episodes
     begun = await episodes.start(principal, "mine", "work")
 
     for project, episode_id in (("theirs", begun.id), ("mine", EpisodeId("ep_absent"))):
@@ -235,7 +235,7 @@ async def test_an_export_counts_towards_the_quota_and_one_that_does_not_fit_leav
     drafts = [MemoryDraft(content=f"{number} " + "x" * 1_000) for number in range(3)]
     await house.service.memories.store_batch(house.principal, drafts)
     before = (await house.service.account.usage(house.principal)).stored_bytes
-    exporting = house.service.maintenance.exporting
+    exporting = house.service.memory_transfer
     bounded = replace(house.principal, quota=Quota(bytes_max=before + 6_000))
 
     await exporting.export_all(bounded, "first")
@@ -261,7 +261,7 @@ async def test_files_of_other_organisations_and_those_removed_by_hand_do_not_cou
         draft = MemoryDraft(content="y" * 1_000)
         await each.service.memories.store(each.principal, draft)
         before = (await each.service.account.usage(each.principal)).stored_bytes
-        exporting = each.service.maintenance.exporting
+        exporting = each.service.memory_transfer
         await exporting.export_all(each.principal, f"of-{each.principal.organization_id}")
         shutil.rmtree(each.data / f"of-{each.principal.organization_id}" / "memories")
 

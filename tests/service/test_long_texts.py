@@ -11,7 +11,7 @@ from engram.clock import RandomIds
 from engram.embedding.tiers import Tiers
 from engram.model.access import OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, MessageDraft
-from engram.service.indexing import Indexer
+from engram.service.work.indexing import Indexer
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.service.embedders import NamedEmbedder

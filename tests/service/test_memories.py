@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,14 @@ from engram.model.memory import (
     RelationDraft,
 )
 from engram.model.memory_reading import MemoryFetch, TimelineQuery
+from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
-from engram.transport.mcp.tools import TOOLS_BY_NAME
 from engram.wiring import build_service
 from tests.fakes import SOME_DAY, FakeClock
 from tests.service.embedders import NamedEmbedder
+from tests.tool_calls import call_tool
 
 LONG = "".join(
     f"Paragraph {number} speaks of harbours, ébauches and 港.\n\n" for number in range(400)
@@ -69,17 +69,11 @@ async def kept(service: Service, principal: Principal, content: str, **given: An
 
 
 async def read(service: Service, principal: Principal, memory_id: MemoryId) -> Memory:
-    fetched = await service.memories.fetch(principal, MemoryFetch(memory_id=memory_id))
+    fetched = await service.memories.fetch(principal, MemoryFetch(id=memory_id))
     return fetched.memory
 
 
 # --- keeping ------------------------------------------------------------------------------------
-
-
-async def call_tool(
-    service: Service, principal: Principal, tool: str, **arguments: Any
-) -> dict[str, Any]:
-    return dict(await TOOLS_BY_NAME[tool].call(service, principal, arguments))
 
 
 async def test_a_tag_with_a_date_says_from_when_a_memory_holds(
@@ -139,7 +133,7 @@ async def test_the_chunks_of_a_long_memory_join_back_to_it(
     memory_id = await kept(service, principal, LONG)
 
     fetched = await service.memories.fetch(
-        principal, MemoryFetch(memory_id=memory_id, detail="chunk", token_budget=100_000)
+        principal, MemoryFetch(id=memory_id, detail="chunk", token_budget=100_000)
     )
 
     assert fetched.chunks is not None
@@ -154,15 +148,13 @@ async def test_chunks_past_the_budget_come_as_handles_that_can_be_read(
     memory_id = await kept(service, principal, LONG)
 
     first = await service.memories.fetch(
-        principal, MemoryFetch(memory_id=memory_id, detail="chunk", token_budget=1_000)
+        principal, MemoryFetch(id=memory_id, detail="chunk", token_budget=1_000)
     )
     assert first.chunks is not None
     missing = [chunk.id for chunk in first.chunks if chunk.text is None]
     rest = await service.memories.fetch(
         principal,
-        MemoryFetch(
-            memory_id=memory_id, detail="chunk", chunk_ids=tuple(missing), token_budget=100_000
-        ),
+        MemoryFetch(id=memory_id, detail="chunk", chunk_ids=tuple(missing), token_budget=100_000),
     )
 
     assert first.is_truncated
@@ -178,9 +170,9 @@ async def test_a_full_text_past_the_budget_is_cut_and_says_so(
     memory_id = await kept(service, principal, "é" * 1_000)
 
     cut = await service.memories.fetch(
-        principal, MemoryFetch(memory_id=memory_id, detail="full", token_budget=100)
+        principal, MemoryFetch(id=memory_id, detail="full", token_budget=100)
     )
-    whole = await service.memories.fetch(principal, MemoryFetch(memory_id=memory_id, detail="full"))
+    whole = await service.memories.fetch(principal, MemoryFetch(id=memory_id, detail="full"))
 
     assert (cut.content, cut.is_truncated) == ("é" * 400, True)
     assert (whole.content, whole.is_truncated) == ("é" * 1_000, False)
@@ -188,7 +180,7 @@ async def test_a_full_text_past_the_budget_is_cut_and_says_so(
 
 async def test_an_unknown_chunk_is_refused(service: Service, principal: Principal) -> None:
     memory_id = await kept(service, principal, "short")
-    asked = MemoryFetch(memory_id=memory_id, detail="chunk", chunk_ids=(ChunkId("chk_no"),))
+    asked = MemoryFetch(id=memory_id, detail="chunk", chunk_ids=(ChunkId("chk_no"),))
 
     with pytest.raises(NotFoundError):
         await service.memories.fetch(principal, asked)
@@ -200,7 +192,7 @@ async def test_a_memory_of_another_project_is_as_unknown_as_none(
     memory_id = await kept(service, principal, "kept at sea", project="sea")
     memories = service.memories
     calls: list[Callable[[MemoryId], Awaitable[object]]] = [
-        lambda one: memories.fetch(principal, MemoryFetch(memory_id=one, project="land")),
+        lambda one: memories.fetch(principal, MemoryFetch(id=one, project="land")),
         lambda one: memories.history(principal, one, project="land"),
         lambda one: memories.correct(principal, one, MemoryChange(importance=0), project="land"),
         lambda one: memories.forget(principal, one, project="land"),
@@ -301,7 +293,7 @@ async def test_an_immutable_memory_is_neither_corrected_nor_forgotten_nor_remove
     for call in (
         service.memories.correct(principal, memory_id, MemoryChange(importance=0)),
         service.memories.forget(principal, memory_id),
-        service.notes.remove_entry(principal, memory_id),
+        service.memories.purge(principal, memory_id),
     ):
         with pytest.raises(ConflictError):
             await call
@@ -376,7 +368,7 @@ async def test_projects_and_status_count_what_is_searched(
     only = await service.memories.projects(principal, project="q")
     status = await service.memories.status(principal, "p")
 
-    assert [(size.project, size.memories) for size in projects] == [("p", 1), ("q", 1)]
+    assert [(size.project, size.count) for size in projects] == [("p", 1), ("q", 1)]
     assert [size.project for size in only] == ["q"]
     assert (status.memories, status.forgotten) == (1, 1)
     assert status.by_type == {"error": 1}
@@ -396,7 +388,7 @@ async def test_each_use_case_asks_for_its_scope(service: Service, principal: Pri
             memories.feedback(nobody, Feedback(memory_ids=(one,))),
         ],
         "read": [
-            memories.fetch(nobody, MemoryFetch(memory_id=one)),
+            memories.fetch(nobody, MemoryFetch(id=one)),
             memories.list(nobody, MemoryQuery()),
             memories.history(nobody, one),
             memories.timeline(nobody, TimelineQuery(as_of=SOME_DAY)),

@@ -6,7 +6,6 @@ import hashlib
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,8 @@ from engram.model.memory import (
     RelationType,
 )
 from engram.model.recall import Recalled, RecallRequest
-from engram.search.relate import neighbours, put_behind
+from engram.model.value import replace
+from engram.search.recall import neighbours, put_behind
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
@@ -61,7 +61,7 @@ class House:
 
     async def recall(self, query: str = "harbour crane", **given: Any) -> Recalled:
         request = RecallRequest(query=query, **given)
-        return await self.service.memory_recall.recall(self.principal, request)
+        return await self.service.search.recall(self.principal, request)
 
     async def ids(self, **given: Any) -> list[MemoryId]:
         return [each.memory.id for each in (await self.recall(**given)).results]

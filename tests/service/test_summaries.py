@@ -52,8 +52,8 @@ async def test_a_language_model_writes_the_summary(tmp_path: Path, model: Langua
     model.usual = saying("Empty files are skipped.")
 
     async with opened(tmp_path, model.url) as (service, principal, memory_id):
-        made = await service.maintenance.summaries.summarize(principal, memory_id)
-        memory = (await service.memories.fetch(principal, MemoryFetch(memory_id=memory_id))).memory
+        made = await service.summaries.summarize(principal, memory_id)
+        memory = (await service.memories.fetch(principal, MemoryFetch(id=memory_id))).memory
 
     assert (made.summary, made.method) == ("Empty files are skipped.", "language_model")
     assert (memory.summary, memory.content, memory.version) == (made.summary, LONG, 1)
@@ -68,11 +68,11 @@ async def test_a_model_that_fails_is_done_without_and_the_answer_says_so(
     model.usual = failing(status)
 
     async with opened(tmp_path, model.url) as (service, principal, memory_id):
-        made = await service.maintenance.summaries.summarize(principal, memory_id)
+        made = await service.summaries.summarize(principal, memory_id)
 
     assert made.method == "extractive"
     assert made.summary.startswith("The importer skips empty files.")
-    assert str(status) in (made.failure or "")
+    assert str(status) in (made.degraded or "")
 
 
 async def test_a_model_that_writes_too_much_is_done_without(
@@ -81,10 +81,10 @@ async def test_a_model_that_writes_too_much_is_done_without(
     model.usual = saying("word " * limits.SUMMARY_BYTES_MAX)
 
     async with opened(tmp_path, model.url) as (service, principal, memory_id):
-        made = await service.maintenance.summaries.summarize(principal, memory_id)
+        made = await service.summaries.summarize(principal, memory_id)
 
     assert made.method == "extractive"
-    assert made.failure is not None
+    assert made.degraded is not None
 
 
 async def test_of_a_very_long_text_the_model_reads_what_is_central(
@@ -93,7 +93,7 @@ async def test_of_a_very_long_text_the_model_reads_what_is_central(
     monkeypatch.setattr(limits, "LANGUAGE_TEXT_CHARACTERS_MAX", 100)
 
     async with opened(tmp_path, model.url) as (service, principal, memory_id):
-        await service.maintenance.summaries.summarize(principal, memory_id)
+        await service.summaries.summarize(principal, memory_id)
 
     (asked,) = model.asked
     first, *others = asked.body["messages"][1]["content"].split("\n")
@@ -107,6 +107,4 @@ async def test_a_memory_of_another_project_is_not_summed_up(
     kept = await service.memories.store(principal, MemoryDraft(content=LONG))
 
     with pytest.raises(NotFoundError):
-        await service.maintenance.summaries.summarize(
-            principal, kept.memories[0].id, project="another"
-        )
+        await service.summaries.summarize(principal, kept.memories[0].id, project="another")

@@ -11,8 +11,7 @@ import pytest
 from engram.clock import RandomIds
 from engram.model.access import OrganizationDraft
 from engram.storage.organization import OrganizationStore
-from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.owner import FileOwner
+from engram.storage.sqlite.file import FileOwner, SqliteFile
 from engram.storage.store import Store
 from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock, SequentialIds

@@ -20,6 +20,7 @@ from engram.model.document import DocumentDraft
 from engram.model.ids import ConversationId, DocumentId, EpisodeId, MemoryId
 from engram.model.memory import Episode, Feedback, MemoryChange, MemoryDraft, MemoryOptions
 from engram.storage.organization import OrganizationStore
+from engram.transfer.memories import store_episode
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import BOUNDS, PDF, claim
 from tests.storage.document_drafts import index as index_document
@@ -180,7 +181,7 @@ class Storing:
             summary=self.text(),
             memories=0,
         )
-        await self.organization.memories.store_episode(episode, actor=ACTOR, quota=self.quota)
+        await store_episode(self.organization, episode, actor=ACTOR, quota=self.quota)
 
     async def begin_upload(self) -> None:
         draft = DocumentDraft(

@@ -11,7 +11,7 @@ import pytest
 from engram.errors import StoreCorruptError
 from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
-from engram.storage.content import training
+from engram.storage.content import compression
 from engram.storage.organization import OrganizationStore
 from engram.storage.words import rebuild
 from tests.storage.drafts import (
@@ -41,7 +41,7 @@ async def test_a_dictionary_is_asked_for_once_there_is_enough_text(
 ) -> None:
     async def due() -> int:
         jobs = await organization.claim_jobs(
-            [training.JOB_KIND], owner="me", lease=rebuild.PATIENCE, limit=10
+            [compression.JOB_KIND], owner="me", lease=rebuild.PATIENCE, limit=10
         )
         for job in jobs:
             assert await organization.finish_job(job, owner="me")
@@ -49,7 +49,7 @@ async def test_a_dictionary_is_asked_for_once_there_is_enough_text(
 
     await append(organization, "little")
     assert await due() == 0
-    while (await organization.counters()).content_bytes < training.FIRST_DUE_BYTES:
+    while (await organization.counters()).content_bytes < compression.FIRST_DUE_BYTES:
         await fill(organization, 200)
     assert await due() == 1
     await fill(organization, 200)
@@ -89,7 +89,7 @@ async def test_a_dictionary_is_trained_on_some_of_the_text_and_without_the_damag
     organization: OrganizationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(organization, 800)
-    monkeypatch.setattr(training, "SAMPLE_BYTES_MAX", 150_000)
+    monkeypatch.setattr(compression, "SAMPLE_BYTES_MAX", 150_000)
     with opened(tmp_path, organization) as connection:
         connection.execute("UPDATE message SET content = 'x' WHERE key % 50 = 0")
 

@@ -17,6 +17,7 @@ from engram.model.ids import ConversationId, ConversationKey, DocumentId
 from engram.model.memory import MemoryDraft
 from engram.model.vectors import Indexing
 from engram.storage.organization import OrganizationStore
+from engram.storage.queue import RETRY_DELAY
 from engram.text.documents import chunk_document
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
@@ -215,6 +216,34 @@ async def test_documents_take_turns(organization: OrganizationStore) -> None:
     ids = [document.id for document in documents]
     assert turns[:6] == ids * 2
     assert set(turns) == set(ids)
+
+
+async def test_a_document_rests_longer_after_every_failure(
+    organization: OrganizationStore, clock: FakeClock
+) -> None:
+    document = await upload(organization, TEXT.encode())
+    delays: list[timedelta] = []
+
+    for _ in range(3):
+        assert await claim(organization) is not None
+        await organization.documents.postpone_unindexed(
+            document.id, owner=WORKER, problem="it is damaged"
+        )
+        delays.append(timedelta())
+        while await claim(organization, owner="other") is None:
+            clock.advance(RETRY_DELAY)
+            delays[-1] += RETRY_DELAY
+        await organization.documents.postpone_unindexed(
+            document.id, owner="other", delay=timedelta(), problem="it was only looked at"
+        )
+
+    assert delays == [RETRY_DELAY, 4 * RETRY_DELAY, 16 * RETRY_DELAY]
+    await claim(organization)
+    assert await step(organization, document.id, bytes_max=SMALL)
+    await claim(organization)
+    await organization.documents.postpone_unindexed(document.id, owner=WORKER, problem="again")
+    clock.advance(RETRY_DELAY)
+    assert await claim(organization) is not None
 
 
 async def test_a_document_that_failed_rests(

@@ -11,8 +11,8 @@ from engram.errors import ConflictError
 from engram.model.ids import DocumentId
 from engram.model.memory import MemoryChange
 from engram.model.vectors import Indexing
-from engram.storage.bodies import shrinking as document_shrinking
-from engram.storage.bodies.shrinking import shrink_document
+from engram.storage import document_rows
+from engram.storage.document_rows import shrink_document
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
@@ -35,7 +35,7 @@ TEXT = "# Part\n\n" + "plain words that follow each other here. " * 1_500
 @pytest.fixture(autouse=True, params=[1, 4, 7])
 def few_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Let a document of some chunks be a long one."""
-    monkeypatch.setattr(document_shrinking, "CHUNKS_LEFT", request.param)
+    monkeypatch.setattr(document_rows, "CHUNKS_LEFT", request.param)
     return request.param
 
 
@@ -92,7 +92,7 @@ async def test_a_long_document_is_purged_with_its_vectors(
     await organization.memories.purge(document.memory_id, actor=ACTOR)
 
     counters = await organization.counters()
-    assert not any(getattr(counters, name) for name in counters.__slots__)
+    assert not any(getattr(counters, name) for name in counters.__struct_fields__)
     with opened(tmp_path, organization) as connection:
         for table in ("message", "unembedded", "instant_vector", "document_piece"):
             (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 ours

@@ -18,7 +18,7 @@ from engram.model.ids import DocumentId
 from engram.model.memory import MemoryChange, MemoryFilters, MemoryOptions, MemoryQuery
 from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
-from engram.text.synopsis import synopsis
+from engram.text.summary import synopsis
 from tests.fakes import FakeClock
 from tests.storage.document_drafts import (
     BOUNDS,
@@ -121,7 +121,7 @@ async def test_the_memory_of_a_document_is_what_the_draft_says(
     document = (await finish(organization, begun.id)).document
 
     memory = await get_memory(organization, document.memory_id)
-    for field in MemoryOptions.__dataclass_fields__:
+    for field in MemoryOptions.__struct_fields__:
         assert getattr(memory, field) == getattr(options, field)
     assert (memory.storage_mode, memory.document_id) == ("document", document.id)
     assert (document.name, document.state, document.text_bytes) == ("design.md", "indexing", 15)
@@ -322,7 +322,7 @@ async def test_a_purge_leaves_nothing_of_a_document(
     with pytest.raises(NotFoundError):
         await read(organization, document.id)
     counters = await organization.counters()
-    assert not any(getattr(counters, name) for name in counters.__slots__)
+    assert not any(getattr(counters, name) for name in counters.__struct_fields__)
     assert await findings(organization) == []
 
 

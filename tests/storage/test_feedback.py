@@ -163,12 +163,12 @@ async def test_usefulness_lies_between_minus_one_and_one_and_follows_every_word(
 
 
 async def usefulness_of(organization: OrganizationStore, memory_id: MemoryId) -> float:
-    from engram.storage.memories import feedback
+    from engram.storage.memories import relations
     from engram.storage.memories import rows as memory_rows
     from engram.storage.organization import OrganizationStore
 
     assert isinstance(organization, OrganizationStore)
     tenant = organization._tenant  # pyright: ignore[reportPrivateUsage] no port shows it
     number = await tenant.read(lambda tx: memory_rows.find_memory(tx, memory_id))
-    found = await tenant.read(lambda tx: feedback.usefulness(tx, [number]))
+    found = await tenant.read(lambda tx: relations.usefulness(tx, [number]))
     return found.get(number, 0)

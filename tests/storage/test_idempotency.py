@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from engram.errors import IdempotencyConflictError
 from engram.model.conversation import AppendReceipt, AppendRequest, MessageDraft
+from engram.model.value import replace
 from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY, FakeClock
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage

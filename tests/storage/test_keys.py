@@ -19,8 +19,7 @@ from engram.model.row_keys import (
     record_number,
 )
 from engram.storage.postings.index import MessageWords, WordLengths
-from engram.storage.sqlite.word_index import Fts5WordIndex
-from engram.storage.sqlite.word_keys import key_of_word_row, word_row
+from engram.storage.sqlite.word_index import Fts5WordIndex, key_of_word_row, word_row
 from tests.storage.word_store import open_file
 
 conversations = st.integers(1, 2**34 - 1)

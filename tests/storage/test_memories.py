@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -44,7 +43,7 @@ from tests.storage.drafts import (
 from tests.storage.embedded import QUICK, indexing_of
 from tests.storage.memory_drafts import NOWHERE, get, memory_drafts, note, remember, store
 
-SAID = [field.name for field in fields(MemoryDraft)]
+SAID = MemoryDraft.__struct_fields__
 
 
 async def list_all(

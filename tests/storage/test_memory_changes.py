@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from engram.model.access import Quota
 from engram.model.ids import MemoryId
 from engram.model.memory import Memory, MemoryDraft, MemoryQuery
 from engram.model.search import SearchFilters
+from engram.model.value import replace
 from engram.model.vectors import Tier
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock

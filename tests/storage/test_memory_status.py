@@ -10,7 +10,7 @@ import pytest
 
 from engram.model.access import OrganizationDraft
 from engram.model.memory import MemoryStatus, ProjectSize
-from engram.storage.memories.status import statement
+from engram.storage.memories.reading import status_statement
 from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.store import Store
@@ -54,8 +54,8 @@ async def test_projects_come_by_name_with_what_is_searched_in_them(
         await organization.memories.forget(memory_id, reason=None, actor=ACTOR, now=clock.now())
 
     assert await organization.memories.projects() == (
-        ProjectSize(project="brakes", memories=0),
-        ProjectSize(project="engine", memories=2),
+        ProjectSize(project="brakes", count=0),
+        ProjectSize(project="engine", count=2),
     )
 
 
@@ -109,11 +109,11 @@ async def test_a_status_counts_what_waits_for_deep_vectors(
     assert (whole.chunks, whole.chunks_pending) == (3, 3)
 
 
-@pytest.mark.parametrize("name", ["count_memories", "count_chunks", "count_relations"])
+@pytest.mark.parametrize("name", ["count_by_type", "count_chunks", "count_relations"])
 def test_the_status_of_a_project_is_found_by_an_index_and_reads_no_texts(name: str) -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection, load_migrations("organization"))
-        explain = f"EXPLAIN QUERY PLAN {statement(name, 'engine')}"
+        explain = f"EXPLAIN QUERY PLAN {status_statement(name, 'engine')}"
         values = {"organization_id": 1, "project": "engine"}
 
         plan = [row[3] for row in connection.execute(explain, values)]

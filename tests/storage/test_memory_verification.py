@@ -6,7 +6,6 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -35,6 +34,7 @@ from engram.model.memory import (
     MemoryQuery,
     RelationDraft,
 )
+from engram.model.value import replace
 from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.words import rebuild

@@ -8,8 +8,8 @@ import pytest
 
 from engram.model.conversation import Message
 from engram.model.ids import MessageId
-from engram.storage.rows import message_cache
-from engram.storage.rows.message_cache import CachedMessage, MessageCache
+from engram.storage.rows import caches
+from engram.storage.rows.caches import CachedMessage, MessageCache
 
 
 def a_message(content: str) -> CachedMessage:
@@ -32,7 +32,7 @@ def test_a_message_is_remembered_with_the_proof_it_had():
 
 
 def test_what_is_asked_for_stays_and_the_rest_goes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(message_cache, "MESSAGE_CHARACTERS_KEPT", 100)
+    monkeypatch.setattr(caches, "MESSAGE_CHARACTERS_KEPT", 100)
     cache = MessageCache()
     cache.put(0, a_message("wanted"))
 

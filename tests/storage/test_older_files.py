@@ -15,12 +15,16 @@ from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
 from tests.storage.drafts import ACTOR, append, begin, count_holders, findings
 from tests.storage.storing import ADDING, Storing
+from tests.storage.waiting_work import claim_work, leave_work
 
 WITH_STORED_WINDOWS = 7
 """The last version that had an index of the words of windows."""
 
 WITH_CONTENT_COUNTED = 9
 """The last version that counted contents alone towards the quota."""
+
+WITH_HALF_LEASED_DOCUMENTS = 10
+"""The last version in which documents had no `attempts` and no `available_at`."""
 
 COPIED = ("meta", "conversation", "message", "counters", "vector_state", "upkeep")
 ALSO_COUNTED = (
@@ -35,6 +39,7 @@ ALSO_COUNTED = (
     "document",
     "document_piece",
 )
+WAITING = ("job", "embedder", "instant_vector", "unembedded")
 
 
 @asynccontextmanager
@@ -95,6 +100,25 @@ async def test_what_an_older_file_holds_is_counted_once(tmp_path: Path) -> None:
 
         assert (await organization.counters()).stored_bytes == stored_bytes > 0
         assert [each for each in await findings(organization) if each.check == "counters"] == []
+
+
+async def test_background_work_of_an_older_file_is_claimed(tmp_path: Path) -> None:
+    async with opened_store(tmp_path) as store:
+        made = await store.control.create_organization(OrganizationDraft(name="Acme"), actor=ACTOR)
+        await leave_work(await store.organization(made.id))
+    path = path_of(tmp_path, made.id)
+    tables = COPIED + ALSO_COUNTED + WAITING
+    turn_back(path, version=WITH_HALF_LEASED_DOCUMENTS, tables=tables)
+
+    async with opened_store(tmp_path) as store:
+        organization = await store.organization(made.id)
+        jobs, messages, documents = await claim_work(organization, owner="new")
+
+        assert jobs == ["messages"]
+        assert len(messages) == 2
+        assert len(documents) == 1
+        assert await organization.documents.has_unindexed()
+        assert await findings(organization) == []
 
 
 def path_of(folder: Path, organization_id: OrganizationId) -> Path:

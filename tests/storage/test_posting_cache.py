@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.storage.postings import posting_cache
+from engram.storage.postings import caches
+from engram.storage.postings.caches import PostingCache, WordsAtRevision
 from engram.storage.postings.index import Postings
-from engram.storage.postings.posting_cache import PostingCache, WordsAtRevision
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from tests.storage.word_store import ORGANIZATION, VOCABULARY, WordStore, fill, open_file
 
@@ -60,7 +60,7 @@ def test_what_is_remembered_is_what_the_index_says(
 ) -> None:
     known = PostingCache()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posting_cache, "POSTINGS_KEPT", kept)
+        patch.setattr(caches, "POSTINGS_KEPT", kept)
 
         for terms in asked:
             assert entries(at(known, filled, 1).postings(terms)) == read(filled, terms)
@@ -84,7 +84,7 @@ def test_a_word_is_read_once_at_a_revision(filled: WordStore, statements: list[s
 def test_words_that_do_not_fit_are_read_again(
     filled: WordStore, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting_cache, "POSTINGS_KEPT", 0)
+    monkeypatch.setattr(caches, "POSTINGS_KEPT", 0)
     known = PostingCache()
 
     at(known, filled, 1).postings(["anna"])

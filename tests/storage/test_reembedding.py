@@ -14,7 +14,7 @@ from engram.model.ids import MessageKey
 from engram.model.row_keys import kind_of, message_key
 from engram.model.vectors import Embedded, ReembeddingBegun, StoredIdentities
 from engram.storage.organization import OrganizationStore
-from engram.storage.vectors import old_vectors
+from engram.storage.vectors import reembedding
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
 from tests.storage.embedded import (
     DEEP,
@@ -91,7 +91,7 @@ async def test_old_vectors_are_searched_until_the_new_ones_take_over(
 async def test_what_was_replaced_is_removed_afterwards(
     meant: OrganizationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(old_vectors, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(reembedding, "ROWS_AT_ONCE", 2)
     before = (await meant.counters()).vectors
     await reembed(meant, OTHER)
     assert (await meant.counters()).vectors == before + 7

@@ -19,7 +19,7 @@ from engram.errors import (
     StoreNewerError,
     StoreReadOnlyError,
 )
-from engram.storage.sqlite.failures import translated_failures
+from engram.storage.sqlite.connection import translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.threads import WorkerThreads
 from tests.permissions import unprivileged
@@ -123,7 +123,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from engram.errors import StoreFullError
 from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.owner import FileOwner
+from engram.storage.sqlite.file import FileOwner
 from engram.storage.threads import WorkerThreads
 from tests.storage.notes import ORGANIZATION, add
 

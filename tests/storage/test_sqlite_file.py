@@ -19,8 +19,7 @@ from engram.errors import (
     StoreReadOnlyError,
 )
 from engram.model.ids import OrganizationId
-from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.owner import FileOwner
+from engram.storage.sqlite.file import FileOwner, SqliteFile
 from engram.storage.threads import WorkerThreads
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import ORGANIZATION, add, texts

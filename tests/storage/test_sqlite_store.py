@@ -17,9 +17,8 @@ from engram.errors import NotFoundError, StorageError, StoreCorruptError, StoreN
 from engram.model.access import Organization, OrganizationDraft, Quota
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.ids import OrganizationId
-from engram.storage.sqlite.catalog import CatalogEntry, FileCatalog
 from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.organization_files import OrganizationFiles
+from engram.storage.sqlite.organization_files import FileEntry, OrganizationFiles
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock
@@ -290,8 +289,8 @@ async def test_an_organization_deleted_while_it_is_opened_is_not_found_and_leave
     if has_file:
         await one.organization(acme.id)
     control = SqliteFile(directory / "engram.db", kind="control", threads=threads)
-    overtaken = OvertakenCatalog(control, one)
-    files = OrganizationFiles(directory / "orgs", catalog=overtaken, threads=threads)
+    files = OvertakenFiles(directory / "orgs", control=control, threads=threads)
+    files.other = one
 
     with pytest.raises(NotFoundError):
         await files.open(acme.id)
@@ -349,16 +348,14 @@ async def test_a_closed_store_refuses_work(one: SqliteStore) -> None:
         await one.control.list_organizations()
 
 
-class OvertakenCatalog(FileCatalog):
-    """A catalog whose organisations are deleted by another process right after it looked."""
+class OvertakenFiles(OrganizationFiles):
+    """Files whose organisations are deleted by another process right after they were looked up."""
 
-    def __init__(self, control: SqliteFile, other: SqliteStore) -> None:
-        super().__init__(control)
-        self._other = other
+    other: SqliteStore
 
-    async def find(self, organization_id: OrganizationId) -> CatalogEntry:
+    async def find(self, organization_id: OrganizationId) -> FileEntry:
         entry = await super().find(organization_id)
-        await self._other.control.delete_organization(organization_id, actor=ACTOR)
+        await self.other.control.delete_organization(organization_id, actor=ACTOR)
         return entry
 
 

@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 
 from engram.model.memory import MemoryFilters, MemoryQuery
-from engram.storage.conversations.listing import statements
-from engram.storage.memories.listing import list_statement
-from engram.storage.rows.queries import load_queries
+from engram.storage.conversations.reading import statements
+from engram.storage.memories.reading import list_statement
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from tests.statements import statement_files
 
-OTHERS = {"control.sql", "owner.sql", "catalog.sql"}
-"""Statements on the control file, and the one that asks whose file it is."""
+OTHERS = {"control.sql"}
+"""Statements on the control file."""
 
 
-BACKENDS = {"sqlite", "postgres", "moving"}
+BACKENDS = {"sqlite", "postgres"}
 
 
 @pytest.fixture
@@ -40,9 +39,9 @@ def tenant_tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def all_statements() -> Iterator[tuple[str, str]]:
-    for path in statement_files():
+    for path, named in statement_files():
         if path.split("/")[0] not in BACKENDS and Path(path).name not in OTHERS:
-            for name, statement in load_queries(path).items():
+            for name, statement in named.items():
                 yield f"{path}: {name}", re.sub(r"--.*", "", statement)
 
 

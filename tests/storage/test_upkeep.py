@@ -16,7 +16,7 @@ from engram.errors import StoreCorruptError
 from engram.limits import STORED_ROW_BYTES
 from engram.model.ids import ConversationId
 from engram.model.status import BackfillReport, Counters
-from engram.storage.content import backfill
+from engram.storage.content import compression
 from engram.storage.organization import OrganizationStore
 from tests.storage.drafts import (
     ACTOR,
@@ -155,7 +155,7 @@ async def test_a_batch_of_long_rows_is_cut_short(
 ) -> None:
     await append(organization, *[LONG] * 5)
     insert_legacy(tmp_path, organization, [(LONG, None)] * 5)
-    monkeypatch.setattr(backfill, "BATCH_CHARACTERS", len(LONG))
+    monkeypatch.setattr(compression, "BATCH_CHARACTERS", len(LONG))
 
     report = await organization.compress_backfill(batch_size=5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engram.storage.sqlite.varints import read_varints
+from engram.storage.sqlite.word_index import read_varints
 
 
 @pytest.mark.parametrize(

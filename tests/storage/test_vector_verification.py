@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from engram.errors import StoreCorruptError
 from engram.model.conversation import AppendRequest
 from engram.model.ids import ConversationId, MessageKey
 from engram.model.row_keys import message_key
+from engram.model.value import replace
 from engram.model.vectors import Indexing
 from engram.storage.organization import OrganizationStore
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage, drafts, findings, on_sqlite

@@ -16,8 +16,8 @@ from engram.model.row_keys import message_key, position_of
 from engram.model.search import SearchFilters
 from engram.storage.organization import OrganizationStore
 from engram.storage.rows.queries import load_queries
-from engram.storage.search.state import read_search_state
-from engram.storage.sqlite.word_keys import BLOCK_BITS
+from engram.storage.search.found import read_search_state
+from engram.storage.sqlite.word_index import BLOCK_BITS
 from engram.storage.tenant import Transaction
 from engram.text.analyse import message_words, part_words
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings
@@ -66,7 +66,7 @@ async def read_indexed(
         for place, key, count in zip(*(column.tolist() for column in held), strict=True):
             words[position_of(key)][terms[place]] = count
         lengths = tenant.words.lengths(tx.connection, keys, organization_id=tenant.number)
-        state = read_search_state(tx.connection, organization_id=tenant.number)
+        state = read_search_state(tx)
         return Indexed(
             dict(words),
             {position_of(key): (some, stops) for key, some, stops in lengths},

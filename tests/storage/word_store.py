@@ -9,31 +9,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from engram.clock import to_microseconds
+from engram.clock import RandomIds, to_microseconds
 from engram.model.conversation import MessageDraft
-from engram.model.ids import ConversationId
+from engram.model.ids import ConversationId, OrganizationId
 from engram.model.row_keys import message_key, window_key
 from engram.model.search import SearchFilters
 from engram.storage.postings.index import MessageWords
-from engram.storage.postings.posting_cache import PostingCache
-from engram.storage.postings.row_cache import RowCache
-from engram.storage.search.candidates import allowed_keys
-from engram.storage.search.state import read_search_state
-from engram.storage.search.word_filters import conditions_of
-from engram.storage.search.word_search import Asking, WordMatches, search_words
+from engram.storage.rows.database import Database
+from engram.storage.search.filters import allowed_keys
+from engram.storage.search.found import read_search_state
+from engram.storage.search.word_search import WordMatches, search_words
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.word_index import Fts5WordIndex
+from engram.storage.tenant import Tenant, Transaction
 from engram.text import bm25
 from engram.text.analyse import message_words, part_words, query_terms
 from engram.text.windows import window, window_count
+from tests.fakes import FakeClock
 
 ORGANIZATION = 7
 MORNING = datetime(2026, 5, 8, 9, 0, tzinfo=UTC)
 NO_FILTERS = SearchFilters()
+NO_DATABASE = cast("Database", None)
+"""Nothing here begins a transaction."""
 VOCABULARY = [
     "anna",
     "boat",
@@ -68,9 +70,18 @@ class WordStore:
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     windows: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     rows: list[MessageWords] = field(default_factory=list[MessageWords])
-    row_cache: RowCache = field(default_factory=RowCache)
-    posting_cache: PostingCache = field(default_factory=PostingCache)
     index: Fts5WordIndex = field(default_factory=Fts5WordIndex)
+    tenant: Tenant = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tenant = Tenant(
+            number=ORGANIZATION,
+            id=OrganizationId("org_words"),
+            database=NO_DATABASE,
+            words=self.index,
+            clock=FakeClock(),
+            ids=RandomIds(),
+        )
 
     def add(self, messages: Sequence[MessageDraft], **fields: Any) -> int:
         self.connection.execute("BEGIN")
@@ -93,18 +104,15 @@ class WordStore:
     def search(
         self, query: str, filters: SearchFilters = NO_FILTERS, limit: int = 200
     ) -> WordMatches:
-        conditions = conditions_of(self.connection, filters, organization_id=ORGANIZATION)
-        asked = Asking(
-            organization_id=ORGANIZATION,
-            state=read_search_state(self.connection, organization_id=ORGANIZATION),
-            index=self.index,
-            row_cache=self.row_cache,
-            posting_cache=self.posting_cache,
-            allowed=allowed_keys(self.connection, conditions),
+        tx = Transaction(self.connection, self.tenant)
+        return search_words(
+            tx,
+            query_terms(query),
+            state=read_search_state(tx),
+            allowed=allowed_keys(tx, filters),
             limit=limit,
             also=np.empty(0, dtype=np.int64),
         )
-        return search_words(self.connection, query_terms(query), asked)
 
     def found(self, query: str, filters: SearchFilters = NO_FILTERS) -> set[int]:
         """Return the keys of the messages that hold a word of the query."""

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import settings as how_much
 
 from engram.embedding.choice import Hashed
+from engram.http.asgi import create_app
 from engram.model.access import OrganizationDraft
 from engram.settings import Settings
-from engram.transport.asgi import create_app
 from engram.wiring import open_service
 from tests.tenants.house import House, Party, furnish
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engram.http.asgi import Application
 from engram.model.access import Principal
 from engram.service import Service
-from engram.transport.asgi import Application
-from engram.transport.mcp.tools import TOOLS_BY_NAME
+from tests.tool_calls import call_tool
 
 MARKER = "tanuki4711"
 """Stands in every text of the owner, and in nobody else's."""
@@ -47,14 +47,14 @@ class House:
 
     async def call(self, party: Party, tool: str, **arguments: Any) -> Any:
         """Return what a tool answers somebody."""
-        return await TOOLS_BY_NAME[tool].call(self.service, party.principal, arguments)
+        return await call_tool(self.service, party.principal, tool, **arguments)
 
 
 async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
     """Give the owner something of every kind, and return the ids of it; `own` is the stranger's."""
 
     async def made(party: Party, tool: str, **arguments: Any) -> Any:
-        return await TOOLS_BY_NAME[tool].call(service, party.principal, arguments)
+        return await call_tool(service, party.principal, tool, **arguments)
 
     message = {"role": "user", "content": f"{MARKER} said this"}
     said = await made(owner, "append_messages", messages=[message])

@@ -37,7 +37,7 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationId, KeyId
-from engram.model.search import SearchFilters, SearchRequest
+from engram.model.search import SearchRequest
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
@@ -182,7 +182,7 @@ class Tenants(RuleBasedStateMachine):
         tenant = self.tenants[number]
         request = SearchRequest(query=words, limit=50, token_budget=100_000, explain=True)
         answer = self.run(
-            self.services[service].recall.search(self.principal(tenant, service), request)
+            self.services[service].search.search(self.principal(tenant, service), request)
         )
         for result in answer.results:
             assert isinstance(result.owner, Conversation)
@@ -228,15 +228,14 @@ class Tenants(RuleBasedStateMachine):
         principal = self.principal(tenant, service)
         use = self.services[service].conversations
         message = MessageDraft(role="user", content="trespass")
-        filters = SearchFilters(conversation_id=held.id)
         attempts: list[Callable[[], Awaitable[object]]] = [
             lambda: use.get_conversation(principal, MessageQuery(conversation_id=held.id)),
             lambda: use.delete_conversation(principal, held.id),
             lambda: use.append_messages(
                 principal, AppendRequest(conversation_id=held.id, messages=(message,))
             ),
-            lambda: self.services[service].recall.search(
-                principal, SearchRequest(query="tanuki", filters=filters)
+            lambda: self.services[service].search.search(
+                principal, SearchRequest(query="tanuki", conversation_id=held.id)
             ),
         ]
         for attempt in attempts:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
 
-from engram.transport.mcp.tools import TOOLS
-from engram.transport.rest.openapi import openapi_document, rest_routes
+from engram.api.table import OPERATIONS
+from engram.http.openapi import openapi_document
+from engram.mcp.tools import TOOLS
 from tests.fuzz.mutants import sample
 from tests.rest.calls import connect
 from tests.tenants.house import PROJECT, House
@@ -138,7 +139,7 @@ async def test_every_tool_says_of_anothers_id_what_it_says_of_none(house: House)
 
 def route_cells() -> list[Cell]:
     """Return every id of every operation of the document that is not the operator's."""
-    document = openapi_document(rest_routes())
+    document = openapi_document(OPERATIONS)
     cells = list[Cell]()
     for address, operations in document["paths"].items():
         if not address.startswith("/admin"):

@@ -35,6 +35,7 @@ from engram.model.memory import (
     MemoryChange,
     MemoryDraft,
     MemoryQuery,
+    NoteDraft,
     RelationDraft,
 )
 from engram.model.memory_reading import MemoryFetch, TimelineQuery
@@ -158,9 +159,9 @@ class Tenants(RuleBasedStateMachine):
     def repeat_a_note(self, number: int, words: str, service: int) -> None:
         """Nobody's note is a duplicate of another tenant's, who may have said the same."""
         tenant = self.tenants[number]
-        draft = MemoryDraft(content=f"{words} that anybody may say", project="shared")
+        draft = NoteDraft(content=f"{words} that anybody may say", project="shared")
         kept = self.run(
-            self.services[service].notes.store_note(self.principal(tenant, service), draft)
+            self.services[service].memories.store_note(self.principal(tenant, service), draft)
         )
         (stored,) = kept.memories
         assert stored.is_duplicate == (stored.id in tenant.memories)
@@ -218,14 +219,14 @@ class Tenants(RuleBasedStateMachine):
         principal = self.principal(tenant, service)
         use = self.services[service].memories
         attempts: list[Callable[[], Awaitable[object]]] = [
-            lambda: use.fetch(principal, MemoryFetch(memory_id=held.id)),
+            lambda: use.fetch(principal, MemoryFetch(id=held.id)),
             lambda: use.history(principal, held.id),
             lambda: use.relations(principal, held.id),
             lambda: use.correct(principal, held.id, MemoryChange(importance=0)),
             lambda: use.forget(principal, held.id),
             lambda: use.purge(principal, held.id, force=True),
             lambda: use.feedback(principal, Feedback(memory_ids=(held.id,))),
-            lambda: self.services[service].notes.remove_entry(principal, held.id),
+            lambda: self.services[service].memories.purge(principal, held.id),
         ]
         for attempt in attempts:
             with pytest.raises(NotFoundError):
@@ -236,12 +237,10 @@ class Tenants(RuleBasedStateMachine):
         tenant = self.tenants[number]
         principal = self.principal(tenant, service)
         request = SearchRequest(query=words, limit=50, token_budget=100_000)
-        answer = self.run(self.services[service].recall.search(principal, request))
+        answer = self.run(self.services[service].search.search(principal, request))
         owners = [result.owner for result in answer.results]
         recalled = self.run(
-            self.services[service].memory_recall.recall(
-                principal, RecallRequest(query=words, top_k=50)
-            )
+            self.services[service].search.recall(principal, RecallRequest(query=words, top_k=50))
         )
         owners.extend(result.memory for result in recalled.results)
         for owner in owners:
@@ -259,7 +258,7 @@ class Tenants(RuleBasedStateMachine):
         assert {one.id: one.content for one in page.memories} == tenant.searched
         then = TimelineQuery(as_of=self.clock.now(), limit=500)
         assert {one.id for one in self.run(use.timeline(principal, then))} == set(tenant.searched)
-        assert sum(one.memories for one in self.run(use.projects(principal))) == page.total
+        assert sum(one.count for one in self.run(use.projects(principal))) == page.total
         status = self.run(use.status(principal))
         assert (status.memories, status.forgotten) == (page.total, len(tenant.forgotten))
         assert status.relations == len(tenant.relations)

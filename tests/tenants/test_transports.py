@@ -11,12 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
+from engram.api.encoding import to_json
+from engram.api.table import OPERATIONS
 from engram.errors import InvalidRequestError, NotFoundError
+from engram.http.openapi import openapi_document
+from engram.mcp.resources import TEMPLATES, read_resource
+from engram.mcp.tools import TOOLS
 from engram.model.ids import DocumentId
-from engram.transport.answers import to_json
-from engram.transport.mcp.resources import TEMPLATES, read_resource
-from engram.transport.mcp.tools import TOOLS
-from engram.transport.rest.openapi import openapi_document, rest_routes
 from tests.rest.calls import connect
 from tests.tenants.house import MARKER, PROJECT, House, filled
 
@@ -118,7 +119,7 @@ async def test_a_tool_answers_a_stranger_from_the_strangers_own_things(house: Ho
 
 @pytest.mark.parametrize("name", ["a\u202eb", "a\u200bb", "a\x07b", ""])
 async def test_no_tool_takes_a_project_whose_name_deceives(house: House, name: str) -> None:
-    takers = {tool.name for tool in TOOLS if "project" in tool.request.model_fields}
+    takers = {tool.name for tool in TOOLS if "project" in tool.input_schema["properties"]}
 
     for tool, arguments in (*NAMING, *GENERAL):
         if tool in takers:
@@ -216,7 +217,7 @@ GENERAL_ROUTES: dict[str, tuple[str, str, Any]] = {
 def test_the_tables_hold_every_operation() -> None:
     operations = {
         operation["operationId"]
-        for path, operations in openapi_document(rest_routes())["paths"].items()
+        for path, operations in openapi_document(OPERATIONS)["paths"].items()
         for operation in operations.values()
         if not path.startswith("/admin")
     }

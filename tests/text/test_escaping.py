@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engram import limits
 from engram.text.escaping import (
     BLOCK_CHARACTERS,
     IN_JSON,
-    JOINED_CHARACTERS_MAX,
     PLAIN,
-    TABLE_ENTRIES_MAX,
     is_invisible,
 )
 from tests.text.hostile import STORED, UNSEEN
@@ -82,7 +81,7 @@ def test_a_long_text_is_escaped_like_a_short_one(before: int, text: str) -> None
 
 
 def test_in_a_very_long_text_every_joiner_is_written_out() -> None:
-    text = JOINED[0] * (JOINED_CHARACTERS_MAX // 5 + 1)
+    text = JOINED[0] * (limits.ESCAPED_JOINERS_CHARACTERS_MAX // 5 + 1)
 
     shown = IN_JSON.text(json.dumps(text, ensure_ascii=False))
 
@@ -99,4 +98,4 @@ def test_a_text_of_every_character_does_not_fill_the_cache() -> None:
     assert not any(map(is_invisible, set(shown) - set("\n\t\ufe0e\ufe0f\u200c\u200d")))
     held: dict[str, object] = vars(PLAIN)
     tables = [cast("dict[int, str]", value) for value in held.values() if isinstance(value, dict)]
-    assert all(len(table) <= TABLE_ENTRIES_MAX for table in tables)
+    assert all(len(table) <= limits.ESCAPES_CACHED_MAX for table in tables)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engram.text.passages import (
     BOUNDARIES,
+    CHARACTERS_PER_TOKEN_MAX,
     Boundary,
     Passage,
     boundary_ends,
@@ -88,6 +89,22 @@ def test_ten_megabytes_without_a_space_are_split_in_seconds() -> None:
 
     assert max(passage.end - passage.start for passage in passages) == 1440
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "\x01" * 100_000, f"{'x' * 300} " * 300])
+def test_no_passage_is_long_because_a_tokenizer_makes_little_of_it(text: str) -> None:
+    counted = list[int]()
+
+    def count_words(part: str) -> int:
+        counted.append(len(part))
+        return len(part.split())
+
+    passages = split_passages(text, tokens_max=100, count_tokens=count_words)
+
+    longest = 100 * CHARACTERS_PER_TOKEN_MAX
+    assert max(counted) <= longest
+    assert max(passage.end - passage.start for passage in passages) <= longest
+    assert "".join(text[passage.start : passage.end] for passage in passages) == text
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import count
 from time import perf_counter
 
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from engram import limits
 from engram.errors import InvalidRequestError, LimitExceededError
 from engram.model.document_query import Match
+from engram.model.value import replace
 from engram.text.patterns import Pattern, Scanner, regex, substring
 
 PIECES = st.integers(1, 40)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.limits import OUTLINE_BYTES, SYNOPSIS_BYTES
-from engram.text.synopsis import OUTLINE_MARK, SynopsisWriter, synopsis
+from engram.text.summary import OUTLINE_MARK, SynopsisWriter, synopsis
 from tests.text.markdown import documents, pieces
 
 LONG = "Some words of a paragraph.\n\n" * 400

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from engram.convert import kernel, seccomp
+from engram.convert import kernel
 from engram.convert.kernel import Namespace
 
 Sandbox: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
@@ -93,7 +93,7 @@ def _drop_privileges(policy: Policy) -> None:
     if policy.sandbox == "landlock":
         _apply_landlock(policy)
     try:
-        seccomp.install_filter()
+        kernel.install_filter()
     except OSError:
         # Namespaces forbid most of this as well; with Landlock, the filter is indispensable.
         if policy.sandbox == "landlock":

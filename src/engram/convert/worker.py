@@ -1,15 +1,29 @@
-"""The converter process: convert one document and report the outcome as JSON."""
+"""The converter process: convert one document to text and report the outcome as JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from engram import limits
+from engram.convert.html import HtmlWriter, convert_html
 from engram.errors import ConversionError, ConverterMissingError
+from engram.limits import ARCHIVE_BYTES_MAX, ARCHIVE_ENTRIES_MAX, ARCHIVE_RATIO_MAX, PDF_PAGES_MAX
+
+if TYPE_CHECKING:
+    import pypdfium2
+
+_SOFT_HYPHEN = "\x02"
+"""What PDFium returns for a hyphen at the end of a line."""
+
+_BODY = "word/document.xml"
+
+_ENCRYPTED = 0x1
 
 
 class BoundedTextWriter:
@@ -66,16 +80,10 @@ def _convert(kind: str, source: Path, target: Path, *, charset: str | None) -> N
     with target.open("wb") as file:
         text = BoundedTextWriter(file, bytes_max=limits.CONVERTED_BYTES_MAX)
         if kind == "html":
-            from engram.convert.html import convert_html
-
             convert_html(source, text.write, charset=charset)
         elif kind == "pdf":
-            from engram.convert.pdf import convert_pdf
-
             convert_pdf(source, text.write)
         else:
-            from engram.convert.docx import convert_docx
-
             convert_docx(source, text.write)
     if not text.has_text:
         raise ConversionError("the document contains no text; scanned pages have none")
@@ -88,3 +96,100 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("target", type=Path)
     parser.add_argument("--charset")
     return parser
+
+
+def convert_pdf(source: Path, write: Callable[[str], object]) -> None:
+    """Write the text of a PDF file.
+
+    Raises:
+        ConversionError: it is damaged, password-protected or has too many pages.
+        ConverterMissingError: the extra is not installed.
+    """
+    try:
+        import pypdfium2
+    except ModuleNotFoundError as exc:
+        raise ConverterMissingError(
+            "PDF needs the extra 'documents': pip install 'engram[documents]'"
+        ) from exc
+    try:
+        document = pypdfium2.PdfDocument(source)
+    except pypdfium2.PdfiumError as exc:
+        raise ConversionError(f"this PDF cannot be read: {exc}") from exc
+    with closing(document):
+        if len(document) > PDF_PAGES_MAX:
+            raise ConversionError(f"this PDF has more than {PDF_PAGES_MAX:,} pages")
+        for number in range(len(document)):
+            try:
+                text = _page_text(document, number)
+            except pypdfium2.PdfiumError:
+                # The other pages are still worth indexing.
+                text = f"[page {number + 1} cannot be read]"
+            write(text.strip() + "\n\n")
+
+
+def _page_text(document: pypdfium2.PdfDocument, number: int) -> str:
+    with closing(document[number]) as page, closing(page.get_textpage()) as words:
+        text = words.get_text_bounded()
+    return text.replace("\r\n", "\n").replace(_SOFT_HYPHEN, "")
+
+
+def convert_docx(source: Path, write: Callable[[str], object]) -> None:
+    """Write the text of a DOCX file.
+
+    Raises:
+        ConversionError: it is not DOCX, damaged, password-protected, or unpacks to too much.
+        ConverterMissingError: the extra is not installed.
+    """
+    check_archive(source)
+    try:
+        import mammoth
+    except ModuleNotFoundError as exc:
+        raise ConverterMissingError(
+            "DOCX needs the extra 'documents': pip install 'engram[documents]'"
+        ) from exc
+    with source.open("rb") as file:
+        page = mammoth.convert_to_html(
+            file, convert_image=_skip_image, include_embedded_style_map=False
+        )
+    writer = HtmlWriter(write)
+    writer.feed(page.value)
+    writer.close()
+
+
+def check_archive(source: Path) -> None:
+    """Check the entries of a DOCX archive before any of them is unpacked.
+
+    `zipfile` stops reading a member at the size its entry declares, so the sizes can be trusted.
+    """
+    try:
+        with zipfile.ZipFile(source) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as exc:
+        raise ConversionError(_not_docx(source)) from exc
+    if len(entries) > ARCHIVE_ENTRIES_MAX:
+        raise ConversionError(f"the archive has more than {ARCHIVE_ENTRIES_MAX:,} files")
+    if _BODY not in {entry.filename for entry in entries}:
+        raise ConversionError("not a DOCX file: the archive has no document in it")
+    if any(entry.flag_bits & _ENCRYPTED for entry in entries):
+        raise ConversionError("the archive is password-protected")
+    unpacked = sum(entry.file_size for entry in entries)
+    ratio = unpacked / source.stat().st_size
+    if unpacked > ARCHIVE_BYTES_MAX or (
+        unpacked > limits.ARCHIVE_RATIO_BYTES_MIN and ratio > ARCHIVE_RATIO_MAX
+    ):
+        raise ConversionError(f"the archive unpacks to {unpacked:,} bytes, which is too much")
+
+
+def _not_docx(source: Path) -> str:
+    with source.open("rb") as file:
+        is_old = file.read(4) == b"\xd0\xcf\x11\xe0"
+    if is_old:
+        return (
+            "this is a Word file from before DOCX or a password-protected one; save it as DOCX "
+            "without a password"
+        )
+    return "not a DOCX file: it is not an archive, or a damaged one"
+
+
+def _skip_image(_image: object) -> list[object]:
+    return []

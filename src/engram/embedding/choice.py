@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from engram.embedding.registry import ARCTIC, MODELS
+from engram.embedding.registry import ARCTIC, MODELS, POTION, KnownModel, known_model
+from engram.model.value import Value
 
 FORMS = "local, local:<name>, onnx:<directory>, openai:<url>#<model>, hash or none"
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
+class LocalModel(Value, kw_only=False):
     """A model of the registry that runs in this process."""
 
     name: str = ARCTIC.name
@@ -23,8 +21,7 @@ class LocalModel:
         return "local" if self.name == ARCTIC.name else f"local:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxDirectory:
+class OnnxDirectory(Value, kw_only=False):
     """A user's ONNX model that runs in this process."""
 
     path: Path
@@ -33,8 +30,7 @@ class OnnxDirectory:
         return f"onnx:{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteService:
+class RemoteService(Value, kw_only=False):
     """A service compatible with OpenAI's `/v1/embeddings`."""
 
     url: str
@@ -44,16 +40,14 @@ class RemoteService:
         return f"openai:{self.url}#{self.model}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hashed:
+class Hashed(Value):
     """No model: hashed words, for tests."""
 
     def __str__(self) -> str:
         return "hash"
 
 
-@dataclass(frozen=True, slots=True)
-class NoEmbedder:
+class NoEmbedder(Value):
     """No embedder: search by words alone."""
 
     def __str__(self) -> str:
@@ -87,10 +81,23 @@ def parse_choice(text: str) -> EmbedderChoice:
             raise ValueError(f"must be {FORMS}, not {text!r}")
 
 
+def models_of(choice: EmbedderChoice) -> tuple[KnownModel, ...]:
+    """Return the models of the registry that a choice needs."""
+    match choice:
+        case LocalModel(name) if name != POTION.name:
+            return known_model(name), POTION
+        case LocalModel() | OnnxDirectory():
+            return (POTION,)
+        case _:
+            return ()
+
+
 def _local(name: str) -> LocalModel:
     names = [model.name for model in MODELS]
     if name in names:
         return LocalModel(name)
+    import difflib
+
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
     raise ValueError(f"no model {name!r}; did you mean {near[0]!r}? (`engram models list`)")
 

@@ -12,7 +12,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -27,6 +26,7 @@ from engram.limits import (
     MODEL_PACKAGE_S,
     MODEL_READ_S,
 )
+from engram.model.value import Value
 
 if TYPE_CHECKING:
     import httpx
@@ -35,8 +35,7 @@ Advance = Callable[[int], None]
 """Progress callback: called with the number of bytes that have arrived since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pulled:
+class Pulled(Value, kw_only=False):
     """An installed model and the source it came from; None if it was installed before."""
 
     model: KnownModel

@@ -10,17 +10,16 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from engram.clock import Clock
-from engram.embedding.files import ModelFiles
-from engram.embedding.onnx_files import OnnxFiles
+from engram.embedding.files import ModelFiles, OnnxFiles
 from engram.embedding.port import EmbedderIdentity
 from engram.embedding.registry import KnownModel
 from engram.errors import EmbedderUnavailableError
 from engram.limits import INLINE_CHARACTERS_MAX, MODEL_RETRY_S
+from engram.model.value import Value, replace
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -118,8 +117,7 @@ class StaticEmbedder:
         return StaticModel(self._files.require(self._registered))
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadedOnnx:
+class _LoadedOnnx(Value, kw_only=False):
     identity: EmbedderIdentity
     model: OnnxModel
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import msgspec
 
 from engram.errors import (
     EmbedderMismatchError,
@@ -20,6 +21,7 @@ from engram.errors import (
     InvalidRequestError,
     InvalidVectorError,
 )
+from engram.model.value import Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +44,7 @@ EMBEDDING_FAILURES = (
 """Expected failures of an embedder: operational, not programming errors."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedderIdentity:
+class EmbedderIdentity(Value):
     """Two vectors are comparable if and only if their identities are equal."""
 
     name: str
@@ -69,19 +70,19 @@ class EmbedderIdentity:
 @lru_cache(maxsize=16)
 def _identity_text(identity: EmbedderIdentity) -> str:
     """Return an identity as JSON; cached, because every search needs it."""
-    return json.dumps(asdict(identity), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(
+        msgspec.structs.asdict(identity), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class CosineScale:
+class CosineScale(Value, kw_only=False):
     """The cosine at which a model's texts start to be related, and the range above it."""
 
     offset: float
     span: float
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Value, kw_only=False):
     """The scales that make cosines of different models comparable."""
 
     message: CosineScale
@@ -108,7 +109,7 @@ class Embedder(Protocol):
         """Return if this embedder seems to be available, as cheaply as that can be checked.
 
         Raises:
-            EmbedderUnavailableError: it is not; the message tells why.
+            EmbedderUnavailableError: it is not; the message has the reason.
         """
         ...
 

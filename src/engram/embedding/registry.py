@@ -7,19 +7,18 @@ other line ends and one no indentation), so each source has a hash of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from engram.embedding.port import Calibration, CosineScale, EmbedderIdentity
 from engram.errors import NotFoundError
+from engram.model.value import Value
 
 SEARCH_PREFIX = "Represent this sentence for searching relevant passages: "
 BERT_TOKENS_MAX = 510
 """The window of 512 less two special tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedFile:
+class PinnedFile(Value, kw_only=False):
     """The path of a file in one source, with its pinned size and hash."""
 
     path: str
@@ -27,8 +26,7 @@ class PinnedFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(Value, kw_only=False):
     """A file of a model, under the name by which it is installed."""
 
     name: str
@@ -42,8 +40,7 @@ class ModelFile:
             yield self.carried
 
 
-@dataclass(frozen=True, slots=True)
-class KnownModel:
+class KnownModel(Value, kw_only=False):
     """A model of the registry, with everything needed to download, verify and run it."""
 
     identity: EmbedderIdentity

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from engram.clock import Clock
@@ -33,6 +32,7 @@ from engram.limits import (
     REMOTE_TOKENS_MAX,
     VECTOR_DIMENSIONS_MAX,
 )
+from engram.model.value import Value
 
 if TYPE_CHECKING:
     import httpx
@@ -45,8 +45,7 @@ REFUSED = {400, 413, 422}
 """Status codes for texts that a service will not embed, however often they are sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteAddress:
+class RemoteAddress(Value, kw_only=False):
     """The URL of a service, the model to use and the API key."""
 
     url: str

@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterable, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit, urlunsplit
 
 from engram.clock import Clock
@@ -54,6 +53,8 @@ def parse_retry_after(value: str | None, *, now: datetime) -> float | None:
         return None
     if value.isdecimal():
         return float(value)
+    from email.utils import parsedate_to_datetime
+
     try:
         moment = parsedate_to_datetime(value)
     except ValueError:

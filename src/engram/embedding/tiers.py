@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from engram.embedding.port import Embedder, EmbedderIdentity
 from engram.errors import EmbedderMismatchError, EmbedderUnavailableError
 from engram.limits import QUERY_CHARACTERS_KEPT, QUERY_VECTORS_KEPT
+from engram.model.value import Value
 from engram.model.vectors import Tier
 
 if TYPE_CHECKING:
@@ -106,8 +106,7 @@ class QueryVectorCache:
             self._vectors.popitem(last=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Tiers:
+class Tiers(Value, kw_only=False):
     """The deep embedder, for the vectors every message gets in the end, and an instant one for writes.
 
     A fast embedder that is the only one takes the deep tier.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from engram import limits
 from engram.yielding import yield_to_others
 
 SLICE_CHARACTERS = 50_000
@@ -19,12 +20,6 @@ SLICE_CHARACTERS = 50_000
 
 BATCH_CALL_CHARACTERS_MIN = 500
 """A shorter text takes some 0.1 ms, less than the overhead of a call that releases the GIL."""
-
-CACHED_WORDS_MAX = 40_000
-"""Some 8 MB; nine in ten words of a text are among fewer."""
-
-CACHED_WORD_CHARACTERS_MAX = 32
-"""Longer words hardly ever repeat."""
 
 _PARTS = re.compile("[a-z0-9]+|[^a-z0-9]")
 
@@ -111,8 +106,8 @@ class _TokenCache(dict[str, Sequence[int]]):
     def __missing__(self, word: str) -> Sequence[int]:
         yield_to_others()
         tokens = tuple(self._tokens_of(word))
-        if len(word) <= CACHED_WORD_CHARACTERS_MAX:
-            if len(self) >= CACHED_WORDS_MAX:
+        if len(word) <= limits.CACHED_WORD_CHARACTERS_MAX:
+            if len(self) >= limits.CACHED_WORDS_MAX:
                 self.clear()
             self[word] = tokens
         return tokens

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import urlsplit
+
+from engram.model.value import Value
 
 FORMS = "anthropic:<model>, anthropic:<url>#<model>, openai:<url>#<model> or none"
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 
-@dataclass(frozen=True, slots=True)
-class AnthropicModel:
+class AnthropicModel(Value, kw_only=False):
     """A model behind Anthropic's Messages API, or a compatible service."""
 
     model: str
@@ -22,8 +22,7 @@ class AnthropicModel:
         return f"anthropic:{place}"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAIModel:
+class OpenAIModel(Value, kw_only=False):
     """A model behind a service compatible with OpenAI's `/v1/chat/completions`."""
 
     model: str
@@ -33,8 +32,7 @@ class OpenAIModel:
         return f"openai:{self.url}#{self.model}"
 
 
-@dataclass(frozen=True, slots=True)
-class NoLanguageModel:
+class NoLanguageModel(Value):
     """No language model; what needs one is disabled."""
 
     def __str__(self) -> str:

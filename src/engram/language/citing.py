@@ -1,15 +1,25 @@
-"""Prompts for answers with citations, and validates the citations in an answer."""
+"""Answer questions from numbered texts with a language model, and validate the citations."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
+from functools import partial
 
-from engram.language.port import Prompt
+from engram.errors import LanguageModelError
+from engram.language import LanguageModel, Prompt
 from engram.limits import LANGUAGE_TEXT_CHARACTERS_MAX
 from engram.model.document_query import CitedAnswer, Span
 from engram.text.excerpts import CHARACTERS_PER_TOKEN
 from engram.text.fence import FencedText, fence
+from engram.yielding import offload
+
+logger = logging.getLogger(__name__)
+
+NO_ANSWER = "language_model"
+CITATIONS_DROPPED = "citations_dropped"
+NOT_CITED = "answer_without_citations"
 
 SYSTEM = (
     "Answer the question from the numbered texts in the memory_context block alone, in the language"
@@ -21,6 +31,27 @@ ANSWER_TOKENS = 1_024
 """Room for a few paragraphs."""
 
 _CITATION = re.compile(r"(?<![ \t])[ \t]*+\[(\d{1,9}(?:\s*+,\s*+\d{1,9})*+)\]")
+
+
+async def answer_from(
+    model: LanguageModel, question: str, spans: Sequence[Span]
+) -> tuple[CitedAnswer | None, tuple[str, ...]]:
+    """Return a model's answer from spans, and the reason codes for what is wrong with it."""
+    characters = sum(len(span.text) for span in spans)
+    prompt, told = await offload(partial(cited_prompt, question, spans), characters=characters)
+    try:
+        written = await model.complete(prompt)
+    except LanguageModelError as exc:
+        logger.warning("a question to a document is not answered: %s", exc.message)
+        return None, (NO_ANSWER,)
+    answer = await offload(partial(checked_answer, written, told=told), characters=len(written))
+    if not answer.text:
+        return None, (NO_ANSWER,)
+    wrong = [
+        *([CITATIONS_DROPPED] if answer.dropped else []),
+        *([] if answer.cited else [NOT_CITED]),
+    ]
+    return answer, tuple(wrong)
 
 
 def cited_prompt(question: str, spans: Sequence[Span]) -> tuple[Prompt, int]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 
@@ -16,14 +15,15 @@ import orjson
 from engram.clock import Clock
 from engram.embedding.retry import Backoff, endpoint_url, parse_retry_after, read_bounded
 from engram.errors import LanguageModelError
+from engram.language import LanguageModel, Prompt
 from engram.language.choice import AnthropicModel, LanguageChoice, NoLanguageModel, OpenAIModel
-from engram.language.port import LanguageModel, Prompt
 from engram.limits import (
     LANGUAGE_ATTEMPTS_MAX,
     LANGUAGE_RESPONSE_BYTES_MAX,
     LANGUAGE_S,
     REMOTE_CONNECT_S,
 )
+from engram.model.value import Value
 
 if TYPE_CHECKING:
     import httpx
@@ -74,8 +74,7 @@ class Wire(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AnthropicWire:
+class AnthropicWire(Value, kw_only=False):
     """Anthropic's Messages API."""
 
     choice: AnthropicModel
@@ -99,8 +98,7 @@ class AnthropicWire:
         return "".join(part["text"] for part in answer["content"] if part.get("type") == "text")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAIWire:
+class OpenAIWire(Value, kw_only=False):
     """OpenAI's chat completions, which most local servers speak."""
 
     choice: OpenAIModel

@@ -1,1 +1,1 @@
-"""The values that walk through Engram; constructing one proves that it is within its bounds."""
+"""Immutable values shared by all layers; a request is validated when it is constructed."""

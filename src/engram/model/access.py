@@ -1,62 +1,57 @@
-"""Who asks, and what they may do."""
+"""Principals, API keys, organisations, quotas and audit entries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
-from engram import limits
+from msgspec import UNSET, UnsetType
+
 from engram.errors import (
     AccessDeniedError,
     InvalidRequestError,
     QuotaExceededError,
     ToolsetDeniedError,
 )
-from engram.model.checks import check_label, check_moment, check_range
+from engram.model.fields import Count, Length, Name
 from engram.model.ids import KeyId, OrganizationId
-from engram.model.toolsets import Toolset, choose_toolsets
+from engram.model.request import Request
+from engram.model.toolsets import Toolset
+from engram.model.value import INTERNAL, UNLISTED, Value, replace
 
 KeyScope = Literal["read", "write", "search", "delete", "admin"]
 KEY_SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
 KEY_PREFIX = "engram_sk_live_"
-"""What every secret begins with, so that scanners of leaked secrets know it."""
+"""Prefix of every secret, so that secret scanners recognise a leaked one."""
 
 KEY_OVERLAP_S = 86_400
-"""How long a rotated key goes on working: a day to bring the new one to where it is used."""
+"""How long a rotated key stays valid by default: a day to deploy its successor."""
 
 OPERATOR = "operator"
-"""The actor of what the operator's token did."""
+"""The actor in audit entries for calls with the operator's token."""
 
 LOCAL = "local"
-"""The actor of what this machine's owner did without a key."""
+"""The actor in audit entries for local calls without a key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
-    """How much an organisation may keep; None is without bound."""
+class Quota(Value):
+    """How much an organisation may store; None means unlimited."""
 
     messages_max: int | None = None
     bytes_max: int | None = None
 
-    def __post_init__(self) -> None:
-        for bound in ("messages_max", "bytes_max"):
-            value = getattr(self, bound)
-            if value is not None:
-                check_range(bound, value, minimum=0, maximum=limits.WHOLE_NUMBER_MAX)
-
     @property
     def is_unbounded(self) -> bool:
-        """Return True if there is no bound at all."""
+        """Return True if nothing is limited."""
         return self.messages_max is None and self.bytes_max is None
 
     def check(self, use: Use, *, added: Use) -> None:
-        """Refuse what does not fit any more; what takes nothing more is never refused.
+        """Reject usage above the quota; a call that adds nothing is never rejected.
 
         Raises:
-            QuotaExceededError: `added` beside `use` would pass a bound.
+            QuotaExceededError: `use` plus `added` exceeds a limit.
         """
         _check_bound("messages", self.messages_max, used=use.messages, needed=added.messages)
         _check_bound("bytes", self.bytes_max, used=use.stored_bytes, needed=added.stored_bytes)
@@ -64,9 +59,12 @@ class Quota:
 
 UNBOUNDED = Quota()
 
+QuotaWarning = Annotated[str | None, UNLISTED]
+"""In an answer to a write: set when the organisation has used most of its quota."""
+
 
 class Use(NamedTuple):
-    """What a quota bounds."""
+    """The resources that a quota limits."""
 
     messages: int
     stored_bytes: int
@@ -77,44 +75,42 @@ def _check_bound(resource: str, bound: int | None, *, used: int, needed: int) ->
         raise QuotaExceededError(resource=resource, limit=bound, used=used, needed=needed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
-    """A request's credential, resolved: the only source of the organisation."""
+class Principal(Value):
+    """The authenticated caller: the only source of a request's organisation."""
 
     organization_id: OrganizationId
     actor: str
-    """The key's id, or `local` for a process of this machine's owner."""
+    """The key's id, or `local` for a local process without a key."""
     scopes: frozenset[KeyScope]
     quota: Quota = Quota()
     toolsets: tuple[Toolset, ...] | None = None
-    """All that the credential may use; None is every toolset."""
+    """The toolsets the credential may use; None means every one."""
 
     def allows(self, scope: KeyScope) -> bool:
         """Return True if the credential carries `scope`."""
         return scope in self.scopes
 
     def require(self, *scopes: KeyScope) -> None:
-        """Refuse unless the credential carries every one of `scopes`.
+        """Reject the call unless the credential carries all of `scopes`.
 
         Raises:
-            AccessDeniedError: it lacks one.
+            AccessDeniedError: a scope is missing.
         """
         for scope in scopes:
             if scope not in self.scopes:
                 raise AccessDeniedError(scope)
 
     def require_toolset(self, toolset: Toolset) -> None:
-        """Refuse unless the credential may use `toolset`.
+        """Reject the call unless the credential may use `toolset`.
 
         Raises:
-            ToolsetDeniedError: its toolsets are others.
+            ToolsetDeniedError: the credential is limited to other toolsets.
         """
         if self.toolsets is not None and toolset not in self.toolsets:
             raise ToolsetDeniedError(toolset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Organization:
+class Organization(Value):
     """A tenant."""
 
     id: OrganizationId
@@ -124,76 +120,63 @@ class Organization:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrganizationChange:
-    """What is to be different about a tenant; a field that is not given stays.
+class OrganizationChange(Request):
+    """Changes to a tenant: an omitted field stays, null removes a limit."""
 
-    A bound is given with None for none at all, which is not the same as not given.
-    """
+    needs_a_field: ClassVar = True
 
-    given: Mapping[str, str | int | None]
-    """By field: name, messages_max, bytes_max."""
+    name: Name | None = None
+    messages_max: Count | UnsetType | None = UNSET
+    bytes_max: Count | UnsetType | None = UNSET
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if not self.given:
-            raise InvalidRequestError("give a name, messages_max or bytes_max")
-        if "name" in self.given and not isinstance(self.given["name"], str):
-            raise InvalidRequestError("must be a name", field="name")
+            raise InvalidRequestError(
+                "at least one of name, messages_max and bytes_max is required"
+            )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the fields to change."""
+        bounds = {"messages_max": self.messages_max, "bytes_max": self.bytes_max}
+        named = {} if self.name is None else {"name": self.name}
+        return named | {name: bound for name, bound in bounds.items() if bound is not UNSET}
 
     def apply(self, organization: Organization) -> Organization:
-        """Return the organisation with the change.
-
-        Raises:
-            InvalidRequestError: a new name or bound is not one.
-        """
-        quota = organization.quota
-        fields: dict[str, Any] = {
-            "name": organization.name,
-            "messages_max": quota.messages_max,
-            "bytes_max": quota.bytes_max,
-            **self.given,
-        }
-        bounds = Quota(messages_max=fields["messages_max"], bytes_max=fields["bytes_max"])
-        draft = OrganizationDraft(name=fields["name"], quota=bounds)
-        return replace(organization, name=draft.name, quota=draft.quota)
+        """Return the organisation with the changes applied."""
+        bounds = self.given
+        name = bounds.pop("name", organization.name)
+        return replace(organization, name=name, quota=replace(organization.quota, **bounds))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrganizationDraft:
-    """A tenant somebody wants to add."""
+class OrganizationDraft(Request):
+    """A tenant to create."""
 
-    name: str
-    quota: Quota = Quota()
+    name: Name
+    messages_max: Count | None = None
+    bytes_max: Count | None = None
 
-    def __post_init__(self) -> None:
-        check_label("name", self.name, characters_max=limits.NAME_CHARACTERS_MAX)
+    @property
+    def quota(self) -> Quota:
+        """Return the quota that the fields describe."""
+        return Quota(messages_max=self.messages_max, bytes_max=self.bytes_max)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyDraft:
-    """A key somebody wants to have."""
+class KeyDraft(Request):
+    """A key to create."""
 
-    name: str
-    scopes: tuple[KeyScope, ...] = KEY_SCOPES
-    toolsets: tuple[Toolset, ...] | None = None
-    """All that it may use; None is every toolset, of which clients see those of the setting."""
+    name: Name
+    scopes: Annotated[tuple[KeyScope, ...], Length(1)] = KEY_SCOPES
+    toolsets: Annotated[tuple[Toolset, ...], Length(1)] | None = None
+    """The toolsets it may use; None means every one, of which clients see the configured ones."""
     expires_at: datetime | None = None
 
-    def __post_init__(self) -> None:
-        check_label("name", self.name, characters_max=limits.NAME_CHARACTERS_MAX)
-        if not self.scopes or any(scope not in KEY_SCOPES for scope in self.scopes):
-            raise InvalidRequestError(f"must be some of {', '.join(KEY_SCOPES)}", field="scopes")
-        if self.toolsets is not None:
-            choose_toolsets(self.toolsets)
-        check_moment("expires_at", self.expires_at)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
-    """A key as listed: its secret was shown once and is not kept."""
+class ApiKey(Value):
+    """A key without its secret, which is shown once and never stored."""
 
     id: KeyId
-    organization_id: OrganizationId
+    organization_id: Annotated[OrganizationId, INTERNAL]
     name: str
     prefix: str
     scopes: tuple[KeyScope, ...]
@@ -210,38 +193,34 @@ class ApiKey:
 
 
 def draft_like(key: ApiKey) -> KeyDraft:
-    """Return the draft of a key that may do what `key` may, for as long."""
+    """Return a draft with the name, scopes, toolsets and expiry of `key`."""
     return KeyDraft(
         name=key.name, scopes=key.scopes, toolsets=key.toolsets, expires_at=key.expires_at
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewKey:
-    """A key and, this once, its secret."""
+class NewKey(Value):
+    """A new key with its secret, which is shown only now."""
 
     key: ApiKey
     secret: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RotatedKey:
-    """A key that takes the place of another, and the other with its new end."""
+class RotatedKey(Value):
+    """A new key, and the key it replaces with its new expiry."""
 
     new: NewKey
     old: ApiKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyOwner:
-    """What a look-up by a secret's hash finds."""
+class KeyOwner(Value):
+    """A key found by the hash of its secret, with its organisation."""
 
     key: ApiKey
     organization: Organization
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(Value):
     """Who did what and when; never the content."""
 
     id: str
@@ -252,9 +231,8 @@ class AuditEntry:
     details: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditNote:
-    """What is to be audited of an organisation; it is the subject itself unless another is named."""
+class AuditNote(Value):
+    """An audit entry to write; its subject is the organisation unless another is named."""
 
     organization_id: OrganizationId
     at: datetime
@@ -264,20 +242,19 @@ class AuditNote:
     details: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountDeletion:
-    """The receipt of a deleted organisation; the audit keeps the same under its id."""
+class AccountDeletion(Value):
+    """The receipt of a deleted organisation; the audit trail has the same entry under its id."""
 
     receipt: str
     organization_id: OrganizationId
     deleted_at: datetime
     removed: Mapping[str, int]
-    """How many conversations, messages, memories, documents, bytes of content and keys."""
+    """Counts of conversations, messages, memories, documents, content bytes and keys."""
+    deleted: Literal[True] = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRecord:
-    """An audit row and whose it is."""
+class AuditRecord(Value):
+    """An audit entry with its organisation."""
 
     organization_id: OrganizationId
     entry: AuditEntry

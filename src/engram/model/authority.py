@@ -1,4 +1,4 @@
-"""Hosts as HTTP writes them: `name`, `name:port`, `[address]` or `[address]:port`, and nothing else."""
+"""Strict parser of HTTP authorities: `name`, `name:port`, `[address]` or `[address]:port`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PORT_MAX = 65_535
 
 
 def host_of(authority: str) -> str | None:
-    """Return the host of a `Host` header in its one spelling; None if it is malformed.
+    """Return the normalised host of a `Host` header; None if it is malformed.
 
-    User names, ports above 65535, trailing dots, zones of addresses and whatever follows a closing
-    bracket make it malformed. Nothing is removed to make a name fit.
+    User names, ports above 65535, trailing dots, IPv6 zone ids and anything after the closing
+    bracket are malformed. Nothing is stripped to make a name valid.
     """
     found = _AUTHORITY.fullmatch(authority)
     if found is None or int(found["port"] or 0) > _PORT_MAX:
@@ -26,7 +26,7 @@ def host_of(authority: str) -> str | None:
 
 
 def host_of_origin(origin: str) -> str | None:
-    """Return the host of an `Origin` header in its one spelling; None if it is malformed."""
+    """Return the normalised host of an `Origin` header; None if it is malformed."""
     scheme, separator, authority = origin.partition("://")
     if not separator or _SCHEME.fullmatch(scheme) is None:
         return None
@@ -34,12 +34,12 @@ def host_of_origin(origin: str) -> str | None:
 
 
 def host_named(setting: str) -> str | None:
-    """Return the host that a setting names, where an IPv6 address needs no brackets."""
+    """Return the normalised host of a setting, where IPv6 addresses need no brackets."""
     return _spelling_of(setting) or host_of(setting)
 
 
 def _spelling_of(address: str) -> str | None:
-    """Return the shortest spelling of an IPv6 address; None if it is none."""
+    """Return the compressed form of an IPv6 address; None if it is not one."""
     try:
         return None if "%" in address else IPv6Address(address).compressed
     except AddressValueError:

@@ -1,23 +1,21 @@
-"""What other processes on the same store have done, as far as they say so."""
+"""Notifications that processes on the same store send each other."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from engram.model.ids import OrganizationId
+from engram.model.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class WorkAdded:
-    """An organisation has something new to be worked on in the background."""
+class WorkAdded(Value, kw_only=False):
+    """An organisation has new background work."""
 
     organization_id: OrganizationId
 
 
-@dataclass(frozen=True, slots=True)
-class KeysChanged:
-    """What is remembered of an organisation's keys holds no more; None is all organisations."""
+class KeysChanged(Value, kw_only=False):
+    """Cached keys of an organisation are stale; None means those of all organisations."""
 
     organization_id: OrganizationId | None
 

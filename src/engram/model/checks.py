@@ -1,10 +1,10 @@
-"""The checks from which the constructors of `engram.model` are made."""
+"""Validators of single values, and suggestions for misspelled names."""
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -15,24 +15,29 @@ _DIGITS_MAX = len(str(limits.WHOLE_NUMBER_MAX))
 
 
 def check_text(field: str, value: str, *, bytes_max: int) -> None:
-    """Refuse text that UTF-8 cannot carry or that is longer than `bytes_max`."""
+    """Reject text that is not encodable as UTF-8 or is longer than `bytes_max`."""
     try:
         size = len(value.encode())
     except UnicodeEncodeError as exc:
-        message = f"character {exc.start} is a lone surrogate, which no UTF-8 text can hold"
+        message = f"character {exc.start} is a lone surrogate, which UTF-8 cannot encode"
         raise InvalidRequestError(message, field=field) from exc
     if size > bytes_max:
         raise LimitExceededError(field, limit=bytes_max, actual=size, unit="bytes")
 
 
 def check_label(field: str, value: str | None, *, characters_max: int) -> None:
-    """Refuse a label that is empty, too long, or holds characters nobody can see."""
+    """Reject a label that is empty, too long, or contains invisible characters."""
     if value is None:
         return
     if not value:
         raise InvalidRequestError("must not be empty", field=field)
     if len(value) > characters_max:
         raise LimitExceededError(field, limit=characters_max, actual=len(value), unit="characters")
+    check_visible(field, value)
+
+
+def check_visible(field: str, value: str) -> None:
+    """Reject text with invisible characters: controls, formats, surrogates, separators."""
     if value.isprintable():
         return
     for character in value:
@@ -41,46 +46,34 @@ def check_label(field: str, value: str | None, *, characters_max: int) -> None:
             raise InvalidRequestError(message, field=field)
 
 
-def check_tags(tags: Sequence[str]) -> None:
-    """Refuse too many tags, repeated tags and tags that are not labels."""
-    if len(tags) > limits.TAGS_MAX:
-        raise LimitExceededError("tags", limit=limits.TAGS_MAX, actual=len(tags), unit="tags")
-    for index, tag in enumerate(tags):
-        check_label(f"tags[{index}]", tag, characters_max=limits.TAG_CHARACTERS_MAX)
-    if len(set(tags)) != len(tags):
-        raise InvalidRequestError("must not repeat a tag", field="tags")
-
-
-def check_metadata(metadata: Mapping[str, Any] | None) -> None:
-    """Refuse metadata that is too deep, too large, or not JSON."""
-    if metadata is None:
-        return
+def check_metadata(field: str, metadata: Mapping[str, Any]) -> None:
+    """Reject metadata that is nested too deep, too large, or not JSON."""
     depth = _depth(metadata)
     if depth > limits.METADATA_DEPTH_MAX:
         raise LimitExceededError(
-            "metadata", limit=limits.METADATA_DEPTH_MAX, actual=depth, unit="levels"
+            field, limit=limits.METADATA_DEPTH_MAX, actual=depth, unit="levels"
         )
     try:
         text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as exc:
-        raise InvalidRequestError("must be a JSON object", field="metadata") from exc
-    check_text("metadata", text, bytes_max=limits.METADATA_BYTES_MAX)
+        raise InvalidRequestError("must be a JSON object", field=field) from exc
+    check_text(field, text, bytes_max=limits.METADATA_BYTES_MAX)
 
 
-def check_range(field: str, value: int, *, minimum: int, maximum: int) -> None:
-    """Refuse a number outside `minimum` to `maximum`."""
+def check_range(field: str, value: float, *, minimum: int, maximum: int) -> None:
+    """Reject a number outside `minimum` to `maximum`."""
     if not minimum <= value <= maximum:
         message = f"must be between {minimum:,} and {maximum:,}, got {value:,}"
         raise InvalidRequestError(message, field=field)
 
 
 def parse_whole_number(field: str, text: str) -> int:
-    """Return the number that `text` spells in decimal digits.
+    """Parse a non-negative decimal integer.
 
-    Python refuses to convert more than 4,300 digits, so their count is checked before they are.
+    The length is checked first: `int` raises ValueError above 4,300 digits.
 
     Raises:
-        InvalidRequestError: it is no number, or above `limits.WHOLE_NUMBER_MAX`.
+        InvalidRequestError: it is not a number, or above `limits.WHOLE_NUMBER_MAX`.
     """
     is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
     if not is_number or int(text) > limits.WHOLE_NUMBER_MAX:
@@ -89,20 +82,14 @@ def parse_whole_number(field: str, text: str) -> int:
     return int(text)
 
 
-def check_share(field: str, value: float | None) -> None:
-    """Refuse a share outside 0 to 1."""
-    if value is not None and not 0.0 <= value <= 1.0:
-        raise InvalidRequestError(f"must be between 0 and 1, got {value}", field=field)
-
-
-def check_choice(field: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse what is not among the choices."""
+def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
+    """Reject a value that is not one of `choices`."""
     if value not in choices:
         raise InvalidRequestError(f"must be one of {', '.join(choices)}", field=field)
 
 
 def check_moment(field: str, value: datetime | None) -> None:
-    """Refuse a moment that is not the same everywhere, or that has no date in UTC."""
+    """Reject a naive timestamp, or one that falls outside the years 1 to 9999 in UTC."""
     if value is None:
         return
     if value.tzinfo is None:
@@ -114,7 +101,7 @@ def check_moment(field: str, value: datetime | None) -> None:
 
 
 def _depth(value: object) -> int:
-    """Return how deep `value` nests, without recursion: depth is the caller's."""
+    """Return the nesting depth of `value`, with a stack: the caller controls the depth."""
     deepest, stack = 0, [(value, 1)]
     while stack:
         item, level = stack.pop()
@@ -129,3 +116,30 @@ def _depth(value: object) -> int:
             continue
         stack.extend((child, level + 1) for child in children)
     return deepest
+
+
+SHOWN_CHARACTERS_MAX = 100
+"""Longest name from a request that is repeated in an error message."""
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return a hint with the closest known name, or with all of them if none is close."""
+    from difflib import get_close_matches  # noqa: PLC0415 few sessions mistake a name
+
+    if close := get_close_matches(shortened(name), known, n=1):
+        return f"did you mean {close[0]}?"
+    return f"there are {', '.join(known)}" if known else "there are none"
+
+
+def is_near(name: str, known: str) -> bool:
+    """Return True if `name` may be a misspelling of a known name."""
+    from difflib import get_close_matches  # noqa: PLC0415 few sessions mistake a name
+
+    return bool(get_close_matches(shortened(name), [known], n=1))
+
+
+def shortened(name: str) -> str:
+    """Return `name`, truncated if it is too long for an error message."""
+    if len(name) <= SHOWN_CHARACTERS_MAX:
+        return name
+    return name[:SHOWN_CHARACTERS_MAX] + "…"

@@ -1,123 +1,112 @@
-"""Conversations and their messages, as asked for and as stored."""
+"""Conversations and messages: requests, and the stored values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal
 
 from engram import limits
-from engram.errors import InvalidRequestError, LimitExceededError, RequestTooLargeError
-from engram.model.checks import (
-    check_label,
-    check_metadata,
-    check_moment,
-    check_range,
-    check_tags,
-    check_text,
+from engram.errors import InvalidRequestError, RequestTooLargeError
+from engram.model.access import QuotaWarning
+from engram.model.fields import (
+    DEFAULT_PROJECT,
+    VISIBLE_ONLY,
+    Between,
+    Bytes,
+    Length,
+    Metadata,
+    Name,
+    Offset,
+    Project,
+    Tags,
+    Title,
 )
 from engram.model.ids import ConversationId, MessageId
+from engram.model.request import Request
+from engram.model.value import INTERNAL, Value, computed
 
 Role = Literal["user", "assistant", "system", "tool", "document"]
-"""Who speaks; a document is a text that nobody said."""
+"""The role of the speaker; `document` is a text without a speaker."""
 
 ConversationSort = Literal["created_at", "updated_at", "message_count"]
 SortOrder = Literal["asc", "desc"]
 
-ROLES: tuple[str, ...] = get_args(Role)
-DEFAULT_PROJECT = "default"
 DEFAULT_CONVERSATION_TITLE = "Memory"
 
 _TITLE_ROOM = 4
-"""Where a text repeats its title it may take so many times the characters: lines, blanks, marks."""
+"""A title repeated at the start of a text may take this many times its characters, as line
+breaks, blanks and heading marks come on top."""
+
+IdempotencyKey = Annotated[
+    str,
+    Length(1, limits.IDEMPOTENCY_KEY_CHARACTERS_MAX),
+    VISIBLE_ONLY,
+    "The same key within 24 h stores nothing again.",
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationDraft:
-    """A conversation somebody wants to begin."""
+class ConversationDraft(Request):
+    """A conversation to create."""
 
-    title: str | None = None
-    agent_id: str | None = None
-    project: str = DEFAULT_PROJECT
-    tags: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    def __post_init__(self) -> None:
-        if self.title is not None:
-            check_text("title", self.title, bytes_max=limits.TITLE_BYTES_MAX)
-        check_label("agent_id", self.agent_id, characters_max=limits.NAME_CHARACTERS_MAX)
-        check_label("project", self.project, characters_max=limits.PROJECT_CHARACTERS_MAX)
-        check_tags(self.tags)
-        check_metadata(self.metadata)
+    title: Title | None = None
+    agent_id: Name | None = None
+    tags: Tags = ()
+    metadata: Metadata = {}
+    project: Project = DEFAULT_PROJECT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageDraft:
-    """A message somebody wants kept; `content` is never changed."""
+class MessageDraft(Request):
+    """A message to append; `content` is stored verbatim."""
 
     role: Role
-    content: str
-    name: str | None = None
-    tool_call_id: str | None = None
-    tool_name: str | None = None
-    occurred_at: datetime | None = None
-    metadata: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        if self.role not in ROLES:
-            raise InvalidRequestError(f"must be one of {', '.join(ROLES)}", field="role")
-        check_text("content", self.content, bytes_max=limits.MESSAGE_BYTES_MAX)
-        for label in ("name", "tool_call_id", "tool_name"):
-            check_label(label, getattr(self, label), characters_max=limits.NAME_CHARACTERS_MAX)
-        check_moment("occurred_at", self.occurred_at)
-        check_metadata(self.metadata)
+    content: Annotated[str, Bytes(limits.MESSAGE_BYTES_MAX), "Kept verbatim."]
+    name: Annotated[Name | None, "Who speaks, if known."] = None
+    tool_call_id: Name | None = None
+    tool_name: Name | None = None
+    occurred_at: Annotated[datetime | None, "When it was said."] = None
+    metadata: Metadata | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendRequest:
-    """Messages for one conversation, stored all or none; without an id, for the default one."""
+class AppendRequest(Request):
+    """Messages to append atomically to a conversation, by default the default one."""
 
-    messages: tuple[MessageDraft, ...]
-    conversation_id: ConversationId | None = None
-    idempotency_key: str | None = None
+    messages: Annotated[tuple[MessageDraft, ...], Length(1, limits.MESSAGES_PER_CALL_MAX)]
+    idempotency_key: IdempotencyKey | None = None
+    conversation_id: Annotated[
+        ConversationId | None, "Without it the default conversation takes them."
+    ] = None
 
-    def __post_init__(self) -> None:
-        if not self.messages:
-            raise InvalidRequestError("must hold at least one message", field="messages")
-        count = len(self.messages)
-        if count > limits.MESSAGES_PER_CALL_MAX:
-            raise LimitExceededError(
-                "messages", limit=limits.MESSAGES_PER_CALL_MAX, actual=count, unit="messages"
-            )
+    def check(self) -> None:
         size = sum(len(message.content.encode()) for message in self.messages)
         if size > limits.CALL_BYTES_MAX:
             raise RequestTooLargeError(
                 "messages", limit=limits.CALL_BYTES_MAX, actual=size, unit="bytes"
             )
-        check_label(
-            "idempotency_key",
-            self.idempotency_key,
-            characters_max=limits.IDEMPOTENCY_KEY_CHARACTERS_MAX,
-        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendReceipt:
-    """Where the messages went. It is durable and findable when this is returned."""
+class AppendReceipt(Value, omit_defaults=True):
+    """Receipt of an append: the messages are durable and searchable when it is returned."""
 
     conversation_id: ConversationId
     message_ids: tuple[MessageId, ...]
     first_sequence: int
     last_sequence: int
-    repeated: bool = False
-    """True when an earlier call with the same idempotency key stored them."""
-    quota_warning: str | None = None
-    """Says so when the organisation has used most of its quota."""
+    repeated: Annotated[bool, INTERNAL] = False
+    """True if an earlier call with the same idempotency key stored the messages."""
+    quota_warning: QuotaWarning = None
+
+    @computed
+    def appended(self) -> int:
+        """Return how many messages were stored."""
+        return len(self.message_ids)
+
+    @computed
+    def indexed(self) -> int:
+        """Return how many messages are searchable: all, as an append indexes what it stores."""
+        return len(self.message_ids)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Value):
     """A stored conversation."""
 
     id: ConversationId
@@ -125,15 +114,14 @@ class Conversation:
     agent_id: str | None
     project: str
     tags: tuple[str, ...]
-    metadata: Mapping[str, Any]
+    metadata: Metadata
     message_count: int
     created_at: datetime
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """A stored message, byte for byte as it came."""
+class Message(Value, omit_defaults=True):
+    """A stored message; its content is byte for byte what was sent."""
 
     id: MessageId
     sequence: int
@@ -143,19 +131,19 @@ class Message:
     tool_call_id: str | None = None
     tool_name: str | None = None
     occurred_at: datetime | None = None
-    metadata: Mapping[str, Any] | None = None
+    metadata: Metadata | None = None
     created_at: datetime
 
 
 def is_called_by_title(message: MessageDraft | Message) -> bool:
-    """Return True if a message is searched together with the title of its conversation."""
+    """Return True if the conversation's title is indexed with the message."""
     return message.role == "document" and message.name is None
 
 
 def called(message: MessageDraft | Message, *, title: str | None) -> str | None:
-    """Return what a message is called in searches: its speaker, or a document's title.
+    """Return the name indexed with a message: its speaker, or a document's title.
 
-    A title with which the document itself begins says nothing more, and would count twice.
+    A title that the document itself begins with is left out: its words would count twice.
     """
     if not is_called_by_title(message):
         return message.name
@@ -171,71 +159,45 @@ def _begins_with(content: str, title: str) -> bool:
     return not sought or (text.startswith(sought) and not after.isalnum())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationQuery:
-    """Which conversations to list, and in which order."""
+class ConversationQuery(Request):
+    """Filters, sort order and page of a list of conversations."""
 
-    limit: int = 20
-    offset: int = 0
-    agent_id: str | None = None
-    project: str | None = None
-    tags: tuple[str, ...] = ()
+    limit: Annotated[int, Between(1, limits.CONVERSATION_PAGE_MAX)] = 20
+    offset: Offset = 0
+    agent_id: Name | None = None
+    project: Project | None = None
+    tags: Annotated[Tags, "All must match."] = ()
     sort: ConversationSort = "updated_at"
     order: SortOrder = "desc"
 
-    def __post_init__(self) -> None:
-        check_range("limit", self.limit, minimum=1, maximum=limits.CONVERSATION_PAGE_MAX)
-        check_range("offset", self.offset, minimum=0, maximum=limits.WHOLE_NUMBER_MAX)
-        if self.sort not in get_args(ConversationSort):
-            raise InvalidRequestError(
-                f"must be one of {', '.join(get_args(ConversationSort))}", field="sort"
-            )
-        if self.order not in get_args(SortOrder):
-            raise InvalidRequestError("must be asc or desc", field="order")
-        check_tags(self.tags)
-        check_label("agent_id", self.agent_id, characters_max=limits.NAME_CHARACTERS_MAX)
-        check_label("project", self.project, characters_max=limits.PROJECT_CHARACTERS_MAX)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationPage:
-    """One page of conversations and the true total."""
+class ConversationPage(Value):
+    """One page of conversations and the total count."""
 
     conversations: tuple[Conversation, ...]
     total: int
     next_offset: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageQuery:
-    """Which messages of one conversation to read; `around_sequence` centres the page."""
+class MessageQuery(Request):
+    """Selects a page of messages of one conversation."""
 
     conversation_id: ConversationId
-    message_limit: int = 100
-    message_offset: int = 0
-    around_sequence: int | None = None
+    message_limit: Annotated[int, Between(1, limits.MESSAGE_PAGE_MAX)] = 100
+    message_offset: Offset = 0
+    around_sequence: Annotated[
+        int | None, Between(1, limits.CONVERSATION_MESSAGES_MAX), "Centre the page on this message."
+    ] = None
 
-    def __post_init__(self) -> None:
-        check_range("message_limit", self.message_limit, minimum=1, maximum=limits.MESSAGE_PAGE_MAX)
-        check_range(
-            "message_offset", self.message_offset, minimum=0, maximum=limits.WHOLE_NUMBER_MAX
-        )
-        if self.around_sequence is not None:
-            check_range(
-                "around_sequence",
-                self.around_sequence,
-                minimum=1,
-                maximum=limits.CONVERSATION_MESSAGES_MAX,
+    def check(self) -> None:
+        if self.around_sequence is not None and self.message_offset:
+            raise InvalidRequestError(
+                "cannot be combined with message_offset", field="around_sequence"
             )
-            if self.message_offset:
-                raise InvalidRequestError(
-                    "give either message_offset or around_sequence", field="around_sequence"
-                )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagePage:
-    """One page of a conversation in order of sequence."""
+class MessagePage(Value):
+    """One page of a conversation's messages, ordered by sequence."""
 
     conversation: Conversation
     messages: tuple[Message, ...]
@@ -243,11 +205,11 @@ class MessagePage:
     next_offset: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionReceipt:
+class DeletionReceipt(Value):
     """What a deletion removed; `receipt` is the id of its audit row."""
 
     messages: int
     chunks: int
     vectors: int
     receipt: str
+    deleted: Literal[True] = True

@@ -1,82 +1,77 @@
-"""Questions to the texts of documents and memories, and the parts of them that answer."""
+"""Queries over the texts of documents and memories, and the spans that answer them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Annotated
 
 from engram import limits
-from engram.errors import InvalidRequestError, LimitExceededError
-from engram.model.checks import check_range, check_text
+from engram.errors import InvalidRequestError
+from engram.model.fields import DEFAULT_PROJECT, Between, Length, Project, Query, TokenBudget
 from engram.model.ids import DocumentId, MemoryId
-from engram.model.memory import check_project
+from engram.model.request import Request
+from engram.model.value import INTERNAL, Score, Value, computed
 
 QUERY_WINDOW = 4_000
 QUERY_TOKENS = 6_000
 
+Substring = Annotated[str, Length(1, limits.SUBSTRING_CHARACTERS_MAX)]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextFilter:
-    """What must stand in the parts of a text that are wanted; any of it is enough."""
 
-    regex: str | None = None
-    """In the syntax of RE2."""
-    substrings: tuple[str, ...] = ()
+class TextFilter(Request):
+    """A filter on a text: a span qualifies if it matches the pattern or any substring."""
 
-    def __post_init__(self) -> None:
-        if len(self.substrings) > limits.SUBSTRINGS_MAX:
-            raise LimitExceededError(
-                "filter.substrings",
-                limit=limits.SUBSTRINGS_MAX,
-                actual=len(self.substrings),
-                unit="texts",
-            )
+    regex: Annotated[str | None, Length(1, limits.REGEX_CHARACTERS_MAX), "RE2."] = None
+    substrings: Annotated[
+        tuple[Substring, ...], Length(0, limits.SUBSTRINGS_MAX), "Found as they are written."
+    ] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Return True if the request asks for nothing."""
+        """Return True if it has neither a pattern nor substrings."""
         return self.regex is None and not self.substrings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentQuery:
-    """A question to the texts of some memories."""
+class DocumentQuery(Request):
+    """A question about the texts of some memories."""
 
-    memory_ids: tuple[str, ...]
-    """Of memories, or of the documents that they own."""
-    question: str
-    filter: TextFilter = field(default_factory=TextFilter)
-    window_chars: int = QUERY_WINDOW
-    """Text around each match, half of it on each side."""
-    semantic: bool = True
-    """Whether parts that are near to the question are wanted too."""
-    token_budget: int = QUERY_TOKENS
-    project: str | None = None
-    """Where the memories must be; None is anywhere."""
+    question: Query
+    filter: Annotated[TextFilter | None, "Spans around what matches any of it."] = None
+    window_chars: Annotated[
+        int,
+        Between(1, limits.QUERY_WINDOW_CHARACTERS_MAX),
+        "Around each match, half on each side.",
+    ] = QUERY_WINDOW
+    semantic: Annotated[bool, "Also spans near to the question."] = True
+    token_budget: TokenBudget = QUERY_TOKENS
+    project: Project | None = DEFAULT_PROJECT
+    """The project of the memories; None means any."""
+    memory_id: str | None = None
+    """The id of a memory, or of the document that it owns."""
+    memory_ids: Annotated[
+        tuple[str, ...],
+        Length(0, limits.QUERY_DOCUMENTS_MAX),
+        "Several, in place of memory_id.",
+    ] = ()
 
-    def __post_init__(self) -> None:
-        if not self.memory_ids:
-            raise InvalidRequestError("must not be empty", field="memory_ids")
-        if len(self.memory_ids) > limits.QUERY_DOCUMENTS_MAX:
-            raise LimitExceededError(
-                "memory_ids",
-                limit=limits.QUERY_DOCUMENTS_MAX,
-                actual=len(self.memory_ids),
-                unit="memories",
-            )
-        if not self.question.strip():
-            raise InvalidRequestError("must not be empty", field="question")
-        check_text("question", self.question, bytes_max=limits.QUERY_BYTES_MAX)
-        window_max = limits.QUERY_WINDOW_CHARACTERS_MAX
-        check_range("window_chars", self.window_chars, minimum=1, maximum=window_max)
-        least, most = limits.TOKEN_BUDGET_MIN, limits.TOKEN_BUDGET_MAX
-        check_range("token_budget", self.token_budget, minimum=least, maximum=most)
-        if self.project is not None:
-            check_project(self.project)
+    def check(self) -> None:
+        if self.memory_id is not None and self.memory_ids:
+            raise InvalidRequestError("cannot be combined with memory_id", field="memory_ids")
+        if self.memory_id is None and not self.memory_ids:
+            raise InvalidRequestError("is required unless memory_ids is given", field="memory_id")
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Return the ids of all memories and documents to query."""
+        return self.memory_ids if self.memory_id is None else (self.memory_id,)
+
+    @property
+    def wanted(self) -> TextFilter:
+        """Return the filter, or an empty one if none is given."""
+        return self.filter or TextFilter()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextRange:
-    """A part of a text, in characters and in bytes of its UTF-8."""
+class TextRange(Value):
+    """A half-open range of a text, in characters and in bytes of its UTF-8."""
 
     start: int
     end: int
@@ -84,70 +79,70 @@ class TextRange:
     end_byte: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Match(TextRange):
-    """A part of a text that a question is answered by."""
+    """A range found by the filter, or by its similarity to the question."""
 
     score: float | None = None
-    """How near it is to the question; None for what a filter found."""
+    """Similarity to the question; None for a match of the filter."""
     place: int = -1
-    """Among all that are near to the question, from 0; before these comes what a filter found."""
+    """Rank by similarity to the question, from 0; matches of the filter have -1 and come first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Span(TextRange):
-    """Text around matches, which are given as ranges of the whole text."""
+    """Text around matches, whose ranges are relative to the whole text."""
 
     memory_id: MemoryId
     text: str
     matches: tuple[Match, ...]
     headings: tuple[str, ...] = ()
-    """The headings that its focus stands under, the outermost first, as far as they are known."""
+    """Known headings above its focus, the outermost first."""
     is_cut: bool = False
-    """Whether the budget did not hold all of it."""
+    """True if the token budget cut it short."""
 
     @property
     def focus(self) -> Match:
-        """Return the match that is shown whatever else has to give way."""
+        """Return the best match, which is kept when the span is cut."""
         return min(self.matches, key=lambda match: match.place)
 
     @property
     def score(self) -> float | None:
-        """Return how near its nearest match is to the question, if that was asked."""
+        """Return the highest similarity of its matches; None if only the filter matched."""
         return max((each.score for each in self.matches if each.score is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueriedText:
-    """A text that was asked."""
+class QueriedText(Value, omit_defaults=True):
+    """A text that was searched."""
 
     memory_id: MemoryId
     text_bytes: int
-    """0 while the text is made of the document, or if it has none."""
-    indexed_bytes: int
-    """How much of it can be found by its meaning; patterns are looked for in all of it."""
+    """0 while the document is being converted to text, or if it has no text."""
+    indexed_bytes: Annotated[int, INTERNAL]
+    """How much of it is searched by meaning; the filter searches all of it."""
     document_id: DocumentId | None = None
 
+    @computed
+    def indexed(self) -> Score:
+        """Return the share of the text that is searched by meaning."""
+        return self.indexed_bytes / self.text_bytes if self.text_bytes else 1.0
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CitedAnswer:
-    """What a language model answered from spans."""
+
+class CitedAnswer(Value):
+    """An answer that a language model gave from spans."""
 
     text: str
     cited: tuple[int, ...]
-    """The spans it names, as their places among those it was given, from 0."""
+    """Indexes, from 0, of the spans it cites."""
     dropped: tuple[str, ...] = ()
-    """What it named beside them, which is nowhere; taken out of the text."""
+    """Citations of spans that do not exist, which were removed from the text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueriedDocuments:
-    """The parts of texts that answer a question, in the order of the texts."""
+class QueriedDocuments(Value):
+    """The spans that answer a question, in the order of the texts."""
 
     spans: tuple[Span, ...]
     texts: tuple[QueriedText, ...]
     is_truncated: bool
-    """Whether more was found than the budget, or the time, allowed for."""
+    """True if the token budget or the timeout left out further spans."""
     degraded: tuple[str, ...]
     note: str | None = None
     answer: CitedAnswer | None = None

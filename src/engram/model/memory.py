@@ -1,30 +1,37 @@
-"""Memories: notes, typed memories and, as their owners, documents; asked for and as stored.
+"""Memories, which are notes, typed memories and owners of documents: requests and stored values.
 
-A memory is known in two times: `valid_from` to `valid_to` is when it holds in the world,
-`created_at` and the moments of its versions are when we learned it.
+Memories are bitemporal: `valid_from` to `valid_to` is when a memory is true in the world;
+`created_at` and the timestamps of its versions are when we learned it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from msgspec.structs import asdict
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.checks import (
-    check_choice,
-    check_label,
-    check_moment,
-    check_range,
-    check_share,
-    check_tags,
-    check_text,
+from engram.model.checks import check_label
+from engram.model.conversation import MessageDraft
+from engram.model.fields import (
+    DEFAULT_PROJECT,
+    Between,
+    Bytes,
+    Length,
+    Name,
+    Offset,
+    Project,
+    Share,
+    Source,
+    Tags,
 )
-from engram.model.conversation import DEFAULT_PROJECT, MessageDraft
 from engram.model.ids import EpisodeId, MemoryId, RelationId
+from engram.model.request import Request
+from engram.model.value import INTERNAL, Value
 
 MemoryType = Literal["decision", "pattern", "error", "context", "architecture", "preference"]
 Category = Literal["general", "project", "user_pref", "technical", "feedback"]
@@ -43,7 +50,7 @@ RelationType = Literal[
     "follows",
 ]
 Change = Literal["update", "invalidate", "merge"]
-"""Why a version ended: it was corrected, forgotten, or merged into a newer memory."""
+"""Why a version was replaced: it was corrected, forgotten, or merged into a newer memory."""
 
 FailureClass = Literal[
     "vocabulary_mismatch",
@@ -57,7 +64,6 @@ FailureClass = Literal[
 MEMORY_TYPES: tuple[MemoryType, ...] = get_args(MemoryType)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
-FAILURE_CLASSES: tuple[FailureClass, ...] = get_args(FailureClass)
 
 IMPORTANCE_DEFAULT = 2
 DEFAULT_SOURCE = "manual"
@@ -65,60 +71,46 @@ DEFAULT_SOURCE = "manual"
 _DATE_TAG = re.compile(r"date:\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryOptions:
-    """What somebody says of a memory, its content apart."""
+Importance = Annotated[int, Between(0, limits.IMPORTANCE_MAX), "0 critical to 4 trivial."]
+MemoryContent = Annotated[str, Length(1), Bytes(limits.MEMORY_BYTES_MAX)]
+
+
+class MemoryOptions(Request):
+    """The fields of a memory other than its content."""
 
     memory_type: MemoryType = "context"
     category: Category = "general"
-    source: str = DEFAULT_SOURCE
-    importance: int = IMPORTANCE_DEFAULT
-    """From 0, critical, to 4, trivial."""
-    tags: tuple[str, ...] = ()
-    project: str = DEFAULT_PROJECT
+    source: Source = DEFAULT_SOURCE
+    importance: Importance = IMPORTANCE_DEFAULT
+    tags: Tags = ()
+    project: Project = DEFAULT_PROJECT
     immutable: bool = False
     episode_id: EpisodeId | None = None
-    pattern_confidence: float | None = None
+    pattern_confidence: Share | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     """Exclusive."""
     expires_at: datetime | None = None
 
-    def __post_init__(self) -> None:
-        check_memory_type(self.memory_type)
-        check_category(self.category)
-        check_label("source", self.source, characters_max=limits.SOURCE_CHARACTERS_MAX)
-        check_importance(self.importance)
-        check_tags(self.tags)
-        check_project(self.project)
-        check_share("pattern_confidence", self.pattern_confidence)
-        for name in ("valid_from", "valid_to", "expires_at"):
-            check_moment(name, getattr(self, name))
+    def check(self) -> None:
         check_validity(self.valid_from, self.valid_to)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDraft(MemoryOptions):
-    """A memory somebody wants kept; `content` is never changed."""
+    """A memory to store; `content` is stored verbatim."""
 
-    content: str
-
-    def __post_init__(self) -> None:
-        if not self.content:
-            raise InvalidRequestError("must not be empty", field="content")
-        check_text("content", self.content, bytes_max=limits.MEMORY_BYTES_MAX)
-        MemoryOptions.__post_init__(self)
+    content: Annotated[MemoryContent, "Kept verbatim."]
 
     def as_message(self) -> MessageDraft:
-        """Return the memory as the text that is stored and searched."""
+        """Return the message under which the content is stored and indexed."""
         return MessageDraft(role="document", content=self.content, occurred_at=self.valid_from)
 
 
 def date_among(tags: Sequence[str]) -> datetime | None:
-    """Return the day that a tag such as `date:2026-05-08` names, as engram-go's clients write it.
+    """Return the day of a tag such as `date:2026-05-08`, a convention of engram-go's clients.
 
     Raises:
-        InvalidRequestError: there is no such day.
+        InvalidRequestError: the day does not exist.
     """
     for index, tag in enumerate(tags):
         if _DATE_TAG.fullmatch(tag):
@@ -129,62 +121,37 @@ def date_among(tags: Sequence[str]) -> datetime | None:
     return None
 
 
-def check_memory_type(value: str) -> None:
-    """Refuse a type that no memory has."""
-    check_choice("memory_type", value, MEMORY_TYPES)
-
-
-def check_category(value: str) -> None:
-    """Refuse a category that no memory has."""
-    check_choice("category", value, CATEGORIES)
-
-
 def check_project(value: str) -> None:
-    """Refuse what cannot name a project; nothing is cleaned."""
+    """Reject an invalid project name; it is never normalised into a valid one."""
     check_label("project", value, characters_max=limits.PROJECT_CHARACTERS_MAX)
 
 
-def check_importance(value: int, *, field: str = "importance") -> None:
-    """Refuse an importance outside 0 to 4."""
-    check_range(field, value, minimum=0, maximum=limits.IMPORTANCE_MAX)
-
-
 def check_validity(valid_from: datetime | None, valid_to: datetime | None) -> None:
-    """Refuse a memory that holds at no moment."""
+    """Reject an empty period of validity."""
     if valid_from and valid_to and valid_from >= valid_to:
         raise InvalidRequestError("must be earlier than valid_to", field="valid_from")
 
 
-def note_draft(
-    content: str,
-    *,
-    category: Category = "general",
-    source: str = DEFAULT_SOURCE,
-    tags: tuple[str, ...] = (),
-    project: str = DEFAULT_PROJECT,
-) -> MemoryDraft:
-    """Return a note: a memory of one fact, bounded in its length.
+class NoteDraft(Request):
+    """A note to store: a memory of one fact."""
 
-    Raises:
-        InvalidRequestError: it is too short or too long for a note.
-    """
-    check_note_length(content)
-    return MemoryDraft(
-        content=content, category=category, source=source, tags=tags, project=project
-    )
+    content: Annotated[
+        str,
+        Length(limits.NOTE_CHARACTERS_MIN, limits.NOTE_CHARACTERS_MAX),
+        "One fact, at most 2,000 characters.",
+    ]
+    category: Category = "general"
+    source: Source = DEFAULT_SOURCE
+    tags: Tags = ()
+    project: Project = DEFAULT_PROJECT
 
-
-def check_note_length(content: str) -> None:
-    """Refuse a text that is too short or too long for a note."""
-    least, most = limits.NOTE_CHARACTERS_MIN, limits.NOTE_CHARACTERS_MAX
-    if not least <= len(content) <= most:
-        message = f"must have {least:,} to {most:,} characters, got {len(content):,}"
-        raise InvalidRequestError(message, field="content")
+    def as_memory(self) -> MemoryDraft:
+        """Return the memory as which the note is stored."""
+        return MemoryDraft(**asdict(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """A stored memory as it is now, its content byte for byte as it came."""
+class Memory(Value):
+    """The current version of a memory; its content is byte for byte what was sent."""
 
     id: MemoryId
     content: str
@@ -195,63 +162,49 @@ class Memory:
     tags: tuple[str, ...]
     project: str
     immutable: bool
-    episode_id: EpisodeId | None
-    pattern_confidence: float | None
-    valid_from: datetime | None
-    valid_to: datetime | None
-    expires_at: datetime | None
-    storage_mode: StorageMode
-    document_id: str | None
-    content_hash: str
-    """SHA-256 of the content's UTF-8 in hex."""
-    summary: str | None
-    version: int
-    """1 for a memory that was never changed."""
-    created_at: datetime
-    """When it was first stored."""
-    updated_at: datetime
-    """When its present version was stored."""
-    is_searched: bool
-    """False once it was forgotten or merged: searches and recalls pass it over."""
-    reason: str | None = None
-    """Why it was forgotten."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryChange:
-    """What to correct in a memory; what is not given stays as it is."""
-
-    content: str | None = None
-    memory_type: MemoryType | None = None
-    category: Category | None = None
-    importance: int | None = None
-    tags: tuple[str, ...] | None = None
-    """An empty tuple takes all tags away."""
+    episode_id: EpisodeId | None = None
     pattern_confidence: float | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     expires_at: datetime | None = None
+    storage_mode: StorageMode
+    document_id: str | None = None
+    content_hash: str
+    """SHA-256 of the content's UTF-8 in hex."""
+    summary: str | None = None
+    version: int
+    """1 for a memory that was never changed; incremented with each change."""
+    created_at: datetime
+    """When it was first stored."""
+    updated_at: datetime
+    """When its current version was stored."""
+    is_searched: Annotated[bool, INTERNAL]
+    """False once it was forgotten or merged: searches and recalls leave it out."""
+    reason: Annotated[str | None, INTERNAL] = None
+    """Why it was forgotten."""
 
-    def __post_init__(self) -> None:
+
+class MemoryChange(Request):
+    """Corrections to a memory; an omitted field stays as it is."""
+
+    needs_a_field: ClassVar = True
+
+    content: MemoryContent | None = None
+    tags: Annotated[Tags | None, "[] takes all away."] = None
+    importance: Importance | None = None
+    pattern_confidence: Share | None = None
+    memory_type: MemoryType | None = None
+    category: Category | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+
+    def check(self) -> None:
         if not self.given:
-            raise InvalidRequestError("nothing to change is given")
-        if self.content is not None:
-            if not self.content:
-                raise InvalidRequestError("must not be empty", field="content")
-            check_text("content", self.content, bytes_max=limits.MEMORY_BYTES_MAX)
-        if self.memory_type is not None:
-            check_memory_type(self.memory_type)
-        if self.category is not None:
-            check_category(self.category)
-        if self.importance is not None:
-            check_importance(self.importance)
-        check_tags(self.tags or ())
-        check_share("pattern_confidence", self.pattern_confidence)
-        for name in ("valid_from", "valid_to", "expires_at"):
-            check_moment(name, getattr(self, name))
+            raise InvalidRequestError("at least one field to change is required")
 
     def ends(self, *, now: datetime) -> bool:
-        """Return True if the memory would end some time, or not hold at `now`."""
+        """Return True if the change lets the memory end or expire, or begin only after `now`."""
         if self.valid_to is not None or self.expires_at is not None:
             return True
         return self.valid_from is not None and self.valid_from > now
@@ -259,22 +212,20 @@ class MemoryChange:
     @property
     def given(self) -> Mapping[str, Any]:
         """Return the fields to change."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {name: getattr(self, name) for name in MemoryChange.__struct_fields__}
         return {name: value for name, value in values.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMemory:
-    """Where a draft went."""
+class StoredMemory(Value):
+    """Result of storing a draft."""
 
     id: MemoryId
     is_duplicate: bool = False
-    """True when the same text was there already: `id` is that memory's, and nothing was stored."""
+    """True if the same text was already stored: `id` is that memory's, and nothing was added."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryVersion:
-    """A memory as it was before it was changed."""
+class MemoryVersion(Value):
+    """An earlier version of a memory."""
 
     memory: Memory
     change: Change
@@ -283,89 +234,63 @@ class MemoryVersion:
     actor: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFilters:
+class MemoryFilters(Request):
     """Conditions on memories; all of them must hold."""
 
-    projects: tuple[str, ...] | None = None
-    """Any of these; None is every project of the organisation."""
+    projects: Annotated[tuple[Project, ...], Length(1)] | None = None
+    """Any of these; None means every project of the organisation."""
     memory_types: tuple[MemoryType, ...] = ()
     categories: tuple[Category, ...] = ()
-    sources: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    tags: Tags = ()
     """Any of these."""
-    importance_max: int | None = None
-    """Memories of at least this weight: 1 is critical and important ones."""
+    importance_max: Importance | None = None
+    """Memories at least this important: 1 selects critical and important ones."""
     episode_id: EpisodeId | None = None
     storage_mode: StorageMode | None = None
     ids: tuple[MemoryId, ...] = ()
-    """One of these."""
-
-    def __post_init__(self) -> None:
-        for project in self.projects or ():
-            check_project(project)
-        if self.projects == ():
-            raise InvalidRequestError("must name at least one project", field="projects")
-        for memory_type in self.memory_types:
-            check_memory_type(memory_type)
-        for category in self.categories:
-            check_category(category)
-        for source in self.sources:
-            check_label("source", source, characters_max=limits.SOURCE_CHARACTERS_MAX)
-        check_tags(self.tags)
-        if self.importance_max is not None:
-            check_importance(self.importance_max, field="min_importance")
+    """Any of these."""
 
     @property
     def is_empty(self) -> bool:
-        """Return True if every memory meets them."""
+        """Return True if every memory matches."""
         return self == EVERY_MEMORY
 
 
 EVERY_MEMORY = MemoryFilters()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryQuery:
-    """Which memories to list, newest first."""
+class MemoryQuery(Request):
+    """Filters and page of a list of memories, newest first."""
 
-    limit: int = 50
-    offset: int = 0
-    filters: MemoryFilters = field(default_factory=MemoryFilters)
+    limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = 50
+    offset: Offset = 0
+    filters: MemoryFilters = EVERY_MEMORY
     include_forgotten: bool = False
 
-    def __post_init__(self) -> None:
-        check_range("limit", self.limit, minimum=1, maximum=limits.MEMORY_PAGE_MAX)
-        check_range("offset", self.offset, minimum=0, maximum=limits.WHOLE_NUMBER_MAX)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPage:
-    """One page of memories and the true total."""
+class MemoryPage(Value):
+    """One page of memories and the total count."""
 
     memories: tuple[Memory, ...]
     total: int
     next_offset: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelationDraft:
-    """A relation somebody wants between two memories."""
+class RelationDraft(Request):
+    """A relation to create between two memories."""
 
     source_id: MemoryId
     target_id: MemoryId
     relation_type: RelationType = "relates_to"
-    strength: float = 1.0
+    strength: Share = 1.0
 
-    def __post_init__(self) -> None:
-        check_choice("relation_type", self.relation_type, RELATION_TYPES)
-        check_share("strength", self.strength)
+    def check(self) -> None:
         if self.source_id == self.target_id:
-            raise InvalidRequestError("must be another memory than source_id", field="target_id")
+            raise InvalidRequestError("must not be the same memory as source_id", field="target_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class Relation(Value):
     """A stored relation between two memories."""
 
     id: RelationId
@@ -376,8 +301,7 @@ class Relation:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class Episode(Value):
     """A stretch of work that memories belong to."""
 
     id: EpisodeId
@@ -389,56 +313,49 @@ class Episode:
     memories: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feedback:
-    """What somebody says of memories after they were recalled."""
+class Feedback(Request):
+    """A rating of recalled memories."""
 
-    memory_ids: tuple[MemoryId, ...]
+    needs_a_field: ClassVar = True
+
+    memory_ids: Annotated[tuple[MemoryId, ...], Length(0, limits.FEEDBACK_MEMORIES_MAX)] = ()
     helpful: bool = True
-    event_id: str | None = None
-    failure_class: FailureClass | None = None
+    event_id: Annotated[Name | None, "Of a recall."] = None
+    failure_class: Annotated[FailureClass | None, "Needs event_id."] = None
 
-    def __post_init__(self) -> None:
-        if not self.memory_ids and self.event_id is None:
+    def check(self) -> None:
+        if self.event_id is None and not self.memory_ids:
             raise InvalidRequestError("must name at least one memory", field="memory_ids")
-        check_range(
-            "memory_ids", len(self.memory_ids), minimum=0, maximum=limits.FEEDBACK_MEMORIES_MAX
-        )
-        check_label("event_id", self.event_id, characters_max=limits.NAME_CHARACTERS_MAX)
-        if self.failure_class is not None:
-            check_choice("failure_class", self.failure_class, FAILURE_CLASSES)
-            if self.event_id is None:
-                raise InvalidRequestError("is needed with failure_class", field="event_id")
+        if self.failure_class is not None and self.event_id is None:
+            raise InvalidRequestError("is required with failure_class", field="event_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tombstone:
-    """What is left of a purged memory."""
+class Tombstone(Value):
+    """What remains of a purged memory: no text, but its hash."""
 
     id: MemoryId
     content_hash: str
     removed_at: datetime
-    actor: str
+    actor: Annotated[str, INTERNAL]
+    removed: Literal[True] = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectSize:
-    """A project and how many memories are searched in it."""
+class ProjectSize(Value):
+    """A project and the number of its searchable memories."""
 
     project: str
-    memories: int
+    count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStatus:
-    """What the memories of a project, or of all, amount to."""
+class MemoryStatus(Value):
+    """Statistics of the memories of one project, or of all."""
 
     memories: int
     forgotten: int
     chunks: int
-    """Texts that are searched for themselves."""
+    """Separately indexed texts."""
     chunks_pending: int
-    """Those that wait for deep vectors."""
+    """Chunks that wait for deep vectors."""
     relations: int
     by_type: Mapping[MemoryType, int]
     by_importance: Mapping[int, int]

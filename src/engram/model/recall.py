@@ -1,120 +1,173 @@
-"""What is recalled of memories, and what is found."""
+"""Requests and answers of `memory_recall` and `fetch_context`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.checks import check_choice, check_range, check_share, check_text
+from engram.model.fields import Between, Bytes, Length, Query, Share, Tags, TokenBudget
 from engram.model.ids import MemoryId
-from engram.model.memory import Memory, MemoryFilters, Relation, RelationType
-from engram.model.memory_reading import (
-    READING_TOKENS,
-    FetchDetail,
-    MemoryChunk,
-    check_token_budget,
+from engram.model.memory import (
+    EVERY_MEMORY,
+    Category,
+    Memory,
+    MemoryFilters,
+    Relation,
+    RelationType,
 )
-from engram.model.search import PROFILES, ProfileName, ScoreBreakdown, SearchFilters
+from engram.model.memory_reading import READING_TOKENS, FetchDetail, MemoryChunk
+from engram.model.request import Request
+from engram.model.search import (
+    Kind,
+    Kinds,
+    ProfileName,
+    ScoreBreakdown,
+    SearchFilters,
+    check_since_before,
+)
+from engram.model.value import INTERNAL, Score, Value
 
 RecallMode = Literal["handle", "full", "summary", "id_only"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallShape:
-    """How the answer of a recall looks."""
+class RecallShape(Value):
+    """Format of the answer of a recall."""
 
     mode: RecallMode = "handle"
     detail: FetchDetail = "summary"
-    """How much text comes with each result, in mode `full`."""
+    """How much text each result has, in mode `full`."""
     hops: int = 0
-    """How far related memories are shown."""
+    """Up to how many relations away related memories are shown."""
     token_budget: int = READING_TOKENS
     has_conflicts: bool = False
     has_event: bool = False
 
     def __post_init__(self) -> None:
         if self.mode != "full" and self.detail != "summary":
-            raise InvalidRequestError("goes with mode full", field="detail")
-        check_token_budget(self.token_budget)
+            raise InvalidRequestError("can only be given with mode full", field="detail")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallRequest:
-    """One question to the memories."""
+class RecallRequest(Request):
+    """A query over memories."""
 
-    query: str
-    top_k: int = 10
-    filters: MemoryFilters = field(default_factory=MemoryFilters)
-    tags: tuple[str, ...] = ()
+    query: Query
+    top_k: Annotated[int, Between(1, limits.RECALL_RESULTS_MAX)] = 10
+    filters: MemoryFilters = EVERY_MEMORY
+    tags: Tags = ()
     """All must match."""
     since: datetime | None = None
-    """Inclusive; compared with `valid_from`, else with when the present text was stored."""
+    """Inclusive; compared with `valid_from`, or else with the time the current text was stored."""
     before: datetime | None = None
     """Exclusive."""
-    min_score: float = 0.0
+    min_score: Share = 0.0
     profile: ProfileName = "default"
-    hops: int = 0
-    """How far related memories are brought along; 0 is not at all."""
+    hops: Annotated[int, Between(0, limits.RELATION_HOPS_MAX)] = 0
+    """Up to how many relations away related memories are loaded; 0 loads none."""
 
-    def __post_init__(self) -> None:
-        if not self.query.strip():
-            raise InvalidRequestError("must not be empty", field="query")
-        check_text("query", self.query, bytes_max=limits.QUERY_BYTES_MAX)
-        check_range("top_k", self.top_k, minimum=1, maximum=limits.RECALL_RESULTS_MAX)
-        check_share("min_score", self.min_score)
-        check_choice("profile", self.profile, PROFILES)
-        check_range("hops", self.hops, minimum=0, maximum=limits.RELATION_HOPS_MAX)
-        self.as_search()
+    def check(self) -> None:
+        check_since_before(self.since, self.before)
 
     def as_search(self) -> SearchFilters:
-        """Return all its conditions as those of a search."""
+        """Return its conditions as filters of a search."""
         return SearchFilters(
             tags=self.tags, since=self.since, before=self.before, memory=self.filters
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectedMemory:
-    """A memory that is related to a recalled one, itself or through another."""
+class ConnectedMemory(Value):
+    """A memory that is related to a recalled one, directly or through another."""
 
     memory: Memory
     relation_type: RelationType
-    """Of the last step to it."""
+    """Type of the last relation on the path to it."""
     is_source: bool
-    """Whether that relation begins at this memory."""
+    """True if this memory is the source of that relation."""
     strength: float
     hops: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecalledMemory:
-    """A memory that answers a question, and why."""
+class RecalledMemory(Value):
+    """A recalled memory, with its score and how it came about."""
 
     memory: Memory
     score: float
     breakdown: ScoreBreakdown
     matched: MemoryChunk
-    """The part that the question is about; a short memory is one part."""
+    """The chunk that matches the query best; a short memory has a single one."""
     chunk_count: int
     superseded_by: tuple[MemoryId, ...] = ()
-    """Memories that hold in its place; it is ranked behind those that are recalled too."""
+    """Memories that supersede it; it is ranked behind those of them that are recalled too."""
     connected: tuple[ConnectedMemory, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
-    """Memories, best first, and what is to be known of them together."""
+class Recalled(Value):
+    """Result of a recall, best first."""
 
     event_id: str
-    """Names this recall for `memory_feedback`; nothing is kept of it."""
+    """Identifies this recall in `memory_feedback`; nothing is stored under it."""
     results: tuple[RecalledMemory, ...]
     conflicts: Sequence[Relation]
-    """`contradicts` between two of the results."""
+    """`contradicts` relations between two of the results."""
     total_candidates: int
     pending: int
-    """Texts of the organisation that wait for deep vectors."""
+    """The organisation's texts that wait for deep vectors."""
+    degraded: tuple[str, ...] = ()
+
+
+class ContextRequest(Request):
+    """Describes the work that a model needs context for."""
+
+    query: Annotated[
+        str,
+        Length(limits.CONTEXT_QUERY_CHARACTERS_MIN),
+        Bytes(limits.QUERY_BYTES_MAX),
+        "What you are working on.",
+    ]
+    top_k: Annotated[int, Between(1, limits.CONTEXT_RESULTS_MAX)] = 5
+    category_filter: Category | None = None
+    min_score: Share | None = None
+    """Minimum score of an entry; None means a default near which relevant answers begin."""
+    token_budget: TokenBudget = 1500
+    kinds: Kinds = ("note",)
+
+    def check(self) -> None:
+        least = limits.CONTEXT_QUERY_CHARACTERS_MIN
+        if len(self.query.strip()) < least:
+            raise InvalidRequestError(f"must have at least {least} characters", field="query")
+
+
+class ContextEntry(Value, omit_defaults=True):
+    """A memory, or a message of a conversation, that is relevant to the work."""
+
+    kind: Kind
+    id: str
+    """Id of the memory or the message."""
+    content: Annotated[str, INTERNAL]
+    """The verbatim excerpt shown in the fenced text; answers have it only there."""
+    score: Score
+    date: datetime
+    """When it was said or became valid, or else when it was stored."""
+    source: str
+    """The source of a memory, or the speaker of a message."""
+    category: Category | None = None
+    """Category of a memory."""
+    conversation_id: str | None = None
+    """Conversation of a message."""
+    truncated: bool = False
+    """True if the stored text is longer."""
+
+
+class Context(Value):
+    """Entries, best first, and the fenced text that presents them to a model."""
+
+    context: str
+    """A fenced block that no stored text can break out of; see `engram.text.fence`."""
+    entries: tuple[ContextEntry, ...]
+    used_tokens: int
+    """Estimated tokens of the fenced text."""
+    omitted: int
+    """Relevant entries that did not fit the budget."""
     degraded: tuple[str, ...] = ()

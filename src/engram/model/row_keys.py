@@ -1,8 +1,8 @@
-"""The layout of row keys: a conversation's number above, a sequence or window number below.
+"""The bit layout of row keys: conversation number above, sequence or window number below.
 
-Messages of one conversation have adjacent keys, so a range of keys is a conversation, and the
-neighbours and windows of a message are found by arithmetic. What is not a conversation but is stored as
-one, the text of a memory or of a document, is known by the range its number lies in.
+Messages of one conversation have adjacent keys, so a conversation is a range of keys, and the
+neighbours and windows of a message are found by arithmetic. The texts of memories and documents are
+stored like conversations, with numbers from ranges of their own.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ SEQUENCE_BITS = 24
 SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 RecordKind = Literal["conversation", "memory", "document"]
-"""What holds messages."""
+"""What a record, which owns messages, belongs to."""
 
 KINDS: tuple[RecordKind, ...] = ("conversation", "memory", "document")
-"""In the order of their numbers."""
+"""In ascending order of their number ranges."""
 
 _PIECE_BITS = 24
 _TEXT_PART = 1 << _PIECE_BITS - 1
+"""The highest bit of a piece number separates pieces of the text from those of the body."""
 
 KIND_BITS = 32
-"""Each kind has so many numbers; statements write the bounds out, so that indexes can know them."""
+"""Numbers per kind are 2**32. SQL spells the bounds out as literals, which partial indexes need."""
 
 
 def kind_of(number: int) -> RecordKind:
-    """Return what has that number: the range it lies in says so."""
+    """Return the kind of a record, which is the range that its number lies in."""
     return KINDS[number >> KIND_BITS]
 
 
 def record_number(kind: RecordKind, place: int) -> int:
-    """Return the number of the `place`-th of a kind, counted from 1."""
+    """Return the number of the `place`-th record of a kind, counted from 1."""
     if not 0 < place < 1 << KIND_BITS:
         raise ValueError(f"there is no {kind} number {place:,}")
     return (KINDS.index(kind) << KIND_BITS) + place
@@ -52,7 +53,7 @@ def window_key(conversation: int, number: int) -> int:
 
 
 def piece_key(document: int, *, is_text: bool, place: int) -> int:
-    """Return the row id of a piece of a document's body, or of the text made of it."""
+    """Return the row id of a piece of a document's body, or of the text converted from it."""
     return document << _PIECE_BITS | (_TEXT_PART if is_text else 0) | place
 
 
@@ -62,5 +63,5 @@ def conversation_of(key: int) -> ConversationKey:
 
 
 def position_of(key: int) -> int:
-    """Return the sequence of a message's row id, or the number of a window's."""
+    """Return the sequence in a message's row id, or the window number in a window's."""
     return key & SEQUENCE_MASK

@@ -1,18 +1,17 @@
-"""What a store says about itself: counts, coverage, findings, and reports of maintenance."""
+"""State of a store: counters, usage, coverage, findings and background jobs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal
 
 from engram.model.access import Quota, Use
 from engram.model.ids import OrganizationId
+from engram.model.value import Value, computed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """Maintained with every write, never counted on a request."""
+class Counters(Value):
+    """Row counts and sizes, updated with every write and never computed on demand."""
 
     conversations: int
     messages: int
@@ -21,57 +20,54 @@ class Counters:
     vectors: int
     pending: int
     memories: int = 0
-    """Those that are searched; the text of each is also one of the messages."""
+    """Searchable memories; the text of each also counts as a message."""
     documents: int = 0
     stored_bytes: int = 0
-    """Everything that was given to be stored, as the quota counts it."""
+    """Stored content and row overhead, as the quota counts them."""
     file_bytes: int = 0
-    """Of the organisation's files in the data directory; they count as well."""
+    """The organisation's files in the data directory, which count towards the quota as well."""
 
     @property
     def use(self) -> Use:
-        """Return what the quota bounds."""
+        """Return the usage that the quota limits."""
         return Use(self.messages, self.stored_bytes + self.file_bytes)
 
     @property
     def messages_of_conversations(self) -> int:
-        """Return how many messages were said, as opposed to the texts of memories."""
+        """Return the messages of conversations, without the texts of memories."""
         return self.messages - self.memories
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """What an organisation holds, and how it is searched."""
+class Status(Value):
+    """Counters, embedder and degraded features of an organisation."""
 
     counters: Counters
     embedder: str | None
     degraded: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What an organisation has used of its quota."""
+class Usage(Value):
+    """Usage of an organisation against its quota."""
 
     messages: int
     content_bytes: int
     stored_bytes: int
-    """Everything that the quota of bytes counts."""
+    """Everything that counts towards the byte quota."""
     quota: Quota
     days: tuple[UsageDay, ...] = ()
     """The newest first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageDay:
-    """What an organisation did on one day, in UTC."""
+class UsageDay(Value):
+    """Usage of an organisation on one day, in UTC."""
 
     day: date
     requests: int = 0
     searches: int = 0
     embedded_texts: int = 0
-    """Texts that the deep embedder was given to store their vectors."""
+    """Texts sent to the deep embedder for indexing."""
     stored_bytes: int = 0
-    """What the quota of bytes counted when the day was last written down."""
+    """Usage of the byte quota when the day was last recorded."""
 
     def __add__(self, later: UsageDay) -> UsageDay:
         return UsageDay(
@@ -83,9 +79,8 @@ class UsageDay:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """How much of an organisation's text its indexes hold."""
+class Coverage(Value):
+    """How complete an organisation's indexes are."""
 
     organization_id: OrganizationId
     messages: int
@@ -93,22 +88,26 @@ class Coverage:
     messages_deep: int
     """Messages with deep vectors."""
     messages_instant: int
-    """Messages with instant vectors, which have no deep ones so far."""
+    """Messages with instant vectors but no deep ones yet."""
 
-    @property
+    @computed
     def messages_without_vector(self) -> int:
         """Return how many messages are found by their words alone."""
         return self.messages - self.messages_deep - self.messages_instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackfillReport:
-    """What one batch of compression did."""
+class BackfillReport(Value):
+    """Result of compressing one batch of messages."""
 
     processed: int
     compressed: int
     skipped_too_small: int
     remaining: int
+
+    @computed
+    def status(self) -> Literal["done", "progress"]:
+        """Return `progress` while there is more to compress."""
+        return "progress" if self.remaining else "done"
 
 
 CheckName = Literal[
@@ -124,9 +123,8 @@ CheckName = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Something `doctor` found wrong in one organisation's store."""
+class Finding(Value):
+    """A problem that `doctor` found in an organisation's store."""
 
     organization_id: OrganizationId | None
     check: CheckName
@@ -134,9 +132,8 @@ class Finding:
     repairable: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A piece of background work, leased to one process."""
+class Job(Value):
+    """A background job, leased to one process."""
 
     id: str
     kind: str

@@ -1,4 +1,4 @@
-"""Toolsets: the groups in which MCP clients see the tools."""
+"""Toolsets: the groups of tools that MCP clients can select."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Toolset = Literal["conversations", "notes", "memories", "maintenance"]
 TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
 
 DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("conversations", "notes")
-"""What a client sees when neither its connection, nor its key, nor the setting names others."""
+"""Used if neither the connection, nor the key, nor the setting names any."""
 
 
 def choose_toolsets(names: Collection[str]) -> tuple[Toolset, ...]:
-    """Return the toolsets of these names, each once and in their own order.
+    """Return the named toolsets, deduplicated and in canonical order.
 
     Raises:
         InvalidRequestError: one of them is unknown, or none is given.
     """
     known = ", ".join(TOOLSETS)
     if not names:
-        raise InvalidRequestError(f"must be some of {known}", field="toolsets")
+        raise InvalidRequestError(f"must name at least one of {known}", field="toolsets")
     for name in names:
         if not is_toolset(name):
             message = f"there is no toolset {name!r}; known: {known}"
@@ -31,7 +31,7 @@ def choose_toolsets(names: Collection[str]) -> tuple[Toolset, ...]:
 
 
 def parse_toolsets(text: str) -> tuple[Toolset, ...]:
-    """Return the toolsets that a text names, comma-separated.
+    """Parse a comma-separated list of toolsets.
 
     Raises:
         InvalidRequestError: one of them is unknown, or none is given.

@@ -1,136 +1,120 @@
-"""Vectors between those who make them and those who keep them."""
+"""Vectors passed between embedders and stores, and the state of re-embedding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from engram.model.ids import MessageKey
+from engram.model.value import Value
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Tier = Literal["instant", "deep"]
-"""Instant vectors are stored with their message; deep ones follow and take their place."""
+"""Instant vectors are stored with their message; deep ones replace them later."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassageVector:
-    """The vector of a message's characters from `start` up to but not including `end`."""
+class PassageVector(Value):
+    """The vector of a passage: a message's characters from `start` up to `end`, exclusive."""
 
     start: int
     end: int
     content: bytes
-    """As `engram.vectors.quantise` packed it."""
+    """Quantised and packed by `engram.vectors.quantise`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVectors:
-    """The vectors of the messages of one append, made before they are stored."""
+class NewVectors(Value):
+    """Vectors for the messages of one append, computed before the write."""
 
     tier: Tier
     identity: str
-    """What the embedder's vectors carry: vectors of another identity are never compared."""
+    """Identity of the embedder; vectors of different identities are never compared."""
     messages: Sequence[Sequence[PassageVector]]
-    """The passages of each message, in order; none where the message has to wait for them."""
+    """Passages of each message, in order; empty for a message that has to wait for them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Indexing:
-    """What an append stores for the search by meaning."""
+class Indexing(Value):
+    """What an append stores for vector search."""
 
     vectors: NewVectors | None = None
     is_queued: bool = False
-    """The messages wait for deep vectors, even if no embedder has given any so far."""
+    """True if the messages are queued for deep vectors, even before any embedder is known."""
 
 
 WORDS_ALONE = Indexing()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryVector:
-    """A question as a vector of one tier."""
+class QueryVector(Value):
+    """The vector of a query in one tier."""
 
     tier: Tier
     identity: str
     vector: NDArray[np.float32] | None
-    """None where it is not known whether there is anything to compare it with."""
+    """None if the query was not embedded because there may be nothing to compare it with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unembedded:
-    """A message that waits for its deep vectors, leased to one process."""
+class Unmoved(Value):
+    """A message without vectors of an embedder, such as the new one of a re-embedding."""
 
     key: MessageKey
     name: str | None
     content: str
     is_of_document: bool = False
-    """It is a part of a document, whose sentences have vectors of their own."""
+    """True for a chunk of a document, whose sentences have vectors of their own."""
+
+
+class Unembedded(Unmoved):
+    """A message queued for deep vectors, leased to one process."""
+
     attempts: int
-    """How often it was leased, this time included."""
+    """How often it has been leased, including this time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
+class Embedded(Value):
     """A message's deep vectors, ready to be stored."""
 
     key: MessageKey
     passages: Sequence[PassageVector]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredIdentities:
-    """Whose vectors an organisation holds; None where there are none."""
+class StoredIdentities(Value):
+    """The embedders of an organisation's stored vectors; None if there are none."""
 
     instant: str | None = None
     deep: str | None = None
     next: str | None = None
-    """Whose vectors are being built to take the place of the deep ones."""
+    """The embedder whose vectors are being computed to replace the deep ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReembeddingBegun:
-    """How things stand when vectors of an embedder are to take the place of the deep ones."""
+class ReembeddingBegun(Value):
+    """State of the store when a re-embedding begins."""
 
     is_current: bool
-    """They are the deep ones already, so that messages without them wait for them."""
+    """True if the embedder is the current one, so that only missing vectors are queued."""
     dropped: str | None
-    """Whose vectors were being built until now, and will be removed."""
+    """The embedder of an unfinished re-embedding, whose vectors will be removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnmovedCount:
-    """What there is to do until vectors of an embedder can take the place of the deep ones."""
+class UnmovedCount(Value, kw_only=False):
+    """How much of a re-embedding is left to do; its fields are the columns of one row."""
 
     messages: int
-    """All there are."""
+    """All messages of the organisation."""
     unmoved: int
-    """Those without such vectors."""
+    """Messages without vectors of the new embedder."""
     passages: int
-    """Of the unmoved ones, estimated by their length."""
+    """Passages of the unmoved messages, estimated from their length."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unmoved:
-    """A message without vectors of the embedder that is to take over."""
-
-    key: MessageKey
-    name: str | None
-    content: str
-    is_of_document: bool = False
-    """As of waiting messages."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnmovedBatch:
-    """Some of them, in order of their keys."""
+class UnmovedBatch(Value):
+    """A batch of unmoved messages, ordered by key."""
 
     messages: tuple[Unmoved, ...] = ()
     unreadable: tuple[MessageKey, ...] = ()
 
     @property
     def last(self) -> MessageKey | None:
-        """Return the last key; None when there is none."""
+        """Return the highest key; None if the batch is empty."""
         return max((*(message.key for message in self.messages), *self.unreadable), default=None)

@@ -7,13 +7,13 @@ ranking.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, zip_longest
 from typing import assert_never
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName, SearchRequest
+from engram.model.value import Value, replace
 from engram.search.pack import Packed, pack
 from engram.search.profiles import usable_profile
 from engram.search.score import Calibrations, Ranking, Scored, Scoring, has_vectors, score
@@ -25,8 +25,7 @@ Among 200 notes it kept 90 % of those that answer a question in other words, and
 that none answers; `relevant` itself kept 6 % of the answers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(Value):
     """The ranked candidates, packed into texts and handles."""
 
     scoring: Scoring
@@ -55,8 +54,7 @@ class Chosen:
         return max(self.ranked.scores, default=0.0) >= self.scoring.profile.relevant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Best:
+class Best(Value):
     """The top of the ranking, all of it to be read."""
 
     scoring: Scoring

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 from engram.model.search import ProfileName
+from engram.model.value import Value
 
 LegName = Literal[
     "message_vector",
@@ -21,8 +21,7 @@ LegName = Literal[
 """A leg is one measure of relevance; a score is a weighted mean of legs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Value):
     """Weights of the legs, and thresholds for their weighted mean (the fused value)."""
 
     weights: Mapping[LegName, float]

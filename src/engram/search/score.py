@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engram.embedding.port import Calibration, CosineScale
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ScoreBreakdown
+from engram.model.value import Value
 from engram.model.vectors import Tier
 from engram.search.profiles import LegName, Profile
 from engram.text.excerpts import CHARACTERS_PER_TOKEN
@@ -117,8 +118,7 @@ class Ranking(Sequence[Scored]):
         return [self[place] for place in best.values()]
 
 
-@dataclass(frozen=True, slots=True)
-class Scoring:
+class Scoring(Value):
     """The candidates of one search with every component of their scores, sorted by key."""
 
     candidates: Candidates

@@ -6,11 +6,12 @@ Offsets count characters unless their names say bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 from engram.model.document_query import Match, Span
 from engram.model.ids import MemoryId
+from engram.model.value import replace
 
 _BYTES_PER_CHARACTER_MAX = 4
 

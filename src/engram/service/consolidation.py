@@ -1,90 +1,74 @@
-"""Merging memories that say the same, in a way that can be undone."""
+"""Consolidation: merge near-duplicate memories, reversibly."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engram import limits
-from engram.care.duplicates import Sketches, sketch
-from engram.care.likeness import JACCARD_MIN, Likeness, compare_letters, folded
-from engram.clock import Clock
+from engram.embedding.passages import compare_meanings
 from engram.embedding.port import EMBEDDING_FAILURES
-from engram.embedding.tiers import Tiers
 from engram.errors import ConflictError, InvalidRequestError, NotFoundError
-from engram.ingest.embed import compare_meanings
 from engram.model.access import Principal
-from engram.model.care import Consolidated, ConsolidationRequest, Merge, Unmerged
 from engram.model.ids import MemoryId
+from engram.model.maintenance import Consolidated, ConsolidationRequest, Merge, Unmerged
 from engram.model.memory import Memory, MemoryDraft, RelationDraft, check_project
-from engram.search.question import WORDS_ONLY
-from engram.service.background import Background
-from engram.service.indexing import Indexer
+from engram.search.query import WORDS_ONLY
+from engram.service.use_case import Tools, UseCases
 from engram.storage.memories.store import MemoryStore
-from engram.storage.store import Store
+from engram.text import near_duplicates
+from engram.text.near_duplicates import Similarity
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from engram.care.duplicates import Sketch
+    from engram.text.near_duplicates import MinHash
 
 SCANNED_TOGETHER = 200
 _MERGED_INTO = re.compile(r"merged into (mem_[A-Za-z0-9_-]+)")
 
 
-class Consolidation:
+class Consolidation(UseCases):
     """Finds near-duplicates and merges them; no language model is needed."""
-
-    def __init__(
-        self, store: Store, tiers: Tiers, *, indexer: Indexer, background: Background, clock: Clock
-    ) -> None:
-        self._store = store
-        self._tiers = tiers
-        self._indexer = indexer
-        self._background = background
-        self._clock = clock
 
     async def consolidate(
         self, principal: Principal, request: ConsolidationRequest
     ) -> Consolidated:
-        """Merge the near-duplicates of a project, or say which would be.
+        """Merge the near-duplicates of a project, or only report them.
 
-        The newer stays as it is. The older is forgotten, its text stays in its history, and the
-        newer supersedes it. Merging ends memories, so it needs `delete`; a dry run needs `read`.
+        The newer memory does not change. It supersedes the older, which is forgotten and stays in its
+        history. Merging ends memories, so it needs `delete`; a dry run needs `read`.
         """
-        principal.require("read")
+        store = await self._open(principal, "read")
         if not request.dry_run:
             principal.require("write", "delete")
-        store = await self._store.organization(principal.organization_id)
-        sketched, is_cut = await _sketch_all(store.memories, request.project)
-        run = _Run(store.memories, self._tiers, request, principal=principal, clock=self._clock)
-        await run.go(sketched)
+        hashed, is_cut = await _hash_all(store.memories, request.project)
+        run = _Run(store.memories, self._tools, request, principal=principal)
+        await run.go(hashed)
         return Consolidated(
             project=request.project,
-            is_dry_run=request.dry_run,
-            examined=len(sketched),
+            dry_run=request.dry_run,
+            examined=len(hashed),
             merges=tuple(run.merges),
             kept_apart=run.kept_apart,
-            is_truncated=is_cut or run.is_full,
+            truncated=is_cut or run.is_full,
             degraded=(WORDS_ONLY,) if run.is_words_only else (),
         )
 
     async def undo(
         self, principal: Principal, memory_ids: Sequence[MemoryId], *, project: str | None = None
     ) -> tuple[Unmerged, ...]:
-        """Bring back memories that a consolidation merged, as they were.
+        """Restore memories that a consolidation merged.
 
         Raises:
             NotFoundError: one of them is not here.
             ConflictError: one of them was not merged; nothing is undone then.
         """
-        principal.require("write")
+        store = await self._open(principal, "write")
         if project is not None:
             check_project(project)
-        store = await self._store.organization(principal.organization_id)
         found = await store.memories.get(memory_ids)
         merges = [
             _merge_of(found.get(memory_id), memory_id, project=project)
@@ -92,7 +76,7 @@ class Consolidation:
         ]
         for unmerged in merges:
             content = found[unmerged.memory_id].content
-            indexing = await self._indexer.index_new(
+            indexing = await self._tools.indexer.index_new(
                 [MemoryDraft(content=content).as_message()],
                 organization_id=principal.organization_id,
             )
@@ -105,34 +89,33 @@ class Consolidation:
             await store.memories.disconnect(
                 unmerged.kept, unmerged.memory_id, "supersedes", actor=principal.actor
             )
-        self._background.notice(principal.organization_id)
+        self._tools.background.announce_work(principal.organization_id)
         return tuple(merges)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sketched:
-    """What is held of a memory while others are compared with it."""
+class _Hashed(NamedTuple):
+    """A memory's MinHash, and what orders it among others."""
 
     id: MemoryId
     learned_at: datetime
-    sketch: Sketch
+    minhash: MinHash
 
 
-async def _sketch_all(memories: MemoryStore, project: str) -> tuple[list[_Sketched], bool]:
-    """Return the sketches of all that may be merged, the newest first, and whether some are left."""
-    sketched = list[_Sketched]()
+async def _hash_all(memories: MemoryStore, project: str) -> tuple[list[_Hashed], bool]:
+    """Return the MinHashes of all that may be merged, the newest first, and whether some are left."""
+    hashed = list[_Hashed]()
     after: MemoryId | None = None
     while some := await memories.scan(project, after=after, limit=SCANNED_TOGETHER):
         after = some[-1].id
-        sketched.extend(await asyncio.to_thread(_sketch, some))
-        if len(sketched) > limits.CONSOLIDATE_MEMORIES_MAX:
-            return _newest_first(sketched[: limits.CONSOLIDATE_MEMORIES_MAX]), True
-    return _newest_first(sketched), False
+        hashed.extend(await asyncio.to_thread(_hash, some))
+        if len(hashed) > limits.CONSOLIDATE_MEMORIES_MAX:
+            return _newest_first(hashed[: limits.CONSOLIDATE_MEMORIES_MAX]), True
+    return _newest_first(hashed), False
 
 
-def _sketch(memories: Sequence[Memory]) -> list[_Sketched]:
+def _hash(memories: Sequence[Memory]) -> list[_Hashed]:
     return [
-        _Sketched(memory.id, memory.updated_at, sketch(memory.content))
+        _Hashed(memory.id, memory.updated_at, near_duplicates.minhash_of(memory.content))
         for memory in memories
         if _may_merge(memory)
     ]
@@ -142,47 +125,46 @@ def _may_merge(memory: Memory) -> bool:
     return memory.is_searched and not memory.immutable and memory.storage_mode == "focused"
 
 
-def _newest_first(sketched: list[_Sketched]) -> list[_Sketched]:
+def _newest_first(hashed: list[_Hashed]) -> list[_Hashed]:
     # Of those learned at the same moment the one stored later is the newer.
-    return sorted(sketched, key=lambda each: each.learned_at)[::-1]
+    return sorted(hashed, key=lambda each: each.learned_at)[::-1]
 
 
 class _Run:
     """One consolidation: each memory is compared with the newer ones that stay.
 
-    So whatever is merged was compared with what takes its place; likeness is never inherited.
+    So whatever is merged was compared with what takes its place; similarity is not transitive.
     """
 
     def __init__(
         self,
         memories: MemoryStore,
-        tiers: Tiers,
+        tools: Tools,
         request: ConsolidationRequest,
         *,
         principal: Principal,
-        clock: Clock,
     ) -> None:
         self.merges: list[Merge] = []
         self.kept_apart = 0
-        self.is_words_only = tiers.deep is None
+        self.is_words_only = tools.tiers.deep is None
         self._memories = memories
-        self._embedder = tiers.deep
+        self._embedder = tools.tiers.deep
         self._request = request
         self._principal = principal
-        self._clock = clock
+        self._clock = tools.clock
 
     @property
     def is_full(self) -> bool:
         return len(self.merges) >= self._request.limit
 
-    async def go(self, sketched: Sequence[_Sketched]) -> None:
+    async def go(self, hashed: Sequence[_Hashed]) -> None:
         """Merge what is alike, the newest first."""
-        kept = Sketches()
-        for place, each in enumerate(sketched):
-            newer = [sketched[number].id for number in kept.candidates(each.sketch)]
+        kept = near_duplicates.MinHashIndex()
+        for place, each in enumerate(hashed):
+            newer = [hashed[number].id for number in kept.candidates(each.minhash)]
             merge = await self._find(each.id, newer) if newer else None
             if merge is None:
-                kept.add(place, each.sketch)
+                kept.add(place, each.minhash)
             elif await self._apply(merge):
                 self.merges.append(merge)
             if self.is_full:
@@ -192,43 +174,46 @@ class _Run:
         """Return the best of the newer memories that confirms to say the same, if one does."""
         found = await self._memories.get([memory_id, *newer])
         older = found.get(memory_id)
-        # Somebody may have changed them since they were sketched.
+        # Somebody may have changed them since they were hashed.
         others = [found[each] for each in newer if each in found and _may_merge(found[each])]
         if older is None or not _may_merge(older):
             return None
         letters = await asyncio.to_thread(_compare, older, others)
-        near = [(other, value) for other, value in letters if value >= JACCARD_MIN]
+        near = [(other, value) for other, value in letters if value >= near_duplicates.JACCARD_MIN]
         replacing = [(other, value) for other, value in near if _replaces(other, older)]
         self.kept_apart += bool(near) and not replacing
-        likenesses = await self._likenesses(older, replacing)
+        similarities = await self._similarities(older, replacing)
         merges = [
             Merge(
-                kept=other.id,
-                merged=memory_id,
-                jaccard=likeness.jaccard,
-                cosine=likeness.cosine,
-                score=likeness.combined,
+                kept_id=other.id,
+                merged_id=memory_id,
+                jaccard=similarity.jaccard,
+                cosine=similarity.cosine,
+                score=similarity.combined,
             )
-            for other, likeness in likenesses
-            if likeness.is_confirmed
+            for other, similarity in similarities
+            if similarity.is_confirmed
         ]
         # The newer ones come in their order, the newest first: among equals it is taken.
         return max(merges, key=lambda merge: merge.score, default=None)
 
-    async def _likenesses(
+    async def _similarities(
         self, older: Memory, near: Sequence[tuple[Memory, float]]
-    ) -> list[tuple[Memory, Likeness]]:
+    ) -> list[tuple[Memory, Similarity]]:
         pairs = [(older.content, other.content) for other, _ in near]
         cosines = await self._cosines(pairs)
         return [
-            (other, Likeness(value, cosine))
+            (other, Similarity(value, cosine))
             for (other, value), cosine in zip(near, cosines, strict=True)
         ]
 
     async def _cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         if self._embedder is None or not pairs:
             return [None] * len(pairs)
-        if all(folded(first) == folded(second) for first, second in pairs):
+        if all(
+            near_duplicates.folded(first) == near_duplicates.folded(second)
+            for first, second in pairs
+        ):
             return [1.0] * len(pairs)
         try:
             return list(await compare_meanings(pairs, self._embedder))
@@ -244,7 +229,7 @@ class _Run:
         if self._request.dry_run:
             return True
         relation = RelationDraft(
-            source_id=merge.kept, target_id=merge.merged, relation_type="supersedes"
+            source_id=merge.kept_id, target_id=merge.merged_id, relation_type="supersedes"
         )
         actor, quota = self._principal.actor, self._principal.quota
         try:
@@ -254,8 +239,8 @@ class _Run:
             self.kept_apart += 1
             return False
         await self._memories.forget(
-            merge.merged,
-            reason=f"merged into {merge.kept}",
+            merge.merged_id,
+            reason=f"merged into {merge.kept_id}",
             change="merge",
             actor=actor,
             quota=quota,
@@ -265,7 +250,10 @@ class _Run:
 
 
 def _compare(older: Memory, others: Sequence[Memory]) -> list[tuple[Memory, float]]:
-    return [(other, compare_letters(older.content, other.content)) for other in others]
+    return [
+        (other, near_duplicates.compare_characters(older.content, other.content))
+        for other in others
+    ]
 
 
 def _replaces(newer: Memory, older: Memory) -> bool:

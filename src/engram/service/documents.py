@@ -1,4 +1,4 @@
-"""Documents: arriving in one stream or in parts, read back byte for byte, listed and removed."""
+"""Use cases of documents: upload as a stream or in parts, read, list, remove."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import replace
+from functools import cached_property
 
 from engram import limits
-from engram.clock import Clock
 from engram.errors import EngramError, InvalidRequestError, NotFoundError, RequestTooLargeError
-from engram.model.access import Principal
+from engram.model.access import KeyScope, Principal
 from engram.model.document import (
     ByteRange,
     Document,
@@ -24,47 +23,38 @@ from engram.model.document import (
 )
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import MemoryQuery, Tombstone
-from engram.service.background import Background
-from engram.service.document_indexing import DocumentIndexing
-from engram.service.quota import find_quota_warning
+from engram.model.value import replace
+from engram.service.access.usage import find_quota_warning
+from engram.service.use_case import UseCases
 from engram.storage.documents.store import DocumentStore
 from engram.storage.organization import OrganizationStore
-from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 STREAM_PART_BYTES = 1_048_576
-"""Of a stream that is held in memory and stored in one transaction."""
+"""How much of a stream is buffered and stored in one transaction."""
 
 MEMORY_PREFIX = "mem_"
 
 
-class Documents:
-    """The use cases of documents, questions about them apart.
+class Documents(UseCases):
+    """The use cases of documents, except for queries.
 
-    A document is known by its own id and by that of the memory that owns it.
+    A document is known by its own id or by that of the memory that owns it.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        indexing: DocumentIndexing,
-        background: Background,
-        clock: Clock,
-        bounds: DocumentLimits,
-    ) -> None:
-        self._store = store
-        self._indexing = indexing
-        self._background = background
-        self._clock = clock
-        self.bounds = bounds
-        """The sizes that decide how a document is kept, or that it is refused."""
+    @cached_property
+    def bounds(self) -> DocumentLimits:
+        """The sizes that decide how a document is stored, or that it is refused."""
+        return DocumentLimits(
+            body_bytes_max=self._tools.document_bytes_max,
+            raw_bytes_max=self._tools.raw_document_bytes_max,
+        )
 
     async def store_stream(
         self, principal: Principal, draft: DocumentDraft, body: AsyncIterator[bytes]
     ) -> StoredDocument:
-        """Keep a document as it arrives; if it does not arrive whole, nothing of it stays.
+        """Store a document as it arrives; if the stream breaks off, nothing of it remains.
 
         A document of tier 0 can be found when this returns, unless it has no text; larger ones are
         indexed afterwards.
@@ -74,8 +64,7 @@ class Documents:
             InvalidRequestError: it is not what it is said to be.
             QuotaExceededError: it does not fit the quota any more.
         """
-        principal.require("write")
-        documents = await self._documents(principal)
+        documents = await self._documents(principal, "write")
         upload = await self.begin_upload(principal, draft)
         try:
             number = 0
@@ -91,9 +80,8 @@ class Documents:
             raise
 
     async def begin_upload(self, principal: Principal, draft: DocumentDraft) -> Upload:
-        """Make room for a document that will come in parts."""
-        principal.require("write")
-        documents = await self._documents(principal)
+        """Begin the upload of a document in parts."""
+        documents = await self._documents(principal, "write")
         return await documents.begin_upload(
             draft, actor=principal.actor, limits=self.bounds, quota=principal.quota
         )
@@ -101,30 +89,27 @@ class Documents:
     async def add_part(
         self, principal: Principal, document_id: DocumentId, part: int, data: bytes
     ) -> Upload:
-        """Keep the next part of an upload; the last one again changes nothing.
+        """Store the next part of an upload; repeating the last one changes nothing.
 
         Raises:
             ConflictError: another part is due.
             NotFoundError: there is no such upload, or it has expired.
         """
-        principal.require("write")
+        documents = await self._documents(principal, "write")
         check_part(len(data))
         if not data:
             raise InvalidRequestError("must not be empty", field="part")
-        documents = await self._documents(principal)
         return await documents.add_part(
             document_id, part, data, limits=self.bounds, quota=principal.quota
         )
 
     async def find_upload(self, principal: Principal, document_id: DocumentId) -> Upload:
         """Return how much of an upload has arrived."""
-        principal.require("write")
-        return await (await self._documents(principal)).get_upload(document_id)
+        return await (await self._documents(principal, "write")).get_upload(document_id)
 
     async def finish_upload(self, principal: Principal, document_id: DocumentId) -> StoredDocument:
-        """Make a document of what has arrived; finished again, the first answer is given."""
-        principal.require("write")
-        store = await self._store.organization(principal.organization_id)
+        """Turn a finished upload into a document; idempotent."""
+        store = await self._open(principal, "write")
         stored = await store.documents.finish_upload(
             document_id, actor=principal.actor, quota=principal.quota, limits=self.bounds
         )
@@ -132,32 +117,29 @@ class Documents:
         if document.tier == 0 and document.state == "indexing":
             document = await self._index_now(principal, store, document)
         elif document.state == "indexing":
-            self._indexing.notice(principal.organization_id)
-        self._background.notice(principal.organization_id)
+            self._tools.document_indexing.enqueue(principal.organization_id)
+        self._tools.background.announce_work(principal.organization_id)
         warning = await find_quota_warning(principal, store)
-        # Who may not read could find out by guessing what is stored.
+        # Whoever may not read could find out by guessing what is stored.
         is_told = stored.is_duplicate and principal.allows("read")
         return replace(stored, document=document, is_duplicate=is_told, quota_warning=warning)
 
     async def abort_upload(self, principal: Principal, document_id: DocumentId) -> None:
-        """Remove what has arrived of a document.
+        """Remove an unfinished upload.
 
         Raises:
             NotFoundError: there is no such upload, or it is finished.
         """
-        principal.require("write")
-        if not await (await self._documents(principal)).abort_upload(document_id):
+        if not await (await self._documents(principal, "write")).abort_upload(document_id):
             raise NotFoundError("upload", document_id)
 
     async def get(self, principal: Principal, identifier: str) -> Document:
         """Return a document without its body, by its id or that of its memory."""
-        principal.require("read")
-        return await _find(await self._documents(principal), identifier)
+        return await _find(await self._documents(principal, "read"), identifier)
 
     async def show(self, principal: Principal, identifier: str) -> OwnedDocument:
         """Return a document with the memory that owns it."""
-        principal.require("read")
-        store = await self._store.organization(principal.organization_id)
+        store = await self._open(principal, "read")
         document = await _find(store.documents, identifier)
         memory = (await store.memories.get([document.memory_id])).get(document.memory_id)
         if memory is None:
@@ -166,10 +148,11 @@ class Documents:
 
     async def list(self, principal: Principal, query: MemoryQuery) -> DocumentPage:
         """Return one page of documents, newest first."""
-        principal.require("read")
-        store = await self._store.organization(principal.organization_id)
+        store = await self._open(principal, "read")
         filters = replace(query.filters, storage_mode="document")
-        page = await store.memories.list(replace(query, filters=filters), now=self._clock.now())
+        page = await store.memories.list(
+            replace(query, filters=filters), now=self._tools.clock.now()
+        )
         owned = await store.documents.of_memories([memory.id for memory in page.memories])
         return DocumentPage(
             documents=tuple(
@@ -184,21 +167,18 @@ class Documents:
     async def read_body(
         self, principal: Principal, document: Document, wanted: ByteRange | None = None
     ) -> AsyncIterator[bytes]:
-        """Return a body's bytes, read piece by piece as they are taken."""
-        principal.require("read")
-        return (await self._documents(principal)).read_body(document.id, wanted)
+        """Return the bytes of a body as a stream."""
+        return (await self._documents(principal, "read")).read_body(document.id, wanted)
 
     async def read_text(self, principal: Principal, document: Document) -> AsyncIterator[bytes]:
-        """Return the UTF-8 of the text that is searched, piece by piece."""
-        principal.require("read")
-        return (await self._documents(principal)).read_text(document.id)
+        """Return the UTF-8 of the searched text as a stream."""
+        return (await self._documents(principal, "read")).read_text(document.id)
 
     async def remove(
         self, principal: Principal, identifier: str, *, force: bool = False
     ) -> Tombstone:
-        """Remove a document, its memory and all that was derived from them."""
-        principal.require("delete")
-        store = await self._store.organization(principal.organization_id)
+        """Remove a document, its memory and everything derived from them."""
+        store = await self._open(principal, "delete")
         document = await _find(store.documents, identifier)
         return await store.memories.purge(document.memory_id, actor=principal.actor, force=force)
 
@@ -206,16 +186,16 @@ class Documents:
         self, principal: Principal, store: OrganizationStore, document: Document
     ) -> Document:
         try:
-            await self._indexing.finish(principal.organization_id, document.id)
+            await self._tools.document_indexing.finish(principal.organization_id, document.id)
         except EngramError:
-            # It is stored, which is what was asked for; the background tries again.
+            # The document is stored; the background will index it.
             logger.exception("document %s is indexed later", document.id)
-            self._indexing.notice(principal.organization_id)
+            self._tools.document_indexing.enqueue(principal.organization_id)
         found = await store.documents.get([document.id])
         return found.get(document.id, document)
 
     async def _parts(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield a stream in parts of one size, and refuse it as soon as it is too long."""
+        """Yield a stream in parts of equal size, and refuse it as soon as it is too long."""
         received, part = 0, bytearray()
         async for data in body:
             received += len(data)
@@ -227,8 +207,8 @@ class Documents:
         if part:
             yield bytes(part)
 
-    async def _documents(self, principal: Principal) -> DocumentStore:
-        return (await self._store.organization(principal.organization_id)).documents
+    async def _documents(self, principal: Principal, scope: KeyScope) -> DocumentStore:
+        return (await self._open(principal, scope)).documents
 
 
 def check_part(size_bytes: int) -> None:

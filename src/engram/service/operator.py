@@ -1,12 +1,11 @@
-"""What the operator of an installation does across organisations."""
+"""Use cases of the operator: organisations, maintenance over all of them, verification and repair."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 
 from engram import limits
-from engram.errors import NotFoundError
+from engram.errors import StorageError
 from engram.model.access import (
     KEY_SCOPES,
     OPERATOR,
@@ -20,44 +19,35 @@ from engram.model.access import (
 )
 from engram.model.checks import check_range
 from engram.model.ids import OrganizationId
-from engram.model.status import BackfillReport, Counters, Coverage
-from engram.service.account_deletion import delete_organization
-from engram.service.files import Files
-from engram.service.meaning import Meaning
-from engram.storage.organization import OrganizationStore
-from engram.storage.store import Store
+from engram.model.status import BackfillReport, Counters, Coverage, Finding
+from engram.model.value import Value
+from engram.search.query import EmbedderStatus
+from engram.service.account import delete_organization
+from engram.service.organization_files import OrganizationFiles
+from engram.service.use_case import Tools, UseCases
+from engram.service.work.schedule import open_each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrganizationStats:
-    """One organisation and what it holds."""
+class OrganizationStats(Value):
+    """One organisation and its counters."""
 
     organization: Organization
     counters: Counters
 
 
-class Operator:
-    """Organisations, and upkeep over all of them. The caller has proved to be the operator."""
+class Operator(UseCases):
+    """Organisations, and maintenance over all of them; the caller is authenticated as the operator."""
 
-    def __init__(
-        self,
-        store: Store,
-        meaning: Meaning,
-        *,
-        files: Files,
-        forget_keys: Callable[[OrganizationId | None], None],
-    ) -> None:
-        """Work on a store; `forget_keys` is told whose keys may not be believed any more."""
-        self._store = store
+    def __init__(self, tools: Tools, files: OrganizationFiles) -> None:
+        super().__init__(tools)
         self._files = files
-        self._meaning = meaning
-        self._forget_keys = forget_keys
+        self._embedders = EmbedderStatus(tools.tiers)
 
     async def create_organization(
         self, draft: OrganizationDraft, *, actor: str = OPERATOR
     ) -> tuple[Organization, NewKey]:
         """Add an organisation with a first key."""
-        control = self._store.control
+        control = self._tools.store.control
         organization = await control.create_organization(draft, actor=actor)
         key = await control.create_key(organization.id, KeyDraft(name="first key"), actor=actor)
         return organization, key
@@ -68,7 +58,7 @@ class Operator:
         Raises:
             NotFoundError: the id is unknown.
         """
-        organization = await self._store.control.get_organization(organization_id)
+        organization = await self._tools.store.control.get_organization(organization_id)
         return Principal(
             organization_id=organization.id,
             actor=OPERATOR,
@@ -78,7 +68,7 @@ class Operator:
 
     async def list_organizations(self) -> tuple[Organization, ...]:
         """Return every organisation, oldest first."""
-        return await self._store.control.list_organizations()
+        return await self._tools.store.control.list_organizations()
 
     async def change_organization(
         self,
@@ -92,17 +82,19 @@ class Operator:
         Raises:
             NotFoundError: the id is unknown.
         """
-        changed = await self._store.control.change_organization(
+        changed = await self._tools.store.control.change_organization(
             organization_id, change, actor=actor
         )
-        self._forget_keys(organization_id)
+        self._tools.access.forget_keys(organization_id)
         return changed
 
     async def delete_organization(
         self, organization_id: OrganizationId, *, name: str | None = None, actor: str = OPERATOR
     ) -> AccountDeletion:
         """Remove an organisation with its files and everything it stored; `name`, if given, must be its."""
-        deleted = await delete_organization(self._store, organization_id, name=name, actor=actor)
+        deleted = await delete_organization(
+            self._tools.store, organization_id, name=name, actor=actor
+        )
         await self._files.remove(organization_id)
         return deleted
 
@@ -110,7 +102,7 @@ class Operator:
         """Compress up to `batch_size` legacy rows, over as many organisations as that takes."""
         check_range("batch_size", batch_size, minimum=1, maximum=limits.BACKFILL_BATCH_MAX)
         left, reports = batch_size, list[BackfillReport]()
-        async for store in self._stores():
+        async for _, store in open_each(self._tools.store):
             report = await store.compress_backfill(batch_size=left)
             reports.append(report)
             # A batch that is used up still counts what remains in the other organisations.
@@ -124,44 +116,61 @@ class Operator:
 
     async def reindex(self) -> int:
         """Rebuild every organisation's windows and word indexes; return the messages read."""
-        return sum([await store.reindex() async for store in self._stores()])
+        return sum([await store.reindex() async for _, store in open_each(self._tools.store)])
 
     async def reindex_organization(self, organization_id: OrganizationId) -> int:
         """Rebuild one organisation's windows and word indexes; return the messages read."""
-        store = await self._store.organization(organization_id)
+        store = await self._tools.store.organization(organization_id)
         return await store.reindex()
 
     async def coverage(self) -> tuple[Coverage, ...]:
         """Return how complete each organisation's indexes are."""
-        return tuple([await store.coverage() async for store in self._stores()])
+        return tuple([await store.coverage() async for _, store in open_each(self._tools.store)])
 
     async def stats(self) -> tuple[OrganizationStats, ...]:
-        """Return what each organisation holds."""
-        stats = list[OrganizationStats]()
-        for organization in await self.list_organizations():
-            store = await self._store.organization(organization.id)
-            stats.append(
-                OrganizationStats(organization=organization, counters=await store.counters())
-            )
+        """Return the counters of each organisation."""
+        stats = [
+            OrganizationStats(organization=organization, counters=await store.counters())
+            async for organization, store in open_each(self._tools.store)
+        ]
         return tuple(stats)
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What searches have to do without."""
-        return self._meaning.degraded
+        """Return the reason codes for what searches have to do without."""
+        return self._embedders.degraded
 
     async def probe_embedders(self) -> None:
-        """Find out what `degraded` should say, before anybody searches."""
-        await self._meaning.probe()
+        """Probe the embedders, so that `degraded` is right before the first search."""
+        await self._embedders.probe()
 
     async def ping(self) -> None:
-        """Really read the store; raise what a request would meet."""
-        await self._store.control.ping()
+        """Read from the store, raising the error that a request would meet."""
+        await self._tools.store.control.ping()
 
-    async def _stores(self) -> AsyncIterator[OrganizationStore]:
-        for organization in await self.list_organizations():
-            try:
-                store = await self._store.organization(organization.id)
-            except NotFoundError:
-                continue  # deleted meanwhile
-            yield store
+
+class Doctor(UseCases):
+    """Verifies and repairs stores, one organisation at a time to bound memory."""
+
+    async def patients(self) -> Sequence[Organization]:
+        """Return the organisations to verify."""
+        return await self._tools.store.control.list_organizations()
+
+    async def examine(self, organization: Organization) -> AsyncIterator[Finding]:
+        """Yield every finding in one organisation's store."""
+        try:
+            store = await self._tools.store.organization(organization.id)
+            async for finding in store.verify():
+                yield finding
+        except StorageError as exc:
+            yield Finding(
+                organization_id=organization.id,
+                check="file",
+                message=exc.message,
+                repairable=False,
+            )
+
+    async def repair(self, organization: Organization) -> int:
+        """Rebuild the derived rows of one organisation's store; return how many."""
+        store = await self._tools.store.organization(organization.id)
+        return await store.repair()

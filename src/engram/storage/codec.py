@@ -1,6 +1,6 @@
-"""Keep a message's text as it is, or compressed where that is smaller; give it back byte for byte.
+"""Encode texts for storage, compressed where that is smaller, and decode them byte for byte.
 
-Every stored form names its encoding, and what is read is proved against the SHA-256 of the text.
+Every row names its encoding, and decoded text is checked against its SHA-256.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _GZIP_WBITS = 31
 
 
 class ContentError(Exception):
-    """Stored content that cannot be read back; says why, the caller says where."""
+    """Stored content cannot be decoded; the message has the reason, the caller adds the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """A text in its stored form, with what proves it and what it counts."""
+    """An encoded text, its SHA-256 and its size before compression."""
 
     content: str | bytes
     encoding: str
@@ -41,9 +41,9 @@ class StoredContent:
 
 
 class ContentCodec:
-    """Encode and decode the texts of one organisation with its dictionaries.
+    """Encodes and decodes the texts of one organisation with its compression dictionaries.
 
-    Safe in several threads: compressors are not, so each is lent to one call at a time.
+    Safe for concurrent use; compressors are not, so each is used by one call at a time.
     """
 
     def __init__(self) -> None:
@@ -55,52 +55,52 @@ class ContentCodec:
 
     @property
     def newest_dictionary(self) -> int | None:
-        """The dictionary new texts are compressed with."""
+        """The dictionary that new texts are compressed with."""
         return self._newest
 
     @property
     def awaited_dictionary(self) -> int | None:
-        """The dictionary that was announced as the newest and is not known yet."""
+        """The newest dictionary, if it was announced and is not loaded yet."""
         return self._announced if self._announced not in self._dictionaries else None
 
     def announce_dictionary(self, number: int) -> None:
-        """Take note of the newest dictionary of all processes; it is to be added when convenient."""
+        """Record the number of the newest dictionary, which is loaded later by `add_dictionary`."""
         self._announced = number
 
     def add_dictionary(self, number: int, content: bytes) -> None:
-        """Make a dictionary known; the newest one serves new texts."""
+        """Load a dictionary; new texts are compressed with the newest one."""
         dictionary = zstandard.ZstdCompressionDict(content)
         dictionary.precompute_compress(level=_LEVEL)  # pyright: ignore[reportUnknownMemberType] - the stub has no return type
         self._dictionaries[number] = dictionary
         self._newest = max(number, self._newest or number)
 
     def missing_dictionary(self, encoding: str | None) -> int | None:
-        """Return the number of the dictionary that `encoding` needs and that is not known yet."""
+        """Return the dictionary that `encoding` needs if it is not loaded yet."""
         number = dictionary_number(encoding)
         return None if number is None or number in self._dictionaries else number
 
     def encode(self, text: str) -> StoredContent:
-        """Return the stored form of `text`."""
+        """Encode a text."""
         data = text.encode()
-        proof = hashlib.sha256(data).digest()
+        digest = hashlib.sha256(data).digest()
         if len(data) >= limits.COMPRESS_BYTES_MIN:
             number = self._newest
             packed = self._compress(data, number)
             if len(packed) < len(data):
                 encoding = ZSTD if number is None else f"{_WITH_DICTIONARY}{number}"
-                return StoredContent(packed, encoding, proof, len(data))
-        return StoredContent(text, RAW, proof, len(data))
+                return StoredContent(packed, encoding, digest, len(data))
+        return StoredContent(text, RAW, digest, len(data))
 
     def encode_bytes(self, data: bytes) -> StoredContent:
-        """Return the stored form of a piece of a document: no dictionary helps one that is long."""
-        proof = hashlib.sha256(data).digest()
+        """Encode a piece of a document, without a dictionary: it is too long to gain from one."""
+        digest = hashlib.sha256(data).digest()
         packed = self._compress(data, None)
         if len(packed) < len(data):
-            return StoredContent(packed, ZSTD, proof, len(data))
-        return StoredContent(data, RAW, proof, len(data))
+            return StoredContent(packed, ZSTD, digest, len(data))
+        return StoredContent(data, RAW, digest, len(data))
 
     def decode(self, content: bytes, *, encoding: str | None, sha256: bytes) -> str:
-        """Return the text of a stored form, which for text is its UTF-8.
+        """Decode a text; content that is not compressed is its UTF-8.
 
         Raises:
             ContentError: the encoding or its dictionary is unknown, or the text is not what was
@@ -113,7 +113,7 @@ class ContentCodec:
             raise ContentError("its text is not UTF-8") from exc
 
     def decode_bytes(self, content: bytes, *, encoding: str | None, sha256: bytes) -> bytes:
-        """Return the bytes of a stored form.
+        """Decode bytes.
 
         Raises:
             ContentError: as for a text.
@@ -137,7 +137,7 @@ class ContentCodec:
         try:
             compressor = idle.pop()
         except IndexError:
-            # The row names the dictionary, so the frame need not.
+            # The row names the dictionary, so the frame does not have to.
             compressor = zstandard.ZstdCompressor(
                 level=_LEVEL, dict_data=self._dictionary(number), write_dict_id=False
             )
@@ -170,7 +170,7 @@ def dictionary_number(encoding: str | None) -> int | None:
     """Return the number in `zstd:<number>`; None for the encodings without a dictionary.
 
     Raises:
-        ContentError: what should be a number is none.
+        ContentError: the part after `zstd:` is not a number.
     """
     if encoding is None or not encoding.startswith(_WITH_DICTIONARY):
         return None
@@ -181,7 +181,7 @@ def dictionary_number(encoding: str | None) -> int | None:
 
 
 def train_dictionary(texts: Sequence[bytes], *, dictionary_bytes: int) -> bytes | None:
-    """Return a dictionary for texts like these; None when they have too little in common."""
+    """Train a dictionary on texts; None if they have too little in common."""
     try:
         return zstandard.train_dictionary(dictionary_bytes, list(texts)).as_bytes()
     except zstandard.ZstdError:
@@ -203,6 +203,6 @@ def _decode_gzip(content: bytes) -> bytes:
 
 
 def _refuse_bomb(packed: bytes) -> None:
-    """Refuse a frame that announces more than any message: memory is taken as announced."""
+    """Refuse a frame whose header declares more than any message: that much memory is allocated."""
     if zstandard.frame_content_size(packed) > limits.MESSAGE_BYTES_MAX:
         raise ContentError("its compressed form is larger than any message")

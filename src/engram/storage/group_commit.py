@@ -1,6 +1,6 @@
-"""Do the work of many callers in one transaction, and answer nobody before it is durable.
+"""Group commit: the writes of many callers in one transaction, answered once it is durable.
 
-A commit costs far more than a small write, so everything that queued up during one commit shares
+A commit costs far more than a small write, so all writes that were queued during one commit share
 the next.
 """
 
@@ -12,56 +12,57 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engram.model.access import AuditRecord
-from engram.storage.bookkeeping.audited import Announce, gathering
-from engram.storage.handoff import Ticket, deliver
+from engram.storage.bookkeeping.audit import Announce, gathering
 from engram.storage.rows.database import Connection
+from engram.storage.threads import Ticket, deliver
+from engram.yielding import without_pauses
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A piece of work and who waits for it."""
+    """A write, and the ticket of its caller."""
 
     work: Callable[[Any], Any]
     ticket: Ticket[Any]
     announce: Announce | None = None
-    """Is told of the audit rows once they are durable."""
+    """Called with the audit rows once they are durable."""
     audited: list[AuditRecord] = field(default_factory=list[AuditRecord])
 
 
 class WriteSession(Protocol):
-    """What writes to a database, one transaction after another."""
+    """The connection of a writer, for one transaction after another."""
 
     def translated_failures(self) -> AbstractContextManager[None]:
-        """Raise what the driver reports as errors of `engram.errors`."""
+        """Translate errors of the driver into those of `engram.errors`."""
         ...
 
     def begin(self, *, works: int) -> Connection:
-        """Begin a transaction in which so many pieces of work are done, alone in the database."""
+        """Begin an exclusive transaction for so many writes."""
         ...
 
     def mark(self) -> None:
-        """Note where a piece of work begins."""
+        """Set a savepoint before a write."""
         ...
 
     def undo(self, error: Exception) -> None:
-        """Undo the piece of work that raised `error`; raise if the transaction is lost with it."""
+        """Roll back the write that raised `error`; raise if that ends the transaction."""
         ...
 
     def keep(self) -> None:
-        """Forget the mark."""
+        """Release the savepoint."""
         ...
 
     def commit(self) -> None:
-        """Return when everything is durable."""
+        """Commit; return when everything is durable."""
         ...
 
     def abandon(self) -> None:
-        """Leave nothing of the transaction, nor a connection in doubt."""
+        """Roll back, and drop a connection in an unknown state."""
         ...
 
 
 def commit_together(writes: Sequence[Write], session: WriteSession) -> None:
-    """Do all work that is still waited for, and tell who waits how it went."""
+    """Run the writes whose callers still wait, and settle their tickets."""
     awaited = [write for write in writes if not write.ticket.is_abandoned]
     if awaited:
         _commit(awaited, session)
@@ -72,14 +73,14 @@ def commit_together(writes: Sequence[Write], session: WriteSession) -> None:
 
 
 def _commit(writes: Sequence[Write], session: WriteSession) -> None:
-    """Do the work in one transaction; when that fails, every piece of it has failed."""
+    """Run the writes in one transaction; if it fails, all of them fail."""
     try:
-        with session.translated_failures():
+        with session.translated_failures(), without_pauses():
             connection = session.begin(works=len(writes))
             for write in writes:
                 _do(write, connection, session)
             session.commit()
-    except Exception as exc:  # noqa: BLE001 - it is the waiters', and the thread lives on
+    except Exception as exc:  # noqa: BLE001 - raised in the callers; the thread goes on
         for write in writes:
             write.ticket.fail(exc)
             write.audited.clear()
@@ -87,13 +88,13 @@ def _commit(writes: Sequence[Write], session: WriteSession) -> None:
 
 
 def _do(write: Write, connection: Connection, session: WriteSession) -> None:
-    """Do one piece of work; its failure undoes that piece alone."""
+    """Run one write; if it fails, only that one is rolled back."""
     session.mark()
     try:
         wanted = None if write.announce is None else write.audited
         with session.translated_failures(), gathering(wanted):
             write.ticket.succeed(write.work(connection))
-    except Exception as exc:  # noqa: BLE001 - it is the waiter's
+    except Exception as exc:  # noqa: BLE001 - raised in the caller
         write.audited.clear()
         session.undo(exc)
         write.ticket.fail(exc)

@@ -1,4 +1,4 @@
-"""The numbered SQL files that bring a schema forward, whatever the database."""
+"""Schema migrations: numbered SQL files, whatever the database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engram.errors import StoreNewerError
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step from the version before it."""
+    """The step from one version of a schema to the next."""
 
     version: int
     name: str
@@ -21,7 +21,7 @@ class Migration:
 
 @cache
 def read_migrations(package: str, *folders: str) -> tuple[Migration, ...]:
-    """Return every step in a package's folder, in order."""
+    """Return the migrations in a package's folder, in order."""
     folder = files(package).joinpath("migrations", *folders)
     steps = sorted(
         (
@@ -38,10 +38,10 @@ def read_migrations(package: str, *folders: str) -> tuple[Migration, ...]:
 
 
 def refuse_newer(version: int, steps: Sequence[Migration]) -> None:
-    """Refuse a schema that has gone further than the steps.
+    """Refuse a schema that is newer than the last migration.
 
     Raises:
-        StoreNewerError: it has steps this program does not know.
+        StoreNewerError: it has migrations that this program does not have.
     """
     if version > len(steps):
         raise StoreNewerError(

@@ -14,7 +14,7 @@ from engram.errors import ConfigurationError
 logger = logging.getLogger(__name__)
 
 FIRST_KEY = "first-key"
-"""The file that the first start leaves its key in when nobody watches."""
+"""The file that the first start writes its key to if there is no terminal."""
 
 _OTHERS = 0o077
 _ANYBODY_WRITES = 0o002
@@ -24,29 +24,29 @@ _STORED = (*_OWN_FILES, "orgs/*.db*")
 
 
 def make_private(home: Path) -> None:
-    """Take every right on the directory of a store, and on its files, from other users.
+    """Remove the permissions of other users from the directory of a store and from its files.
 
-    A directory that has other uses keeps its rights: the store's own files are private by themselves.
+    If the directory has other uses, only the store's own files are changed.
 
     Raises:
-        ConfigurationError: it is another user's, and everybody may write there.
+        ConfigurationError: it belongs to another user, and everybody may write there.
     """
     if not hasattr(os, "geteuid") or not home.is_dir():
-        return  # Windows has no such rights, and what does not exist will be made private.
+        return  # Windows has no such permissions, and a new directory is created private.
     status = home.stat()
     if not status.st_mode & _OTHERS:
         return
     if os.geteuid() not in {0, status.st_uid}:
-        _judge_foreign(home, status)
+        _check_foreign(home, status)
     elif status.st_mode & stat.S_ISVTX or _has_other_uses(home):
         logger.warning("%s is open to other users: give the store a directory of its own", home)
         _close_all(home.glob(name) for name in _OWN_FILES)
     else:
-        # The directory first: once it is closed nobody else reaches a file in it.
+        # The directory first: after that nobody else can reach a file in it.
         _close_all([[home, home / "orgs"], *(home.glob(name) for name in _STORED)])
 
 
-def _judge_foreign(home: Path, status: os.stat_result) -> None:
+def _check_foreign(home: Path, status: os.stat_result) -> None:
     remedy = f"let its owner run `chmod 700 {home}`, or choose another directory"
     if status.st_mode & _ANYBODY_WRITES:
         raise ConfigurationError(
@@ -75,5 +75,5 @@ def _close(path: Path) -> None:
     except FileNotFoundError:
         return  # A log that another process has just removed.
     except OSError as exc:
-        # Some file systems know no rights; then there is nothing to protect the store with.
+        # Some file systems have no permissions, so nothing can protect the store.
         logger.warning("%s stays open to other users: %s", path, exc.strerror)

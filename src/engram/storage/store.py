@@ -1,15 +1,20 @@
-"""A whole installation, on whichever database it is.
+"""The store of an installation, whatever its database, and the cache of its open organisations.
 
 Every method of its stores is one round trip: a write is one durable transaction, a read sees one
-consistent snapshot. All errors are of `engram.errors`;
-a driver's exception never leaves its backend.
+consistent snapshot. All errors are those of `engram.errors`; a driver's exception never leaves its
+backend.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
+from engram import limits
 from engram.model.changes import Change
 from engram.model.ids import OrganizationId
 
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """A whole installation."""
+    """The store of an installation."""
 
     @property
     def control(self) -> ControlStore:
@@ -27,7 +32,7 @@ class Store(Protocol):
         ...
 
     async def open(self) -> None:
-        """Create or migrate what is needed. Idempotent, and safe beside other processes.
+        """Create the schema or apply pending migrations. Idempotent, and safe beside other processes.
 
         Raises:
             StoreNewerError: the store was written by a newer Engram.
@@ -46,19 +51,108 @@ class Store(Protocol):
     def announce(self, organization_id: OrganizationId) -> None:
         """Notify other processes that an organisation has new background work.
 
-        It returns at once, and what it tells may be lost: work is found without it, only later.
+        Returns at once. A notification may be lost; the work is then found by polling, only later.
         """
         ...
 
     def changes(self) -> AsyncIterator[Change]:
-        """Yield what other processes tell, from now on; nothing where they cannot.
+        """Yield the notifications of other processes from now on; none if the database has none.
 
-        That is the work they announce, and the keys that were revoked or removed by any process, this
-        one among them. What is told while this process is cut off from the others is missed; all
-        keys count as changed then. It raises nothing.
+        These are announced work, and keys that any process, this one included, has revoked or
+        removed. Notifications during an outage are missed; all keys count as changed then. It raises
+        nothing.
         """
         ...
 
     async def close(self) -> None:
         """Finish what was accepted and release everything."""
         ...
+
+
+_Opening: TypeAlias = tuple[asyncio.AbstractEventLoop, OrganizationId]
+
+
+class Opened(Protocol):
+    """An organisation that is open."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is known to be deleted."""
+        ...
+
+    def let_go(self) -> None:
+        """Release its resources without waiting; callers that still have it may go on using it."""
+        ...
+
+
+OpenedT = TypeVar("OpenedT", bound=Opened)
+
+
+class OpenOrganizations(Generic[OpenedT]):
+    """LRU cache of open organisations by id; concurrent requests for one open it once."""
+
+    def __init__(self, open_one: Callable[[OrganizationId], Awaitable[OpenedT]]) -> None:
+        self._open_one = open_one
+        self._lock = threading.Lock()
+        self._opened: OrderedDict[OrganizationId, OpenedT] = OrderedDict()
+        self._opening: dict[_Opening, asyncio.Task[OpenedT]] = {}
+
+    async def get(self, organization_id: OrganizationId) -> OpenedT:
+        """Return an organisation, opened if it is not.
+
+        Raises:
+            EngramError: what opening it raises.
+        """
+        with self._lock:
+            found = self._opened.get(organization_id)
+            if found is not None and not found.is_gone:
+                self._opened.move_to_end(organization_id)
+                return found
+            self._opened.pop(organization_id, None)
+        if found is not None:
+            found.let_go()
+        return await self._open_once(organization_id)
+
+    def find(self, organization_id: OrganizationId) -> OpenedT | None:
+        """Return an organisation if it is open."""
+        with self._lock:
+            return self._opened.get(organization_id)
+
+    def take_all(self) -> list[OpenedT]:
+        """Return all that are open, and empty the cache."""
+        with self._lock:
+            opened = [*self._opened.values()]
+            self._opened.clear()
+        return opened
+
+    async def _open_once(self, organization_id: OrganizationId) -> OpenedT:
+        """Open an organisation, or wait for the task that does."""
+        key = (asyncio.get_running_loop(), organization_id)
+        task = self._opening.get(key)
+        if task is None:
+            task = asyncio.create_task(self._open(organization_id))
+            self._opening[key] = task
+            task.add_done_callback(partial(self._forget_opening, key))
+        # Shielded: if one caller is cancelled, the others still wait for the task.
+        return await asyncio.shield(task)
+
+    async def _open(self, organization_id: OrganizationId) -> OpenedT:
+        opened = await self._open_one(organization_id)
+        self._keep(organization_id, opened)
+        return opened
+
+    def _forget_opening(self, key: _Opening, task: asyncio.Task[OpenedT]) -> None:
+        del self._opening[key]
+        if not task.cancelled():
+            # Retrieved, or asyncio would log it when every caller was cancelled.
+            task.exception()
+
+    def _keep(self, organization_id: OrganizationId, opened: OpenedT) -> None:
+        """Add an open organisation; evict the least recently used ones if there are too many."""
+        with self._lock:
+            replaced = [self._opened.pop(organization_id, None)]
+            self._opened[organization_id] = opened
+            while len(self._opened) > limits.OPEN_ORGANIZATIONS_MAX:
+                replaced.append(self._opened.popitem(last=False)[1])
+        for organization in filter(None, replaced):
+            organization.let_go()

@@ -1,4 +1,4 @@
-"""What the functions of one organisation's store share."""
+"""One organisation: its database, caches and transactions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Any, TypeVar
 from engram.clock import Clock, IdSource, to_microseconds
 from engram.model.ids import OrganizationId
 from engram.storage.codec import ContentCodec
+from engram.storage.postings.caches import PostingCache, RowCache
 from engram.storage.postings.index import WordIndex
-from engram.storage.postings.posting_cache import PostingCache
-from engram.storage.postings.row_cache import RowCache
+from engram.storage.rows.caches import MessageCache, PieceCache
 from engram.storage.rows.database import Connection, Cursor, Database
-from engram.storage.rows.message_cache import MessageCache
-from engram.storage.rows.piece_cache import PieceCache
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """An organisation, its database, and what this process remembers of it."""
+    """An organisation, its database, and this process's caches of it."""
 
     number: int
     id: OrganizationId
@@ -36,11 +34,11 @@ class Tenant:
     message_cache: MessageCache = field(default_factory=MessageCache)
 
     def now(self) -> int:
-        """Return the present moment in microseconds."""
+        """Return the current time in microseconds."""
         return to_microseconds(self.clock.now())
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Return what `work` makes of one snapshot; see `Database.read`."""
+        """Return what `work` returns for one snapshot; see `Database.read`."""
         return await self.database.read(lambda connection: work(Transaction(connection, self)))
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
@@ -65,3 +63,10 @@ class Transaction:
 
     def _scoped(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {"organization_id": self.tenant.number, **values}
+
+
+class TenantStore:
+    """Operations on one organisation's rows, each one transaction or a few short ones."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant

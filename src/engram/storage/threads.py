@@ -1,39 +1,99 @@
-"""Run short blocking work in a few threads, with less ado than an executor.
+"""Worker threads for short blocking work, and tickets that return results to event loops.
 
-Measured: 90 µs for a call and its answer against 145 µs, and 18 µs against 46 µs a call with
-sixteen callers at once.
+Faster than an executor. Measured: 90 µs for a call and its answer against 145 µs, and 18 µs against
+46 µs a call with sixteen callers at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from engram.errors import StorageError
-from engram.storage.handoff import Ticket, deliver
 
 T = TypeVar("T")
+
+
+class Ticket(Generic[T]):
+    """A future of an event loop that a thread settles."""
+
+    __slots__ = ("_error", "_value", "future", "loop")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self.loop.create_future()
+        self._value: T
+        self._error: Exception | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the caller was cancelled."""
+        return self.future.cancelled()
+
+    def succeed(self, value: T) -> None:
+        """Set the result; the caller gets it with `deliver`."""
+        self._value = value
+
+    def fail(self, error: Exception) -> None:
+        """Set the error, in place of any result."""
+        if isinstance(error, StopIteration):
+            # A future cannot carry it, and the caller could not tell it from its own.
+            error = RuntimeError("work ran past the end of an iterator")
+        self._error = error
+
+    def settle(self) -> None:
+        """Settle the future; to be called once, in its event loop."""
+        future, error = self.future, self._error
+        # Frames of the thread may refer to this ticket, and the error refers to these frames: a ticket
+        # that kept the error would keep all they hold until the garbage collector runs.
+        del self.future
+        self._error = None
+        if future.done():
+            return
+        if error is None:
+            future.set_result(self._value)
+        else:
+            future.set_exception(error)
+
+
+def deliver(tickets: Sequence[Ticket[Any]]) -> None:
+    """Settle every ticket in its own event loop, waking each loop once."""
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[Ticket[Any]]] = defaultdict(list)
+    for ticket in tickets:
+        by_loop[ticket.loop].append(ticket)
+    for loop, settled in by_loop.items():
+        # Raised by a loop that has been closed, which has no callers left.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle_all, settled)
+
+
+def _settle_all(tickets: Sequence[Ticket[Any]]) -> None:
+    for ticket in tickets:
+        ticket.settle()
+
 
 logger = logging.getLogger(__name__)
 
 
 class _Job(NamedTuple):
-    """What a thread does, and what it does once it is free for the next."""
+    """What a thread runs, and what it calls once it is free for the next job."""
 
     work: Callable[[], None]
-    tell: Callable[[], None] | None = None
+    after: Callable[[], None] | None = None
 
 
 class WorkerThreads:
     """At most `threads_max` threads, started as they are needed.
 
-    The thread that rested last works next: its memory is still near its processor.
+    The thread that became idle last works next: its memory is still in the cache of its processor.
     """
 
     def __init__(self, threads_max: int) -> None:
@@ -116,10 +176,10 @@ class _Worker(threading.Thread):
                 job.work()
             except Exception:
                 logger.exception("a job that nobody waits for failed")
-            # First, so that whoever is told finds this thread free.
+            # First, so that the caller finds this thread free.
             self._ask(self)
-            if job.tell is not None:
-                job.tell()
+            if job.after is not None:
+                job.after()
             del job  # or what it worked on would stay until there is another
 
 

@@ -178,14 +178,30 @@ def _analyse(raw: str) -> Iterable[str]:
     return _compound(raw)
 
 
+_SLICE = 1_000_000
+"""Characters that are looked at in one step, some 5 ms: no other thread can run meanwhile."""
+
+
 def _is_plain(raw: str) -> bool:
     """Return True if a token is one word in lower, title or upper case."""
     # One test per line, so that other threads can run in between: each is slow on a huge token.
-    if not raw.isalpha():
+    if not all(raw[at : at + _SLICE].isalpha() for at in range(0, len(raw), _SLICE)):
         return False
-    if raw.islower():
+    if _is_lower(raw):
         return True
     return raw[1:].islower() or raw.isupper()
+
+
+def _is_lower(raw: str) -> bool:
+    """Return what `islower` does, a slice at a time; slices without cased letters decide nothing."""
+    is_cased = False
+    for at in range(0, len(raw), _SLICE):
+        part = raw[at : at + _SLICE]
+        if part.islower():
+            is_cased = True
+        elif part.lower() != part.upper():
+            return False
+    return is_cased
 
 
 def _join_long(words: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Chunks of memories: deterministic ranges that join back to the text."""
+"""Chunks of memories: deterministic ranges that join back to the text, matched or fitted to a budget."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from engram import limits
+from engram.errors import NotFoundError
 from engram.model.conversation import MessageDraft
-from engram.model.ids import chunk_id
+from engram.model.ids import ChunkId, chunk_id
 from engram.model.memory import Memory
-from engram.model.memory_reading import MemoryChunk
+from engram.model.memory_reading import FetchedMemory, MemoryChunk, MemoryFetch
+from engram.model.value import replace
 from engram.text.analyse import message_words
+from engram.text.excerpts import CHARACTERS_PER_TOKEN, brief, cut, tokens_of
 from engram.text.passages import Passage, split_passages
 
 
@@ -45,6 +48,46 @@ def matched_chunk(chunks: Sequence[MemoryChunk], terms: AbstractSet[str]) -> Mem
     # Sorted, because the sum of floats depends on their order.
     scores = [sum(1 / frequency[term] for term in sorted(found)) for found in matches]
     return chunks[scores.index(max(scores))]
+
+
+def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
+    """Return a memory in the requested detail, within the token budget.
+
+    Raises:
+        NotFoundError: it has no such chunk.
+    """
+    chunks = chunks_of(memory)
+    fetched = FetchedMemory(
+        memory=memory, summary=memory.summary or brief(memory.content), chunk_count=len(chunks)
+    )
+    match request.detail:
+        case "summary":
+            return fetched
+        case "full":
+            shown = cut(memory.content, request.token_budget * CHARACTERS_PER_TOKEN)
+            return replace(fetched, content=shown.text, is_truncated=shown.is_cut)
+        case "chunk":
+            wanted = _select(chunks, request.chunk_ids) if request.chunk_ids else chunks
+            fitting = _fit_chunks(wanted, request.token_budget)
+            is_truncated = any(chunk.text is None for chunk in fitting)
+            return replace(fetched, chunks=tuple(fitting), is_truncated=is_truncated)
+
+
+def _select(chunks: Sequence[MemoryChunk], chunk_ids: Sequence[ChunkId]) -> list[MemoryChunk]:
+    by_id = {chunk.id: chunk for chunk in chunks}
+    for unknown in (each for each in chunk_ids if each not in by_id):
+        raise NotFoundError("chunk", unknown)
+    return [by_id[each] for each in dict.fromkeys(chunk_ids)]
+
+
+def _fit_chunks(chunks: Sequence[MemoryChunk], token_budget: int) -> list[MemoryChunk]:
+    """Return the chunks, those that exceed the budget without their texts."""
+    shown: list[MemoryChunk] = []
+    left = token_budget
+    for chunk in chunks:
+        left -= tokens_of(len(chunk.text or ""))
+        shown.append(chunk if left >= 0 else replace(chunk, text=None))
+    return shown
 
 
 def _words_of(chunk: MemoryChunk) -> set[str]:

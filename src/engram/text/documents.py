@@ -11,11 +11,11 @@ import json
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 from engram.limits import DOCUMENT_CHUNK_CHARACTERS, SHORT_SECTIONS_MAX
+from engram.model.value import Value
 from engram.text.cuts import last_cut, last_line_end, paragraph_ends
 from engram.text.markdown import (
     LINE_MAX,
@@ -46,8 +46,7 @@ HeadingPath: TypeAlias = tuple[tuple[int, str], ...]
 """The level and title of each heading above a position."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkerState:
+class ChunkerState(Value):
     """The state of a chunker after a chunk, from which it can be resumed."""
 
     chunks: int = 0
@@ -68,7 +67,7 @@ class ChunkerState:
     def to_json(self) -> str:
         """Serialize the state to JSON, to be stored."""
         values: dict[str, Any] = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name != "scan"
+            name: getattr(self, name) for name in self.__struct_fields__ if name != "scan"
         }
         block = self.scan.block
         # The keys are those of states that are stored already.
@@ -95,8 +94,7 @@ BEGINNING = ChunkerState()
 """The state before the first chunk."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentChunk:
+class DocumentChunk(Value):
     """A range of a document, never empty."""
 
     index: int

@@ -10,17 +10,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 
+from engram import limits
+
 Notation = Callable[[int], str]
 """Returns the escape sequence of a code point."""
 
 BLOCK_CHARACTERS = 4096
 """Blocks without anything to escape are copied; the others are translated by character."""
-
-JOINED_CHARACTERS_MAX = 1 << 17
-"""In longer texts every joiner is escaped, because telling which belong would hold the GIL too long."""
-
-TABLE_ENTRIES_MAX = 4096
-"""Cached code points per notation: more than any one script needs."""
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _BLANK = re.compile(
@@ -67,7 +63,11 @@ class Escaping:
 
     def text(self, text: str) -> str:
         """Escape the invisible characters of a text, except tabs, `\\n` and joiners that belong there."""
-        if text.isascii() or len(text) > JOINED_CHARACTERS_MAX or not _JOINER.search(text):
+        if (
+            text.isascii()
+            or len(text) > limits.ESCAPED_JOINERS_CHARACTERS_MAX
+            or not _JOINER.search(text)
+        ):
             return self._without_tags(self._escaped(text, self._text))
         pieces = _IN_PLACE.split(text)
         pieces[::2] = [self._escaped(piece, self._text) for piece in pieces[::2]]
@@ -103,7 +103,7 @@ class _Table(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         written = self._notation(code) if is_invisible(character) else character
-        if len(self) < TABLE_ENTRIES_MAX:
+        if len(self) < limits.ESCAPES_CACHED_MAX:
             self[code] = written
         return written
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
@@ -51,8 +50,9 @@ BOUNDARIES = (
 _SLICE_CHARACTERS = 16_384
 """Searched in one call, about 1 ms: `re` holds the GIL meanwhile."""
 
-_CHARACTERS_PER_TOKEN_MAX = 16
-"""Upper bound when guessing how long a passage can be."""
+CHARACTERS_PER_TOKEN_MAX = 16
+"""More count as further tokens: a tokenizer that makes one of a word of megabytes, or none of its control
+characters, takes sixty bytes for each of their characters, in one go."""
 
 
 class Passage(NamedTuple):
@@ -138,8 +138,7 @@ def _may_begin(text: str, boundary: Boundary, place: int, limit: int) -> int:
     return limit if opening is None else opening.start()
 
 
-@dataclass(frozen=True, slots=True)
-class _Splitter:
+class _Splitter(NamedTuple):
     text: str
     tokens_max: int
     count_tokens: TokenCount
@@ -191,7 +190,7 @@ class _Splitter:
         last one mostly counts two texts, where bisection counts a dozen.
         """
         fitting = 1
-        too_long = min(end - start, self.tokens_max * _CHARACTERS_PER_TOKEN_MAX) + 1
+        too_long = min(end - start, self.tokens_max * CHARACTERS_PER_TOKEN_MAX) + 1
         length, stride = guess, 1
         while too_long - fitting > 1:
             if not fitting < length < too_long:
@@ -204,8 +203,12 @@ class _Splitter:
         return start + fitting
 
     def _count(self, passage: Passage) -> int:
+        """Return the tokens of a passage; of one that is far too long a lower bound."""
         yield_to_others()
-        return self.count_tokens(self.text[passage.start : passage.end])
+        least = -(-(passage.end - passage.start) // CHARACTERS_PER_TOKEN_MAX)
+        if least > self.tokens_max:
+            return least
+        return max(least, self.count_tokens(self.text[passage.start : passage.end]))
 
 
 def _join_short_sentences(text: str) -> Iterator[Passage]:

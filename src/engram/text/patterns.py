@@ -14,6 +14,7 @@ from engram.errors import InvalidRequestError, LimitExceededError
 from engram.limits import REGEX_CHARACTERS_MAX, REGEX_STEPS_MAX, SUBSTRING_CHARACTERS_MAX
 from engram.model.checks import check_text
 from engram.model.document_query import Match
+from engram.model.value import Value
 
 if TYPE_CHECKING:
     import re2
@@ -58,8 +59,7 @@ class Pattern(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Substring:
+class Substring(Value, kw_only=False):
     """A literal text."""
 
     needle: bytes
@@ -74,8 +74,7 @@ class Substring:
         return None if found < 0 else (found, found + len(self.needle))
 
 
-@dataclass(frozen=True, slots=True)
-class Regex:
+class Regex(Value, kw_only=False):
     """A regular expression in RE2 syntax."""
 
     compiled: re2._Regexp  # pyright: ignore[reportPrivateUsage]: re2 exports no public name

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from engram.embedding.choice import NoEmbedder
+from engram.http.connections import EdgeBounds
+from engram.http.server import listen, run
 from engram.settings import Settings
-from engram.transport.edge.bounds import EdgeBounds
-from engram.transport.server import listen, run
 
 BOUNDS = EdgeBounds(
     connections_max=150,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from engram.clock import SystemClock
 from engram.embedding.tiers import Tiers
 from engram.model.ids import OrganizationId
-from engram.service.document_indexing import CONVERSION_LEASE, DocumentIndexing
-from engram.service.indexing import Indexer
+from engram.service.work.document_indexing import CONVERSION_LEASE, DocumentIndexing
+from engram.service.work.indexing import Indexer
 from engram.storage.store import Store
 from tests.meaning.hashing import QuickEmbedder, ToldEmbedder
 from tests.meaning.programs.killing import keep_killing, tell

@@ -10,8 +10,7 @@ from engram.embedding.tiers import Tiers
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import OrganizationId
-from engram.service.batch import LEASE
-from engram.service.indexing import Indexer
+from engram.service.work.indexing import LEASE, Indexer
 from tests.meaning.hashing import QuickEmbedder, ToldEmbedder
 from tests.meaning.programs.killing import keep_killing, tell
 from tests.storage.places import store_at

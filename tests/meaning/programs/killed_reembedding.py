@@ -13,8 +13,8 @@ from engram.errors import ConflictError
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest, ConversationDraft
 from engram.model.ids import OrganizationId
-from engram.service.indexing import Indexer
-from engram.service.reembedding import Reembedding
+from engram.service.work.indexing import Indexer
+from engram.service.work.reembedding import Reembedding
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.meaning.hashing import QuickEmbedder

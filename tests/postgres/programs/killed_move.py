@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from engram.clock import RandomIds, SystemClock
-from engram.storage.moving import rows
-from engram.storage.moving.mover import Mover
 from engram.storage.postgres.database import PostgresDatabase
-from engram.storage.postgres.moving import PostgresTarget
+from engram.storage.postgres.move import PostgresTarget
 from engram.storage.rows.database import Connection
-from engram.storage.sqlite.moving import SqliteSource
+from engram.storage.sqlite.move import SqliteSource
+from engram.transfer import tables
+from engram.transfer.move import Mover
 
 T = TypeVar("T")
 
@@ -67,5 +67,5 @@ async def move_all(directory: Path, url: str, *, writes: int) -> None:
 
 
 if __name__ == "__main__":
-    rows.PAGE_ROWS = 100
+    tables.PAGE_ROWS = 100
     asyncio.run(move_all(Path(sys.argv[1]), sys.argv[2], writes=int(sys.argv[3])))

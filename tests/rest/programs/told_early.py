@@ -7,9 +7,9 @@ import sys
 import weakref
 from pathlib import Path
 
+from engram.http import server
+from engram.http.asgi import Application
 from engram.settings import Settings
-from engram.transport import server
-from engram.transport.asgi import Application
 
 
 class Module:

@@ -6,8 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.owner import FileOwner
+from engram.storage.sqlite.file import FileOwner, SqliteFile
 from engram.storage.threads import WorkerThreads
 from tests.storage.notes import ORGANIZATION, add, create_notes, texts
 

@@ -1,1 +1,1 @@
-"""Counters, sizes, numbers, jobs and the audit trail of one organisation."""
+"""Counters, stored sizes, state and the audit trail of one organisation."""

@@ -1,21 +1,43 @@
-"""Write down who did what in an organisation, in the transaction that did it."""
+"""The audit trail: who did what in an organisation, written in the transaction that did it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from engram.clock import from_microseconds, to_microseconds
-from engram.model.access import AuditEntry
-from engram.model.ids import derived_id
-from engram.storage.bookkeeping.audited import is_wanted, note_row
+from engram.model.access import AuditEntry, AuditRecord
+from engram.model.ids import OrganizationId, derived_id
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 
+Announce: TypeAlias = Callable[[Sequence[AuditRecord]], None]
+"""Called with audit rows once they are durable, in the thread that wrote them; must not block or raise."""
+
 _SQL = load_queries("bookkeeping/audit.sql")
 _END_OF_TIME = 2**63 - 1
+_gathered: ContextVar[list[AuditRecord] | None] = ContextVar("gathered", default=None)
+
+
+@contextmanager
+def gathering(records: list[AuditRecord] | None) -> Generator[None]:
+    """Collect the audit rows written in the block in `records`, unless that is None."""
+    token = _gathered.set(records)
+    try:
+        yield
+    finally:
+        _gathered.reset(token)
+
+
+def note_row(organization_id: OrganizationId, entry: AuditEntry) -> None:
+    """Collect a row that was written, if rows are being collected."""
+    records = _gathered.get()
+    if records is not None:
+        records.append(AuditRecord(organization_id=organization_id, entry=entry))
 
 
 def record(
@@ -29,19 +51,20 @@ def record(
 ) -> str:
     """Add an audit row and return its id."""
     details = details or {}
-    row = tx.execute(
+    numbers = _numbers_of(tx, actor, action, subject)
+    (at,) = tx.execute(
         _SQL["add_audit"],
         now=now,
-        actor=_number_of(tx, actor),
-        action=_number_of(tx, action),
-        subject=None if subject is None else _number_of(tx, subject),
+        actor=numbers[actor],
+        action=numbers[action],
+        subject=numbers.get(subject),
         details=json.dumps(details, separators=(",", ":")),
     ).fetchone()
-    audit_id = _audit_id(tx.tenant, row[0])
-    if is_wanted():
+    audit_id = _audit_id(tx.tenant, at)
+    if _gathered.get() is not None:
         entry = AuditEntry(
             id=audit_id,
-            at=from_microseconds(row[0]),
+            at=from_microseconds(at),
             actor=actor,
             action=action,
             subject=subject,
@@ -72,13 +95,17 @@ async def list_audit(
     )
 
 
-def _number_of(tx: Transaction, name: str) -> int:
-    row = tx.execute(_SQL["find_name"], name=name).fetchone()
-    if row is None:
-        row = tx.execute(_SQL["add_name"], name=name).fetchone()
-    return row[0]
+def _numbers_of(tx: Transaction, *names: str | None) -> dict[str | None, int]:
+    """Return the numbers of names, and give numbers to new ones."""
+    given = [name for name in names if name is not None]
+    rows = tx.execute(_SQL["find_names"], names=json.dumps(given)).fetchall()
+    numbers: dict[str | None, int] = dict(rows)
+    for name in given:
+        if name not in numbers:
+            (numbers[name],) = tx.execute(_SQL["add_name"], name=name).fetchone()
+    return numbers
 
 
 def _audit_id(tenant: Tenant, at: int) -> str:
-    """Return the id of the row written at `at`, which no other row of the organisation shares."""
+    """Return the id of the row written at `at`: no two rows of an organisation share that time."""
     return derived_id("aud_", f"{tenant.id}:{at}")

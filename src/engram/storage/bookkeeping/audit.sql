@@ -1,5 +1,7 @@
--- find_name --
-SELECT number FROM audit_name WHERE organization_id = :organization_id AND name = :name;
+-- find_names --
+-- Returns name and number of those of a JSON list that exist.
+SELECT name, number FROM audit_name
+WHERE organization_id = :organization_id AND name IN (SELECT value FROM json_each(:names));
 
 -- add_name --
 -- Returns the number of the new name.

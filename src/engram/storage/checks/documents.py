@@ -1,60 +1,32 @@
-"""Prove that every document has its bytes, its memory and the chunks of its text, and nothing else."""
+"""Check that every document has its bytes, its memory and the chunks of its text, and nothing else."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
 
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.row_keys import kind_of, message_key
-from engram.storage.bodies.rows import DocumentRow, find_row
+from engram.storage.checks.faults import Fault
 from engram.storage.codec import ContentError
-from engram.storage.content.document_body import document_content
+from engram.storage.content.messages import document_content
 from engram.storage.content.pieces import Pieces
+from engram.storage.document_rows import DocumentRow, find_row
 from engram.storage.memories.changing import index_again
 from engram.storage.memories.rows import read_row
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 
 _SQL = load_queries("checks/documents.sql")
-_DOCUMENTS = load_queries("bodies/bodies.sql")
+_DOCUMENTS = load_queries("document_rows.sql")
+
+_lost = partial(Fault, "documents")
+"""Makes a fault of something that cannot be derived from other data."""
 
 
-@dataclass(frozen=True, slots=True)
-class LostOfDocument:
-    """Something of a document that nothing else can tell."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class WrongChunks:
-    """A document whose chunks are not those of its text, or not as many as it says."""
-
-    row: DocumentRow
-
-
-@dataclass(frozen=True, slots=True)
-class WrongRest:
-    """A document that waits or is searched, while its memory is forgotten."""
-
-    row: DocumentRow
-
-
-@dataclass(frozen=True, slots=True)
-class StrayPieces:
-    """Pieces that belong to no document."""
-
-    count: int
-
-
-DocumentFault: TypeAlias = LostOfDocument | WrongChunks | WrongRest | StrayPieces
-
-
-def check_documents(tx: Transaction) -> Iterator[DocumentFault]:
+def check_documents(tx: Transaction) -> Iterator[Fault]:
     """Yield every fault of the organisation's documents, in order."""
     for document_id, sha256, owned_id in tx.execute(_SQL["documents"]):
         row = find_row(tx, document_id)
@@ -62,46 +34,32 @@ def check_documents(tx: Transaction) -> Iterator[DocumentFault]:
         if row.state == "uploading":
             continue
         if owned_id != document_id or row.memory_id is None:
-            yield LostOfDocument(f"document {document_id} belongs to no memory")
+            yield _lost(f"document {document_id} belongs to no memory")
             continue
         yield from _check_content(tx, row, sha256)
         yield from _check_record(tx, row)
     for (memory_id,) in tx.execute(_SQL["lost_documents"]):
-        yield LostOfDocument(f"memory {memory_id} has lost its document")
+        yield _lost(f"memory {memory_id} has lost its document")
     for (memory_id,) in tx.execute(_SQL["lone_records"]):
-        yield LostOfDocument(f"chunks of {memory_id} are searched and belong to no memory")
+        yield _lost(f"chunks of {memory_id} are searched and belong to no memory")
     (count,) = tx.execute(_SQL["stray_pieces"]).fetchone()
     if count:
-        yield StrayPieces(count)
+        yield _repairable(f"{count} pieces belong to no document", _delete_stray_pieces)
 
 
-def describe_document_fault(fault: DocumentFault) -> str:
-    """Return a fault in words."""
-    match fault:
-        case LostOfDocument(message):
-            return message
-        case WrongChunks(row):
-            return f"the chunks of document {row.id} are not those of its text"
-        case WrongRest(row):
-            return f"document {row.id} waits or is searched, and its memory is forgotten"
-        case StrayPieces(count):
-            return f"{count} pieces belong to no document"
+def _repairable(message: str, repair: Callable[[Transaction], None]) -> Fault:
+    return Fault("documents", message, is_repairable=True, repair=repair)
 
 
-def mend_document(tx: Transaction, fault: DocumentFault) -> None:
-    """Let a document be indexed again, or rest, or remove pieces of none; what is lost stays so."""
-    match fault:
-        case LostOfDocument():
-            return
-        case WrongChunks(row):
-            _mend_chunks(tx, row)
-        case WrongRest(row):
-            tx.execute(_DOCUMENTS["rest_document"], number=row.number)
-        case StrayPieces():
-            tx.execute(_SQL["delete_stray_pieces"])
+def _delete_stray_pieces(tx: Transaction) -> None:
+    tx.execute(_SQL["delete_stray_pieces"])
 
 
-def _mend_chunks(tx: Transaction, row: DocumentRow) -> None:
+def _stop_indexing(tx: Transaction, *, row: DocumentRow) -> None:
+    tx.execute(_DOCUMENTS["rest_document"], number=row.number)
+
+
+def _index_again(tx: Transaction, *, row: DocumentRow) -> None:
     if row.memory_id is None:
         return
     memory = read_row(tx, row.memory_id)
@@ -110,24 +68,24 @@ def _mend_chunks(tx: Transaction, row: DocumentRow) -> None:
     )
 
 
-def _check_pieces(tx: Transaction, row: DocumentRow) -> Iterator[LostOfDocument]:
+def _check_pieces(tx: Transaction, row: DocumentRow) -> Iterator[Fault]:
     whole = hashlib.sha256()
     body = Pieces(document=row.number)
     faults = list(_faults_of(tx, body, row.size_bytes, whole.update))
     for fault in faults:
-        yield LostOfDocument(f"the body of document {row.id} cannot be read: {fault}")
+        yield _lost(f"the body of document {row.id} cannot be read: {fault}")
     if not faults and row.sha256 not in (None, whole.digest()):
-        yield LostOfDocument(f"the body of document {row.id} does not match its SHA-256")
+        yield _lost(f"the body of document {row.id} does not match its SHA-256")
     if row.is_converted and row.text_bytes is not None:
         for fault in _faults_of(tx, row.text_pieces, row.text_bytes, len):
-            yield LostOfDocument(f"the text of document {row.id} cannot be read: {fault}")
+            yield _lost(f"the text of document {row.id} cannot be read: {fault}")
 
 
 def _faults_of(
     tx: Transaction, pieces: Pieces, size_bytes: int, read: Callable[[bytes], object]
 ) -> Iterator[str]:
-    """Yield what is wrong with the pieces of a body or text; `read` is given all that is right."""
-    expected = -(-size_bytes // DOCUMENT_PIECE_BYTES)
+    """Yield what is wrong with the pieces of a body or text; call `read` with each decoded piece."""
+    expected = -(-size_bytes // DOCUMENT_PIECE_BYTES)  # rounded up
     present = 0
     first, last = pieces.key(0), pieces.key((1 << 23) - 1)
     rows = tx.execute(_SQL["pieces"], first=first, last=last)
@@ -147,25 +105,27 @@ def _faults_of(
         yield f"it has {present} pieces, and should have {expected}"
 
 
-def _check_content(tx: Transaction, row: DocumentRow, sha256: bytes) -> Iterator[LostOfDocument]:
+def _check_content(tx: Transaction, row: DocumentRow, sha256: bytes) -> Iterator[Fault]:
     try:
         document_content(tx, row.id, sha256=sha256)
     except ContentError as exc:
-        yield LostOfDocument(f"what memory {row.memory_id} shows of its document is lost: {exc}")
+        yield _lost(f"what memory {row.memory_id} shows of its document is lost: {exc}")
 
 
-def _check_record(tx: Transaction, row: DocumentRow) -> Iterator[DocumentFault]:
+def _check_record(tx: Transaction, row: DocumentRow) -> Iterator[Fault]:
     if row.record is None:
         if row.state != "forgotten":
-            yield WrongRest(row)
+            message = f"document {row.id} waits or is searched, and its memory is forgotten"
+            yield _repairable(message, partial(_stop_indexing, row=row))
     elif kind_of(row.record) != "document":
-        yield LostOfDocument(f"document {row.id} is searched as if it were none")
+        yield _lost(f"document {row.id} is searched as if it were none")
     elif not _has_its_chunks(tx, row, row.record):
-        yield WrongChunks(row)
+        message = f"the chunks of document {row.id} are not those of its text"
+        yield _repairable(message, partial(_index_again, row=row))
 
 
 def _has_its_chunks(tx: Transaction, row: DocumentRow, record: int) -> bool:
-    """Return True if the chunks follow each other up to where the document says it is indexed."""
+    """Return True if the chunks are contiguous up to where the document is said to be indexed."""
     first, last = message_key(record, 1), message_key(record + 1, 0) - 1
     chunks = tx.execute(_SQL["chunks"], first=first, last=last).fetchall()
     if any(occurred_at != row.valid_from for _, occurred_at in chunks):

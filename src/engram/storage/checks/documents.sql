@@ -40,7 +40,7 @@ WHERE organization_id = :organization_id AND document_id IS NOT NULL AND documen
     (SELECT document.id FROM document WHERE organization_id = :organization_id);
 
 -- chunks --
--- Returns reference and moment of each chunk of a record, in order.
+-- Returns reference and time of each chunk of a record, in order.
 SELECT /*sqlite:*/ CAST(content AS TEXT) /*postgres: convert_from(content, 'UTF8') */, occurred_at
 FROM message
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last

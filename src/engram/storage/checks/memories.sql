@@ -1,13 +1,13 @@
 -- memories --
 -- Returns number, id, record, version, hash and document of every memory, and of its record: id,
 -- whether the project is the memory's, how many messages it has, hash of the first and whether its
--- moment is.
+-- time is.
 SELECT memory.number, memory.id, memory.record, memory.version, memory.sha256, memory.document_id,
     conversation.id, conversation.project = memory.project,
     (SELECT count(*) FROM message
      WHERE message.organization_id = :organization_id
          AND message.key BETWEEN memory.record << 24 AND (memory.record << 24) + 16777215),
-    message.sha256, 
+    message.sha256,
     message.occurred_at /*sqlite:*/ IS /*postgres: IS NOT DISTINCT FROM */ memory.valid_from
 FROM memory
 LEFT JOIN conversation
@@ -44,7 +44,7 @@ WHERE organization_id = :organization_id AND conversation.number >> 32 = 1
         (SELECT record FROM memory
          WHERE organization_id = :organization_id AND record IS NOT NULL);
 
--- risen --
+-- purged_and_present --
 -- Returns the ids of memories that have a tombstone.
 SELECT memory.id FROM memory JOIN tombstone
     ON tombstone.organization_id = :organization_id AND tombstone.id = memory.id
@@ -55,11 +55,11 @@ WHERE memory.organization_id = :organization_id;
 SELECT project, tags FROM memory
 WHERE organization_id = :organization_id AND number = :number AND record = :record;
 
--- mend_project --
+-- repair_project --
 UPDATE conversation SET project = :project
 WHERE organization_id = :organization_id AND number = :record;
 
--- mend_bytes --
+-- repair_bytes --
 UPDATE memory_version SET content_bytes = :content_bytes
 WHERE organization_id = :organization_id AND memory = :number AND version = :version
     AND content IS NOT NULL;

@@ -1,5 +1,5 @@
 -- Each statement but the last two returns a fault in its first column, and where it is after that;
--- `vector_repair.sql` removes what these find.
+-- `repair.sql` removes what these find.
 
 -- bad_vectors --
 -- Returns fault, table and seq of vectors that are nobody's, or not as `vectors.quantise` packs

@@ -100,8 +100,8 @@ ORDER BY number;
 -- Returns how many words all windows are said to have.
 SELECT window_words FROM upkeep WHERE organization_id = :organization_id;
 
--- odd_jobs --
--- Returns the ids of jobs that no code of ours has left so.
+-- invalid_jobs --
+-- Returns the ids of jobs in a state that the program never leaves them in.
 SELECT id FROM job
 WHERE organization_id = :organization_id
     AND (attempts < 0 OR kind = '' OR (lease_owner IS NULL) <> (lease_until IS NULL));

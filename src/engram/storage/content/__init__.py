@@ -1,1 +1,1 @@
-"""Texts as they are stored: compressed, in pieces, and proved by their checksums."""
+"""Texts as they are stored: compressed, in pieces, and verified by their checksums."""

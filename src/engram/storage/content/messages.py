@@ -1,24 +1,38 @@
-"""Turn rows into the values of `engram.model`, and back."""
+"""Encode messages for storage, and decode the texts and conversations of rows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from engram.clock import from_microseconds
+import zstandard
+
+from engram.clock import from_microseconds, to_microseconds
 from engram.errors import StoreCorruptError
-from engram.model.conversation import Conversation, Message, Role, called, is_called_by_title
+from engram.model.conversation import (
+    Conversation,
+    Message,
+    MessageDraft,
+    Role,
+    called,
+    is_called_by_title,
+)
 from engram.model.ids import ConversationId, ConversationKey, MessageKey, message_id
 from engram.model.row_keys import SEQUENCE_BITS, conversation_of, position_of
-from engram.storage.codec import ContentError
-from engram.storage.content.dictionaries import learn_dictionary
-from engram.storage.content.pieces import PIECE, resolve
+from engram.model.value import Value
+from engram.storage.bookkeeping.counters import message_bytes
+from engram.storage.codec import ContentCodec, ContentError
+from engram.storage.content.pieces import PIECE, Pieces, read_bytes, resolve
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
+from engram.text.analyse import message_words, part_words
+from engram.yielding import offload
 
-_SQL = load_queries("content/messages.sql")
+_SQL = load_queries("content/content.sql")
 
 
 class MessageRow(NamedTuple):
@@ -38,24 +52,20 @@ class MessageRow(NamedTuple):
 
 
 def to_json(value: Mapping[str, Any]) -> str:
-    """Return metadata as it is stored."""
+    """Serialize metadata for storage."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def decode_row(tx: Transaction, row: MessageRow) -> str:
-    """Return the proved text of a message.
-
-    Raises:
-        ContentError: it cannot be read back.
-    """
+    """Return the text of a message as `decode_text` does."""
     return decode_text(tx, row.content, encoding=row.content_encoding, sha256=row.sha256)
 
 
 def decode_text(tx: Transaction, content: bytes, *, encoding: str | None, sha256: bytes) -> str:
-    """Return the proved text of its stored form, or of the document it refers to.
+    """Decode a stored text, or the part of a document it refers to, and verify its hash.
 
     Raises:
-        ContentError: it cannot be read back.
+        ContentError: it cannot be decoded, or does not match its hash.
     """
     if encoding == PIECE:
         data = resolve(tx, content)
@@ -64,6 +74,15 @@ def decode_text(tx: Transaction, content: bytes, *, encoding: str | None, sha256
     if missing is not None:
         learn_dictionary(tx, missing)
     return tx.tenant.codec.decode(content, encoding=encoding, sha256=sha256)
+
+
+def learn_dictionary(tx: Transaction, number: int) -> None:
+    """Load a stored dictionary into the codec, if it exists."""
+    row = tx.execute(_SQL["get_dictionary"], id=number).fetchone()
+    # A dictionary that is missing or damaged is reported by the messages that need it.
+    if row is not None:
+        with suppress(zstandard.ZstdError):
+            tx.tenant.codec.add_dictionary(number, zstandard.decompress(row[0]))
 
 
 def read_message(tx: Transaction, row: MessageRow, *, conversation_id: ConversationId) -> Message:
@@ -111,7 +130,7 @@ def read_rows(
     *,
     known: Mapping[ConversationKey, Conversation] = MappingProxyType({}),
 ) -> dict[MessageKey, Message]:
-    """Return the messages of rows; `known` are conversations read before.
+    """Return the messages of rows; `known` are conversations that need not be read.
 
     Raises:
         StoreCorruptError: one of them cannot be read.
@@ -124,24 +143,15 @@ def read_rows(
     }
 
 
-def read_messages(tx: Transaction, keys: Sequence[MessageKey]) -> dict[MessageKey, Message]:
-    """Return the messages that exist among `keys`.
-
-    Raises:
-        StoreCorruptError: one of them cannot be read.
-    """
-    return read_rows(tx, find_rows(tx, keys))
-
-
 def read_readable(
     tx: Transaction, keys: Iterable[MessageKey]
 ) -> tuple[dict[MessageKey, Message], dict[MessageKey, str]]:
-    """Return the messages that exist and can be read, and why others cannot."""
+    """Return the messages that can be read, and the errors of the others that exist."""
     found: dict[MessageKey, Message] = {}
     damaged: dict[MessageKey, str] = {}
     for key in keys:
         try:
-            found |= read_messages(tx, [key])
+            found |= read_rows(tx, find_rows(tx, [key]))
         except StoreCorruptError as exc:
             damaged[key] = exc.message
     return found, damaged
@@ -174,7 +184,7 @@ def read_title(tx: Transaction, number: int) -> str | None:
 def read_names(
     tx: Transaction, messages: Mapping[MessageKey, Message]
 ) -> dict[MessageKey, str | None]:
-    """Return what each message is called in searches."""
+    """Return the name that each message has in searches."""
     titles = {
         number: read_title(tx, number)
         for number in {
@@ -189,7 +199,7 @@ def read_names(
 def read_conversations(
     tx: Transaction, numbers: Iterable[int]
 ) -> dict[ConversationKey, Conversation]:
-    """Return the conversations that exist among `numbers`, in the order asked for."""
+    """Return the conversations that exist among `numbers`, in the order requested."""
     wanted = list(numbers)
     cursor = tx.execute(_SQL["load_conversations"], numbers=json.dumps(wanted))
     found = {row[0]: _conversation(row) for row in cursor}
@@ -209,3 +219,80 @@ def _conversation(row: Sequence[Any]) -> Conversation:
         created_at=from_microseconds(created),
         updated_at=from_microseconds(updated),
     )
+
+
+class PreparedMessage(Value):
+    """A message ready to be stored, except for its key."""
+
+    values: Mapping[str, Any]
+    words: tuple[str, str]
+    """As `part_words` splits them."""
+    content_bytes: int
+
+
+class PreparedMessages(Value):
+    """The messages of one append."""
+
+    messages: Sequence[PreparedMessage]
+    content_bytes: int
+    stored_bytes: int
+    """Their stored size, as messages of a conversation."""
+
+
+async def prepare_messages(
+    drafts: Sequence[MessageDraft], codec: ContentCodec, *, title: str | None = None
+) -> PreparedMessages:
+    """Analyse, hash and compress messages, before the write lock and off the event loop if large.
+
+    `title` is that of the conversation they are for, if a document is among them.
+    """
+    characters = sum(len(draft.content) for draft in drafts)
+    return await offload(partial(_prepare_all, drafts, codec, title), characters=characters)
+
+
+def _prepare_all(
+    drafts: Sequence[MessageDraft], codec: ContentCodec, title: str | None
+) -> PreparedMessages:
+    prepared = [_prepare(draft, codec, title) for draft in drafts]
+    content_bytes = sum(message.content_bytes for message in prepared)
+    return PreparedMessages(
+        messages=prepared,
+        content_bytes=content_bytes,
+        stored_bytes=content_bytes + sum(message_bytes(message.values) for message in prepared),
+    )
+
+
+def _prepare(draft: MessageDraft, codec: ContentCodec, title: str | None) -> PreparedMessage:
+    stored = codec.encode(draft.content)
+    values = {
+        "role": draft.role,
+        "characters": len(draft.content),
+        "occurred_at": None if draft.occurred_at is None else to_microseconds(draft.occurred_at),
+        "name": draft.name,
+        "tool_call_id": draft.tool_call_id,
+        "tool_name": draft.tool_name,
+        "content_encoding": stored.encoding,
+        "sha256": stored.sha256,
+        "metadata": None if draft.metadata is None else to_json(draft.metadata),
+        "content": stored.content,
+    }
+    return PreparedMessage(
+        values=values,
+        words=part_words(message_words(draft, title=title)),
+        content_bytes=stored.content_bytes,
+    )
+
+
+def document_content(tx: Transaction, document_id: str, *, sha256: bytes) -> str:
+    """Return the content of the memory that owns a document, verified against its hash.
+
+    Raises:
+        ContentError: it cannot be decoded, or does not match its hash.
+    """
+    row = tx.execute(_SQL["content_of"], id=document_id).fetchone()
+    if row is None:
+        raise ContentError("its document is missing")
+    encoding, content, number, size_bytes = row
+    if content is None:
+        content = read_bytes(tx, Pieces(document=number), 0, size_bytes)
+    return decode_text(tx, content, encoding=encoding, sha256=sha256)

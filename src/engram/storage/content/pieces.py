@@ -1,33 +1,31 @@
-"""Keep bodies in pieces of one size, each compressed and proved for itself, and read any bytes of them."""
+"""Bodies of documents in pieces of one size, each compressed and hashed separately."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from engram.limits import DOCUMENT_PIECE_BYTES
 from engram.model.row_keys import piece_key
+from engram.model.value import Value
 from engram.storage.codec import ContentCodec, ContentError, StoredContent
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 
-_SQL = load_queries("content/pieces.sql")
+_SQL = load_queries("content/content.sql")
 
 PIECE = "piece"
-"""The encoding of a text that is not stored but refers to a document's bytes."""
+"""The encoding of a text that is a reference to a document's bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewPiece:
+class NewPiece(NamedTuple):
     """A piece ready to be stored."""
 
     place: int
     stored: StoredContent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
+class Pieces(Value):
     """The pieces of a document's body, or of the text made of it."""
 
     document: int
@@ -38,12 +36,12 @@ class Pieces:
         return piece_key(self.document, is_text=self.is_text, place=place)
 
     def refer(self, start: int, end: int) -> str:
-        """Return what is stored in the place of these bytes' text."""
+        """Return a reference to some bytes, which is stored in place of their text."""
         return f"{self.document}:{int(self.is_text)}:{start}:{end}"
 
 
 def cut_pieces(codec: ContentCodec, data: bytes, *, first_place: int) -> list[NewPiece]:
-    """Return the pieces of bytes that begin where a piece begins."""
+    """Split bytes that begin at the start of a piece, and compress each piece."""
     starts = range(0, len(data), DOCUMENT_PIECE_BYTES)
     return [
         NewPiece(place, codec.encode_bytes(data[start : start + DOCUMENT_PIECE_BYTES]))
@@ -52,7 +50,7 @@ def cut_pieces(codec: ContentCodec, data: bytes, *, first_place: int) -> list[Ne
 
 
 def put_pieces(tx: Transaction, target: Pieces, pieces: Iterable[NewPiece]) -> int:
-    """Store pieces that follow each other; one that was not full is replaced.
+    """Store contiguous pieces; one that was not full is replaced.
 
     Returns by how many bytes the document has grown.
     """
@@ -75,16 +73,13 @@ def put_pieces(tx: Transaction, target: Pieces, pieces: Iterable[NewPiece]) -> i
 
 def delete_pieces(tx: Transaction, document: int) -> int:
     """Remove all pieces of a document; return their bytes."""
-    first = piece_key(document, is_text=False, place=0)
-    last = piece_key(document + 1, is_text=False, place=0) - 1
-    return _delete(tx, first, last)
+    return _delete(tx, Pieces(document=document).key(0), Pieces(document=document + 1).key(0) - 1)
 
 
 def delete_text(tx: Transaction, document: int) -> int:
-    """Remove the pieces of the text that was made of a document; return their bytes."""
-    first = piece_key(document, is_text=True, place=0)
-    last = piece_key(document + 1, is_text=False, place=0) - 1
-    return _delete(tx, first, last)
+    """Remove the pieces of the text that a document was converted to; return their bytes."""
+    first = Pieces(document=document, is_text=True).key(0)
+    return _delete(tx, first, Pieces(document=document + 1).key(0) - 1)
 
 
 def _delete(tx: Transaction, first: int, last: int) -> int:
@@ -93,11 +88,7 @@ def _delete(tx: Transaction, first: int, last: int) -> int:
 
 
 def read_piece(tx: Transaction, source: Pieces, place: int) -> bytes:
-    """Return a proved piece.
-
-    Raises:
-        ContentError: it is missing, or cannot be read back.
-    """
+    """Return a piece, verified against its hash, or raise `ContentError`."""
     row = tx.execute(_SQL["get_piece"], key=source.key(place)).fetchone()
     if row is None:
         raise ContentError("a piece of its document is missing")
@@ -106,28 +97,23 @@ def read_piece(tx: Transaction, source: Pieces, place: int) -> bytes:
 
 
 def pieces_between(start: int, end: int) -> Iterator[tuple[int, slice]]:
-    """Yield the places of the pieces that hold some bytes, and which bytes of each these are."""
+    """Yield the places of the pieces that contain some bytes, and which bytes of each."""
     for place in range(start // DOCUMENT_PIECE_BYTES, -(-end // DOCUMENT_PIECE_BYTES)):
         first = place * DOCUMENT_PIECE_BYTES
         yield place, slice(max(start - first, 0), min(end - first, DOCUMENT_PIECE_BYTES))
 
 
 def read_bytes(tx: Transaction, source: Pieces, start: int, end: int) -> bytes:
-    """Return some proved bytes, not many more than memory may hold at once.
-
-    Raises:
-        ContentError: a piece is missing, or cannot be read back.
-    """
+    """Return some verified bytes, or raise `ContentError`; the caller bounds their number."""
     return b"".join(
         read_piece(tx, source, place)[wanted] for place, wanted in pieces_between(start, end)
     )
 
 
 def resolve(tx: Transaction, reference: bytes) -> bytes:
-    """Return the bytes that a reference is to; they are still to be proved.
+    """Return the bytes that a reference is to, or raise `ContentError`.
 
-    Raises:
-        ContentError: it is none, or a piece is missing or cannot be read back.
+    The caller verifies them against the hash of the text.
     """
     try:
         document, is_text, start, end = map(int, reference.split(b":"))
@@ -135,11 +121,11 @@ def resolve(tx: Transaction, reference: bytes) -> bytes:
         raise ContentError("it refers to no document") from exc
     source = Pieces(document=document, is_text=bool(is_text))
     return b"".join(
-        _kept_piece(tx, source, place)[wanted] for place, wanted in pieces_between(start, end)
+        _cached_piece(tx, source, place)[wanted] for place, wanted in pieces_between(start, end)
     )
 
 
-def _kept_piece(tx: Transaction, source: Pieces, place: int) -> bytes:
+def _cached_piece(tx: Transaction, source: Pieces, place: int) -> bytes:
     key = source.key(place)
     data = tx.tenant.piece_cache.get(key)
     if data is None:

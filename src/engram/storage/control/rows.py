@@ -1,8 +1,7 @@
-"""Turn rows of the control tables into values, and values into parameters."""
+"""Convert rows of the control tables to values, and values to parameters of statements."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, cast
 
@@ -42,8 +41,8 @@ def organization_of(row: Row) -> Organization:
 
 def key_of(row: Row) -> ApiKey:
     """Return the key in a row of `get_key` and its like."""
-    key_id, organization_id, name, prefix, scopes, toolsets, *moments = row
-    created, expires, revoked, last_used = moments
+    key_id, organization_id, name, prefix, scopes, toolsets, *times = row
+    created, expires, revoked, last_used = times
     return ApiKey(
         id=KeyId(key_id),
         organization_id=OrganizationId(organization_id),
@@ -52,9 +51,9 @@ def key_of(row: Row) -> ApiKey:
         scopes=cast("tuple[KeyScope, ...]", tuple(scopes.split(" "))),
         toolsets=_toolsets(toolsets),
         created_at=from_microseconds(created),
-        expires_at=_moment(expires),
-        revoked_at=_moment(revoked),
-        last_used_at=_moment(last_used),
+        expires_at=_time(expires),
+        revoked_at=_time(revoked),
+        last_used_at=_time(last_used),
     )
 
 
@@ -89,12 +88,6 @@ def audit_parameters(note: AuditNote, *, audit_id: str) -> dict[str, Any]:
         "subject": note.subject or note.organization_id,
         "details": orjson.dumps(note.details).decode(),
     }
-
-
-def audit_entry_of_parameters(values: Mapping[str, Any]) -> AuditEntry:
-    """Return the entry that is stored with these values."""
-    columns = ("audit_id", "at", "actor", "action", "subject", "details")
-    return audit_entry_of(tuple(values[name] for name in columns))
 
 
 def organization_parameters(organization: Organization) -> dict[str, Any]:
@@ -153,5 +146,5 @@ def _toolsets(value: str | None) -> tuple[Toolset, ...] | None:
     return None if value is None else cast("tuple[Toolset, ...]", tuple(value.split(" ")))
 
 
-def _moment(value: int | None) -> datetime | None:
+def _time(value: int | None) -> datetime | None:
     return None if value is None else from_microseconds(value)

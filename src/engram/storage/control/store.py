@@ -1,11 +1,12 @@
-"""Keep organisations, their keys and the audit of both."""
+"""The control database: organisations, their keys and usage, and the audit trail of operators."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from engram import limits
 from engram.clock import Clock, IdSource, random_text, to_microseconds
@@ -25,11 +26,9 @@ from engram.model.access import (
 )
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.status import UsageDay
-from engram.storage.bookkeeping.audited import note_row
-from engram.storage.control.key_addresses import note_of
+from engram.storage.bookkeeping.audit import note_row
 from engram.storage.control.rows import (
     audit_entry_of,
-    audit_entry_of_parameters,
     audit_parameters,
     key_of,
     key_owner_of,
@@ -42,6 +41,8 @@ from engram.storage.control.rows import (
 from engram.storage.rows.database import Connection, Database
 from engram.storage.rows.queries import load_queries
 
+T = TypeVar("T")
+
 _SECRET_START = "engram_sk_live_"  # noqa: S105 - how every secret begins, and no secret
 _SECRET_RANDOM_CHARACTERS = 32
 _PREFIX_CHARACTERS = 20
@@ -51,31 +52,31 @@ _SQL = load_queries("control/control.sql")
 
 
 class Removal(Protocol):
-    """How a database parts with all that an organisation has stored."""
+    """How a database deletes everything that an organisation has stored."""
 
     def begin(self, connection: Connection, organization_id: OrganizationId) -> None:
-        """Take part in the transaction that removes the organisation."""
+        """Take part in the transaction that deletes the organisation."""
         ...
 
     async def finish(self) -> None:
-        """Do what is left to do once it is committed."""
+        """Do the rest once that transaction is committed."""
         ...
 
 
 class Reach(Protocol):
-    """How a database narrows what a transaction sees of other organisations."""
+    """How a database with row-level security narrows a transaction on the control tables."""
 
     def to_organization(self, connection: Connection, organization_id: OrganizationId) -> None:
-        """Show the rest of a reading transaction one organisation alone."""
+        """Hide other organisations from the rest of a reading transaction."""
         ...
 
     def to_secret(self, connection: Connection, secret_hash: str) -> None:
-        """Show the rest of a reading transaction one key, and the organisation it belongs to."""
+        """Hide all but one key and its organisation from the rest of a reading transaction."""
         ...
 
 
 class WholeReach:
-    """Leaves transactions as they are, in a database without row-level security."""
+    """The `Reach` of a database without row-level security."""
 
     def to_organization(self, connection: Connection, organization_id: OrganizationId) -> None:
         """Do nothing."""
@@ -85,11 +86,11 @@ class WholeReach:
 
 
 def tell_nobody(connection: Connection, organization_id: OrganizationId) -> None:
-    """Leave it to other processes to see that keys are gone."""
+    """Send no notification: other processes read the keys again after a while."""
 
 
 class ControlStore:
-    """The `ControlStore` of an installation."""
+    """Organisations, keys, usage and audit trail of an installation."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class ControlStore:
         tell_keys: Callable[[Connection, OrganizationId], None] = tell_nobody,
         reach: Reach | None = None,
     ) -> None:
-        """Keep it in a database; `tell_keys` is part of each transaction that ends keys."""
+        """Use a database; `tell_keys` is called in each transaction that changes or ends keys."""
         self._database = database
         self._reach = reach or WholeReach()
         self._tell_keys = tell_keys
@@ -124,13 +125,13 @@ class ControlStore:
             quota=draft.quota,
             created_at=self._clock.now(),
         )
-        audit = self._audit("create_organization", organization.id, actor=actor, name=draft.name)
+        note = self._note("create_organization", organization.id, actor, {"name": draft.name})
 
         def work(connection: Connection) -> None:
             if is_local and connection.execute(_SQL["local_organization"]).fetchone():
                 raise ConflictError("there is a local organisation already")
             connection.execute(_SQL["create_organization"], organization_parameters(organization))
-            _add_audit(connection, audit)
+            self._add_audit(connection, note)
 
         await self._database.write(work)
         return organization
@@ -150,50 +151,43 @@ class ControlStore:
         Raises:
             NotFoundError: the id is unknown.
         """
-
-        def work(connection: Connection) -> Organization:
-            self._reach.to_organization(connection, organization_id)
-            return _get_organization(connection, organization_id)
-
-        return await self._database.read(work)
+        work = partial(_get_organization, organization_id=organization_id)
+        return await self._read_of(organization_id, work)
 
     async def list_organizations(self) -> tuple[Organization, ...]:
         """Return every organisation, oldest first."""
-
-        def work(connection: Connection) -> tuple[Organization, ...]:
-            return tuple(map(organization_of, connection.execute(_SQL["list_organizations"])))
-
-        return await self._database.read(work)
+        rows = await self._database.read(
+            lambda connection: connection.execute(_SQL["list_organizations"]).fetchall()
+        )
+        return tuple(map(organization_of, rows))
 
     async def change_organization(
         self, organization_id: OrganizationId, change: OrganizationChange, *, actor: str
     ) -> Organization:
-        """Give an organisation another name or quota; return it.
+        """Change the name or quota of an organisation; return it.
 
-        The quota of requests follows from their key, so it holds in every process as soon as a
-        revocation would.
+        Other processes apply a new quota as soon as they would notice a revoked key.
 
         Raises:
             NotFoundError: the id is unknown.
-            InvalidRequestError: the new name or quota is not one.
+            InvalidRequestError: the new name or quota is invalid.
         """
-        given: dict[str, Any] = dict(change.given)
-        audit = self._audit("change_organization", organization_id, actor=actor, **given)
+        note = self._note("change_organization", organization_id, actor, dict(change.given))
 
         def work(connection: Connection) -> Organization:
             changed = change.apply(_get_organization(connection, organization_id))
             connection.execute(_SQL["change_organization"], organization_parameters(changed))
-            _add_audit(connection, audit)
+            self._add_audit(connection, note)
             self._tell_keys(connection, organization_id)
             return changed
 
         return await self._database.write(work)
 
     async def add_usage(self, used: Mapping[OrganizationId, Sequence[UsageDay]]) -> None:
-        """Add to what organisations did by day; the bytes stored replace those of before.
+        """Add to the daily usage of organisations; the bytes stored replace those of before.
 
-        Days older than `USAGE_DAYS_MAX` before the newest given are removed. Organisations that
-        are gone are passed over.
+        Days older than `USAGE_DAYS_MAX` before the newest given are removed. Organisations that do
+        not exist any more are skipped.
         """
         rows = [
             usage_parameters(organization_id, each)
@@ -210,14 +204,13 @@ class ControlStore:
     async def list_usage(
         self, organization_id: OrganizationId, *, limit: int
     ) -> tuple[UsageDay, ...]:
-        """Return what an organisation did on the last days that it did anything, newest first."""
+        """Return an organisation's last days with any usage, newest first."""
         values = {"organization_id": organization_id, "limit": limit}
-
-        def work(connection: Connection) -> tuple[UsageDay, ...]:
-            self._reach.to_organization(connection, organization_id)
-            return tuple(map(usage_day_of, connection.execute(_SQL["list_usage"], values)))
-
-        return await self._database.read(work)
+        rows = await self._read_of(
+            organization_id,
+            lambda connection: connection.execute(_SQL["list_usage"], values).fetchall(),
+        )
+        return tuple(map(usage_day_of, rows))
 
     async def delete_organization(
         self,
@@ -226,43 +219,36 @@ class ControlStore:
         actor: str,
         details: Mapping[str, object] | None = None,
     ) -> AuditEntry:
-        """Remove an organisation, its keys and everything it stored, in every process.
+        """Delete an organisation, its keys and everything it stored, in every process.
 
-        Returns the audit row, with `details`, the organisation's name and the number of its keys.
+        Returns the audit entry, with `details`, the organisation's name and the number of its keys.
 
         Raises:
             NotFoundError: the id is unknown.
         """
-        parameters = {"organization_id": organization_id}
+        named = {"organization_id": organization_id}
 
         def work(connection: Connection) -> AuditEntry:
             organization = _get_organization(connection, organization_id)
-            keys: int = connection.execute(_SQL["count_keys"], parameters).fetchone()[0]
+            keys: int = connection.execute(_SQL["count_keys"], named).fetchone()[0]
             self._removal.begin(connection, organization_id)
-            connection.execute(_SQL["delete_organization"], parameters)
+            connection.execute(_SQL["delete_organization"], named)
             self._tell_keys(connection, organization_id)
-            note = AuditNote(
-                organization_id=organization_id,
-                at=self._clock.now(),
-                actor=actor,
-                action="delete_organization",
-                details={"name": organization.name, **(details or {}), "keys": keys},
-            )
-            audit = audit_parameters(note, audit_id=self._ids.new("aud_"))
-            return _add_audit(connection, audit)
+            shown = {"name": organization.name, **(details or {}), "keys": keys}
+            note = self._note("delete_organization", organization_id, actor, shown)
+            return self._add_audit(connection, note)
 
         receipt = await self._database.write(work)
         await self._removal.finish()
         return receipt
 
     async def was_deleted(self, organization_id: OrganizationId) -> bool:
-        """Return True if an organisation of that id was here and is deleted, by the audit log."""
-        parameters = {"organization_id": organization_id}
-
-        def work(connection: Connection) -> bool:
-            return connection.execute(_SQL["find_deletion"], parameters).fetchone() is not None
-
-        return await self._database.read(work)
+        """Return True if the audit trail says that an organisation was deleted."""
+        named = {"organization_id": organization_id}
+        row = await self._database.read(
+            lambda connection: connection.execute(_SQL["find_deletion"], named).fetchone()
+        )
+        return row is not None
 
     async def create_key(
         self, organization_id: OrganizationId, draft: KeyDraft, *, actor: str
@@ -274,19 +260,13 @@ class ControlStore:
             LimitExceededError: the organisation has `KEYS_PER_ORGANIZATION_MAX` live keys.
         """
         new = self._new_key(organization_id, draft)
-        audit = self._audit(
-            "create_key",
-            organization_id,
-            actor=actor,
-            subject=new.key.id,
-            name=draft.name,
-            scopes=draft.scopes,
-        )
+        details = {"name": draft.name, "scopes": draft.scopes}
+        note = self._note("create_key", organization_id, actor, details, subject=new.key.id)
 
         def work(connection: Connection) -> None:
             _get_organization(connection, organization_id)
             _add_key(connection, new)
-            _add_audit(connection, audit)
+            self._add_audit(connection, note)
 
         await self._database.write(work)
         return new
@@ -297,42 +277,38 @@ class ControlStore:
         Raises:
             NotFoundError: there is no such organisation.
         """
-        parameters = {"organization_id": organization_id}
+        named = {"organization_id": organization_id}
 
         def work(connection: Connection) -> tuple[ApiKey, ...]:
-            self._reach.to_organization(connection, organization_id)
             _get_organization(connection, organization_id)
-            return tuple(map(key_of, connection.execute(_SQL["list_keys"], parameters)))
+            return tuple(map(key_of, connection.execute(_SQL["list_keys"], named)))
 
-        return await self._database.read(work)
+        return await self._read_of(organization_id, work)
 
     async def revoke_key(
         self, organization_id: OrganizationId, key_id: KeyId, *, actor: str
     ) -> ApiKey:
-        """Revoke a key; again changes nothing.
+        """Revoke a key; revoking it again changes nothing.
 
         Raises:
             NotFoundError: the organisation has no such key.
         """
-        parameters = {
-            "organization_id": organization_id,
-            "key_id": key_id,
-            "revoked_at": to_microseconds(self._clock.now()),
-        }
-        audit = self._audit("revoke_key", organization_id, actor=actor, subject=key_id)
+        named = {"organization_id": organization_id, "key_id": key_id}
+        now = to_microseconds(self._clock.now())
+        note = self._note("revoke_key", organization_id, actor, subject=key_id)
 
         def work(connection: Connection) -> ApiKey:
-            if connection.execute(_SQL["revoke_key"], parameters).rowcount:
-                _add_audit(connection, audit)
+            if connection.execute(_SQL["revoke_key"], {**named, "revoked_at": now}).rowcount:
+                self._add_audit(connection, note)
                 self._tell_keys(connection, organization_id)
-            return _get_key(connection, parameters)
+            return _get_key(connection, named)
 
         return await self._database.write(work)
 
     async def rotate_key(
         self, organization_id: OrganizationId, key_id: KeyId, *, overlap: timedelta, actor: str
     ) -> RotatedKey:
-        """Make a key like another one, which ends after `overlap` if it would not end before.
+        """Create a copy of a key with a new secret; the old key expires after `overlap` at the latest.
 
         Raises:
             NotFoundError: the organisation has no such key.
@@ -348,17 +324,11 @@ class ControlStore:
                 raise ConflictError("the key is revoked or has expired: make a new one")
             new = self._new_key(organization_id, draft_like(old))
             _add_key(connection, new)
-            ends = {**named, "expires_at": to_microseconds(now + overlap)}
-            connection.execute(_SQL["end_key"], ends)
-            audit = self._audit(
-                "rotate_key",
-                organization_id,
-                actor=actor,
-                subject=key_id,
-                new_key=new.key.id,
-                overlap_s=int(overlap.total_seconds()),
-            )
-            _add_audit(connection, audit)
+            expiry = {**named, "expires_at": to_microseconds(now + overlap)}
+            connection.execute(_SQL["end_key"], expiry)
+            details = {"new_key": new.key.id, "overlap_s": int(overlap.total_seconds())}
+            note = self._note("rotate_key", organization_id, actor, details, subject=key_id)
+            self._add_audit(connection, note)
             self._tell_keys(connection, organization_id)
             return RotatedKey(new=new, old=_get_key(connection, named))
 
@@ -375,52 +345,65 @@ class ControlStore:
         return await self._database.read(work)
 
     async def touch_keys(self, used: Mapping[KeyId, datetime]) -> None:
-        """Record when keys were last used; never moves a time backwards."""
+        """Record when keys were last used; an earlier time never replaces a later one."""
         rows = [{"key_id": key_id, "at": to_microseconds(at)} for key_id, at in used.items()]
-
-        def work(connection: Connection) -> None:
-            connection.executemany(_SQL["touch_key"], rows)
-
-        await self._database.write(work)
+        await self._database.write(
+            lambda connection: connection.executemany(_SQL["touch_key"], rows)
+        )
 
     async def note_addresses(self, seen: Mapping[KeyId, Mapping[str, datetime]]) -> None:
         """Record the addresses that keys were used from, and when; audit those that are new.
 
-        Of each key `KEY_ADDRESSES_MAX` addresses are kept, those it was last used from. All that are
-        new to a key are one audit row `new_address`. A key that does not exist is passed over.
+        The last `KEY_ADDRESSES_MAX` addresses of each key are kept. All new ones of a key are one
+        audit row `new_address`. Keys that do not exist are skipped.
         """
 
         def work(connection: Connection) -> None:
-            notes = [note_of(connection, key_id, at_by) for key_id, at_by in seen.items()]
-            self._add_notes(connection, [note for note in notes if note is not None])
+            for key_id, times in seen.items():
+                note = _note_addresses(connection, key_id, times)
+                if note is not None:
+                    self._add_audit(connection, note)
 
         await self._database.write(work)
 
     async def record_audit(self, notes: Sequence[AuditNote]) -> None:
         """Write audit rows, all or none."""
-        await self._database.write(lambda connection: self._add_notes(connection, notes))
+
+        def work(connection: Connection) -> None:
+            for note in notes:
+                self._add_audit(connection, note)
+
+        await self._database.write(work)
 
     async def list_audit(
         self, organization_id: OrganizationId | None, *, limit: int, before: datetime | None
     ) -> tuple[AuditEntry, ...]:
-        """Return the newest audit rows of keys and organisations, newest first; None is all of them."""
-        statement = _SQL["list_all_audit" if organization_id is None else "list_audit"]
-        parameters = {
-            "organization_id": organization_id,
+        """Return the audit trail of keys and organisations, newest first; None is everybody's."""
+        values = {
             "before": _LATEST if before is None else to_microseconds(before),
             "limit": limit,
         }
 
-        def work(connection: Connection) -> tuple[AuditEntry, ...]:
-            if organization_id is not None:
-                self._reach.to_organization(connection, organization_id)
-            return tuple(map(audit_entry_of, connection.execute(statement, parameters)))
+        def work(connection: Connection, statement: str) -> tuple[AuditEntry, ...]:
+            named = {"organization_id": organization_id, **values}
+            return tuple(map(audit_entry_of, connection.execute(_SQL[statement], named)))
 
-        return await self._database.read(work)
+        if organization_id is None:
+            return await self._database.read(partial(work, statement="list_all_audit"))
+        return await self._read_of(organization_id, partial(work, statement="list_audit"))
 
     async def ping(self) -> None:
-        """Really read the store; raise what a request would meet."""
+        """Read from the store; raise what a request would raise."""
         await self._database.read(lambda connection: connection.execute(_SQL["ping"]).fetchone())
+
+    async def _read_of(self, organization_id: OrganizationId, work: Callable[[Connection], T]) -> T:
+        """Return what `work` returns in a transaction that sees one organisation alone."""
+
+        def narrowed(connection: Connection) -> T:
+            self._reach.to_organization(connection, organization_id)
+            return work(connection)
+
+        return await self._database.read(narrowed)
 
     def _new_key(self, organization_id: OrganizationId, draft: KeyDraft) -> NewKey:
         secret = _SECRET_START + random_text(_SECRET_RANDOM_CHARACTERS)
@@ -438,30 +421,31 @@ class ControlStore:
         )
         return NewKey(key=key, secret=secret)
 
-    def _add_notes(self, connection: Connection, notes: Sequence[AuditNote]) -> None:
-        for note in notes:
-            audit_id = self._ids.new("aud_")
-            _add_audit(connection, audit_parameters(note, audit_id=audit_id))
-
-    def _audit(
+    def _note(
         self,
         action: str,
         organization_id: OrganizationId,
-        *,
         actor: str,
+        details: Mapping[str, object] | None = None,
+        *,
         subject: str | None = None,
-        **details: object,
-    ) -> dict[str, Any]:
-        """Return the parameters of an audit row; its subject is the organisation unless named."""
-        note = AuditNote(
+    ) -> AuditNote:
+        return AuditNote(
             organization_id=organization_id,
             at=self._clock.now(),
             actor=actor,
             action=action,
             subject=subject,
-            details=details,
+            details=details or {},
         )
-        return audit_parameters(note, audit_id=self._ids.new("aud_"))
+
+    def _add_audit(self, connection: Connection, note: AuditNote) -> AuditEntry:
+        values = audit_parameters(note, audit_id=self._ids.new("aud_"))
+        connection.execute(_SQL["add_audit"], values)
+        columns = ("audit_id", "at", "actor", "action", "subject", "details")
+        entry = audit_entry_of(tuple(values[name] for name in columns))
+        note_row(note.organization_id, entry)
+        return entry
 
 
 def hash_secret(secret: str) -> str:
@@ -469,17 +453,9 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _add_audit(connection: Connection, values: Mapping[str, Any]) -> AuditEntry:
-    connection.execute(_SQL["add_audit"], values)
-    entry = audit_entry_of_parameters(values)
-    note_row(values["organization_id"], entry)
-    return entry
-
-
 def _get_organization(connection: Connection, organization_id: OrganizationId) -> Organization:
-    row = connection.execute(
-        _SQL["get_organization"], {"organization_id": organization_id}
-    ).fetchone()
+    named = {"organization_id": organization_id}
+    row = connection.execute(_SQL["get_organization"], named).fetchone()
     if row is None:
         raise NotFoundError("organization", organization_id)
     return organization_of(row)
@@ -493,18 +469,43 @@ def _get_key(connection: Connection, named: Mapping[str, Any]) -> ApiKey:
 
 
 def _add_key(connection: Connection, new: NewKey) -> None:
-    _check_key_count(connection, new.key.organization_id, now=new.key.created_at)
-    connection.execute(
-        _SQL["create_key"], key_parameters(new.key, secret_hash=hash_secret(new.secret))
-    )
-
-
-def _check_key_count(
-    connection: Connection, organization_id: OrganizationId, *, now: datetime
-) -> None:
-    parameters = {"organization_id": organization_id, "now": to_microseconds(now)}
-    live: int = connection.execute(_SQL["count_live_keys"], parameters).fetchone()[0]
+    key = new.key
+    values = {"organization_id": key.organization_id, "now": to_microseconds(key.created_at)}
+    live: int = connection.execute(_SQL["count_live_keys"], values).fetchone()[0]
     if live >= limits.KEYS_PER_ORGANIZATION_MAX:
         raise LimitExceededError(
             "keys", limit=limits.KEYS_PER_ORGANIZATION_MAX, actual=live + 1, unit="keys"
         )
+    secret_hash = hash_secret(new.secret)
+    connection.execute(_SQL["create_key"], key_parameters(key, secret_hash=secret_hash))
+
+
+def _note_addresses(
+    connection: Connection, key_id: KeyId, seen: Mapping[str, datetime]
+) -> AuditNote | None:
+    """Record where a key was used; return what is to be audited of that, None if nothing is new."""
+    row = connection.execute(_SQL["find_owner"], {"key_id": key_id}).fetchone()
+    if row is None:
+        return None
+    named = {"organization_id": row[0], "key_id": key_id}
+    rows = {
+        address: {**named, "address": address, "at": to_microseconds(at)}
+        for address, at in sorted(seen.items())
+    }
+    new = [
+        address
+        for address, values in rows.items()
+        if connection.execute(_SQL["find_address"], values).fetchone() is None
+    ]
+    connection.executemany(_SQL["note_address"], list(rows.values()))
+    connection.execute(_SQL["forget_addresses"], {**named, "limit": limits.KEY_ADDRESSES_MAX})
+    if not new:
+        return None
+    return AuditNote(
+        organization_id=OrganizationId(row[0]),
+        at=max(seen[address] for address in new),
+        actor=key_id,
+        action="new_address",
+        subject=key_id,
+        details={"addresses": new[: limits.NEW_ADDRESSES_SHOWN], "count": len(new)},
+    )

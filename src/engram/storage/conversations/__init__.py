@@ -1,1 +1,1 @@
-"""Conversations and their messages."""
+"""Conversations, their messages, and records, which are stored alike."""

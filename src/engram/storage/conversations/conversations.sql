@@ -23,8 +23,8 @@ SELECT number, id, message_count, content_bytes FROM conversation
 WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
 
 -- find_default_conversation --
--- Returns the same columns of the organisation's default conversation.
-SELECT number, id, message_count, content_bytes FROM conversation
+-- Returns number, id and message_count of the organisation's default conversation.
+SELECT number, id, message_count FROM conversation
 WHERE organization_id = :organization_id AND is_default = 1;
 
 -- find_title --
@@ -44,11 +44,11 @@ SELECT count(*) FROM conversation
 WHERE organization_id = :organization_id AND number < 4294967296 /*conditions*/;
 
 -- add_record --
--- Adds what holds one message: `model/row_keys.py` says how its number tells it from a conversation.
+-- Adds a record: `model/row_keys.py` says how its number tells it from a conversation.
 INSERT INTO conversation
     (number, organization_id, id, project, metadata, message_count, content_bytes, created_at,
      updated_at)
-VALUES (:number, :organization_id, :id, :project, '{}', 1, :content_bytes, :now, :now);
+VALUES (:number, :organization_id, :id, :project, '{}', :messages, :content_bytes, :now, :now);
 
 -- grow_conversation --
 UPDATE conversation SET
@@ -58,5 +58,52 @@ UPDATE conversation SET
 WHERE organization_id = :organization_id AND number = :conversation;
 
 -- delete_conversation --
--- Its tags and idempotency rows go with it.
+-- Deletes its tags and idempotency rows too.
 DELETE FROM conversation WHERE organization_id = :organization_id AND number = :conversation;
+
+-- add_message --
+INSERT INTO message
+    (key, organization_id, role, characters, occurred_at, created_at, name, tool_call_id,
+     tool_name, content_encoding, sha256, metadata, content)
+VALUES
+    (:key, :organization_id, :role, :characters, :occurred_at, :created_at, :name, :tool_call_id,
+     :tool_name, :content_encoding, :sha256, :metadata, :content);
+
+-- message_sizes --
+-- Returns the characters of the messages with keys `first` to `last`, in order.
+SELECT characters FROM message
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
+ORDER BY key;
+
+-- delete_messages --
+DELETE FROM message
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
+-- find_idempotency --
+-- Returns conversation id, first and last sequence of what a key stored after `since`, and the hash
+-- of the request; NULL is of a row that an older version wrote.
+SELECT conversation.id, first_sequence, last_sequence, request_sha256
+FROM idempotency JOIN conversation
+    ON conversation.organization_id = :organization_id
+    AND conversation.number = idempotency.conversation
+WHERE idempotency.organization_id = :organization_id AND key = :key
+    AND idempotency.created_at > :since;
+
+-- add_idempotency --
+INSERT INTO idempotency
+    (organization_id, key, conversation, first_sequence, last_sequence, created_at, request_sha256)
+VALUES
+    (:organization_id, :key, :conversation, :first_sequence, :last_sequence, :now, :request_sha256);
+
+-- purge_idempotency --
+-- Removes some rows that are too old to count, that of a key among them; every new row removes more
+-- than one. Returns their keys.
+DELETE FROM idempotency
+WHERE organization_id = :organization_id AND key IN
+    (SELECT key FROM
+        (SELECT key FROM idempotency
+         WHERE organization_id = :organization_id AND created_at <= :since
+         ORDER BY created_at LIMIT :limit) AS old
+     UNION ALL
+     SELECT :key)
+RETURNING key;

@@ -1,58 +1,122 @@
-"""Read conversations and messages, each message proved against its hash."""
+"""Read and list conversations, each message verified against its hash."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable
 from itertools import accumulate
+from types import MappingProxyType
 
 from engram import limits
-from engram.errors import InvalidRequestError, NotFoundError
-from engram.model.conversation import Message, MessagePage, MessageQuery
-from engram.model.ids import ConversationId, ConversationKey
+from engram.errors import InvalidRequestError
+from engram.model.conversation import (
+    ConversationPage,
+    ConversationQuery,
+    Message,
+    MessagePage,
+    MessageQuery,
+)
+from engram.model.ids import ConversationKey
 from engram.model.row_keys import message_key
+from engram.storage.bookkeeping.counters import read_counters
 from engram.storage.content.messages import (
     message_rows,
     read_conversation_ids,
     read_conversations,
     read_message,
 )
+from engram.storage.conversations.records import find_conversation
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Transaction
+from engram.storage.tenant import TenantStore, Transaction
 
-_CONVERSATIONS = load_queries("conversations/conversations.sql")
-_MESSAGES = load_queries("conversations/messages.sql")
-
-
-def get_conversation(tx: Transaction, query: MessageQuery) -> MessagePage:
-    """Return a conversation and one page of its messages."""
-    number = find_number(tx, query.conversation_id)
-    conversation = read_conversations(tx, [number])[number]
-    total = conversation.message_count
-    page = _fitting(tx, number, _page_of(query, total), query.around_sequence)
-    return MessagePage(
-        conversation=conversation,
-        messages=load_range(tx, number, start=page.start, end=page.stop - 1),
-        total=total,
-        next_offset=page.stop - 1 if page.stop <= total else None,
-    )
-
-
-def find_number(tx: Transaction, conversation_id: ConversationId) -> ConversationKey:
-    """Return a conversation's number.
-
-    Raises:
-        NotFoundError: there is no such conversation here.
-    """
-    row = tx.execute(_CONVERSATIONS["find_conversation"], id=conversation_id).fetchone()
-    if row is None:
-        raise NotFoundError("conversation", conversation_id)
-    return ConversationKey(row[0])
+_SQL = load_queries("conversations/conversations.sql")
+_CONDITIONS = MappingProxyType(
+    {
+        "agent_id": "AND agent_id = :agent_id",
+        "project": "AND project = :project",
+        "tags": (
+            "AND number IN (SELECT conversation FROM conversation_tag"
+            " WHERE organization_id = :organization_id"
+            " AND tag IN (SELECT value FROM json_each(:tags))"
+            " GROUP BY conversation HAVING count(*) = json_array_length(:tags))"
+        ),
+    }
+)
+_ORDERS = MappingProxyType(
+    {
+        (sort, order): f"{sort} {order.upper()}, number {order.upper()}"
+        for sort in ("created_at", "updated_at", "message_count")
+        for order in ("asc", "desc")
+    }
+)
 
 
-def load_range(
+class ConversationReader(TenantStore):
+    """Read-only access to the conversations of an organisation."""
+
+    async def get_conversation(self, query: MessageQuery) -> MessagePage:
+        """Return a conversation and one page of its messages, in order of sequence.
+
+        Raises:
+            NotFoundError: there is no such conversation here.
+            StoreCorruptError: a message's bytes do not match its hash.
+        """
+
+        def read(tx: Transaction) -> MessagePage:
+            number = ConversationKey(find_conversation(tx, query.conversation_id)[0].conversation)
+            conversation = read_conversations(tx, [number])[number]
+            total = conversation.message_count
+            page = _fitting(tx, number, _page_of(query, total), query.around_sequence)
+            return MessagePage(
+                conversation=conversation,
+                messages=_read_range(tx, number, start=page.start, end=page.stop - 1),
+                total=total,
+                next_offset=page.stop - 1 if page.stop <= total else None,
+            )
+
+        return await self._tenant.read(read)
+
+    async def list_conversations(self, query: ConversationQuery) -> ConversationPage:
+        """Return a page of conversations under all the query's filters.
+
+        Ties are in the order in which they were created, or its reverse.
+        """
+        filters = {
+            "agent_id": query.agent_id,
+            "project": query.project,
+            "tags": json.dumps(query.tags) if query.tags else None,
+        }
+        values = {name: value for name, value in filters.items() if value is not None}
+        page, count = statements(values, sort=query.sort, order=query.order)
+
+        def read(tx: Transaction) -> ConversationPage:
+            rows = tx.execute(page, limit=query.limit, offset=query.offset, **values)
+            found = read_conversations(tx, [row[0] for row in rows])
+            if values:
+                total = tx.execute(count, **values).fetchone()[0]
+            else:
+                total = read_counters(tx).conversations
+            end = query.offset + len(found)
+            return ConversationPage(
+                conversations=tuple(found.values()),
+                total=total,
+                next_offset=end if found and end < total else None,
+            )
+
+        return await self._tenant.read(read)
+
+    async def load_range(
+        self, conversation: ConversationKey, *, start: int, end: int
+    ) -> tuple[Message, ...]:
+        """Return the messages `start` to `end` of a conversation, in order."""
+        return await self._tenant.read(
+            lambda tx: _read_range(tx, conversation, start=start, end=end)
+        )
+
+
+def _read_range(
     tx: Transaction, conversation: ConversationKey, *, start: int, end: int
 ) -> tuple[Message, ...]:
-    """Return the messages `start` to `end` of a conversation, in order."""
     ids = read_conversation_ids(tx, [conversation])
     start, end = max(start, 1), min(end, limits.CONVERSATION_MESSAGES_MAX)
     if conversation not in ids or start > end:
@@ -79,23 +143,24 @@ def _page_of(query: MessageQuery, total: int) -> range:
 
 
 def _fitting(tx: Transaction, number: ConversationKey, page: range, centre: int | None) -> range:
-    """Return what of a page fits into memory; the rest follows at `next_offset`."""
+    """Return the part of a page that fits in memory; the rest follows at `next_offset`."""
     if not page:
         return page
-    sizes = [
-        row[0]
-        for row in tx.execute(
-            _MESSAGES["message_sizes"],
-            first=message_key(number, page.start),
-            last=message_key(number, page.stop - 1),
-        )
-    ]
+    first, last = message_key(number, page.start), message_key(number, page.stop - 1)
+    sizes = [size for (size,) in tx.execute(_SQL["message_sizes"], first=first, last=last)]
     if sum(sizes) <= limits.PAGE_CHARACTERS_MAX:
         return page
-    first = page.start if centre is None else centre
-    return range(first, first + _fitting_count(sizes[first - page.start :]))
+    start = page.start if centre is None else centre
+    totals = accumulate(sizes[start - page.start :])
+    fitting = sum(total <= limits.PAGE_CHARACTERS_MAX for total in totals)
+    return range(start, start + max(1, fitting))
 
 
-def _fitting_count(sizes: Sequence[int]) -> int:
-    fitting = sum(total <= limits.PAGE_CHARACTERS_MAX for total in accumulate(sizes))
-    return max(1, fitting)
+def statements(filters: Iterable[str], *, sort: str, order: str) -> tuple[str, str]:
+    """Return the statements that read a page and count all, assembled from fixed pieces."""
+    conditions = " ".join(_CONDITIONS[name] for name in filters)
+    page, count = (
+        _SQL[name].replace("/*conditions*/", conditions)
+        for name in ("list_conversations", "count_conversations")
+    )
+    return page.replace("/*order*/", _ORDERS[sort, order]), count

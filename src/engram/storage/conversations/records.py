@@ -1,17 +1,20 @@
-"""Add and remove records whole: they are stored as conversations are, and never change in between."""
+"""Add and remove records, and the rows that they have in common with conversations.
+
+A record holds the searched text of a memory or document. It is stored as a conversation is, under a
+number of another range, and is never changed: it is added whole and removed whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from engram.errors import StoreCorruptError
+from engram.errors import NotFoundError, StoreCorruptError
+from engram.model.ids import ConversationId
 from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
-from engram.storage.bookkeeping.state import State, read_state
-from engram.storage.content.preparation import PreparedMessage
-from engram.storage.conversations.creation import add_tags
+from engram.storage.bookkeeping.state import State, take_numbers
+from engram.storage.content.messages import PreparedMessage
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
@@ -20,28 +23,39 @@ from engram.storage.words.rebuild import BATCH_CHARACTERS, rebuild_words
 from engram.storage.words.rows import (
     Stretch,
     add_rows,
+    append_rows,
     batches_of_rows,
-    known_words,
+    first_words,
     remove_rows,
     words_in_windows,
     words_of,
 )
 
-_CONVERSATIONS = load_queries("conversations/conversations.sql")
-_MESSAGES = load_queries("conversations/messages.sql")
+_SQL = load_queries("conversations/conversations.sql")
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRecord:
-    """A text to be stored as a record of one message."""
+class NewRecord(NamedTuple):
+    """A text to store as a record of one message."""
 
     number: int
     id: str
     project: str
     tags: Sequence[str]
     message: PreparedMessage
+
+
+def find_conversation(tx: Transaction, conversation_id: ConversationId) -> tuple[Stretch, int]:
+    """Return the extent of a conversation and the bytes of its texts.
+
+    Raises:
+        NotFoundError: there is no such conversation here.
+    """
+    row = tx.execute(_SQL["find_conversation"], id=conversation_id).fetchone()
+    if row is None:
+        raise NotFoundError("conversation", conversation_id)
+    return Stretch(*row[:3]), row[3]
 
 
 def add_records(
@@ -52,100 +66,131 @@ def add_records(
     state: State,
     now: int,
 ) -> None:
-    """Store records of one message each with all that is derived from them, but for the counters.
+    """Store records of one message each with all that is derived from them, except the counters.
 
-    None for `indexing` leaves their vectors, too, to the caller.
+    With None for `indexing` the caller stores their vectors.
     """
-    _add_owners(tx, records, now=now)
+    for number, record_id, project, tags, message in records:
+        values = {"number": number, "id": record_id, "project": project, "now": now}
+        tx.execute(_SQL["add_record"], messages=1, content_bytes=message.content_bytes, **values)
+        add_tags(tx, number, tags)
     keys = [message_key(record.number, 1) for record in records]
-    tx.execute_many(
-        _MESSAGES["add_message"],
-        [
-            {"key": key, "created_at": now, **record.message.values}
-            for key, record in zip(keys, records, strict=True)
-        ],
-    )
+    _add_messages(tx, keys, [record.message for record in records], created_at=now)
     rows = [
         MessageWords(key, *record.message.words) for key, record in zip(keys, records, strict=True)
     ]
     add_rows(
         tx,
         rows,
-        # Their only window holds the message and nothing else.
+        # Their only window contains the message and nothing else.
         window_words=sum(row.telling_words for row in rows),
-        # New numbers are above those of their kind: a rebuild holds all of them or none.
+        # New numbers are above those of their kind: a rebuild has indexed all of them or none.
         also_next=state.is_in_next(records[0].number),
     )
     if indexing is not None:
         index_appended(tx, keys, indexing)
 
 
+def add_empty_record(tx: Transaction, record_id: str, *, project: str, now: int) -> int:
+    """Store a record that will take the chunks of a document; return its number."""
+    number = take_numbers(tx, "document", 1).start
+    values = {"number": number, "id": record_id, "project": project, "now": now}
+    tx.execute(_SQL["add_record"], messages=0, content_bytes=0, **values)
+    return number
+
+
+def _add_messages(
+    tx: Transaction, keys: Sequence[int], messages: Sequence[PreparedMessage], *, created_at: int
+) -> None:
+    tx.execute_many(
+        _SQL["add_message"],
+        [
+            {"key": key, "created_at": created_at, **message.values}
+            for key, message in zip(keys, messages, strict=True)
+        ],
+    )
+
+
+def extend_record(
+    tx: Transaction,
+    stretch: Stretch,
+    messages: Sequence[PreparedMessage],
+    *,
+    indexing: Indexing,
+    state: State,
+    created_at: int,
+    now: int,
+) -> int:
+    """Append messages to a conversation or record; return how many windows that adds.
+
+    The counters are left to the caller.
+    """
+    number = stretch.conversation
+    first = message_key(number, stretch.last_sequence + 1)
+    keys = range(first, first + len(messages))
+    _add_messages(tx, keys, messages, created_at=created_at)
+    words = [message.words for message in messages]
+    windows = append_rows(tx, stretch, words, also_next=state.is_in_next(number))
+    index_appended(tx, keys, indexing)
+    size = {"messages": len(keys), "content_bytes": sum(each.content_bytes for each in messages)}
+    tx.execute(_SQL["grow_conversation"], conversation=number, now=now, **size)
+    return windows
+
+
 def remove_record(
-    tx: Transaction, stretch: Stretch, *, known: Sequence[MessageWords], skip_damaged: bool
+    tx: Transaction,
+    stretch: Stretch,
+    *,
+    known: Sequence[MessageWords],
+    state: State,
+    skip_damaged: bool,
 ) -> int:
     """Remove a conversation or record from every table and index; return how many vectors it had.
 
     The counters of conversations, messages and bytes are left to the caller.
     """
-    is_in_next = read_state(tx).is_in_next(stretch.conversation)
+    number = stretch.conversation
     for rows in batches_of_rows(tx, stretch, known=known, skip_damaged=skip_damaged):
         lost = words_in_windows(rows, last_sequence=stretch.last_sequence)
-        remove_rows(tx, rows, window_words=lost, also_next=is_in_next)
-    _delete_rows(tx, stretch.conversation)
-    return remove_conversation(tx, stretch.conversation, last_sequence=stretch.last_sequence)
+        remove_rows(tx, rows, window_words=lost, also_next=state.is_in_next(number))
+    first, last = message_key(number, 0), message_key(number + 1, 0) - 1
+    tx.execute(_SQL["delete_messages"], first=first, last=last)
+    tx.execute(_SQL["delete_conversation"], conversation=number)
+    return remove_conversation(tx, number, last_sequence=stretch.last_sequence)
 
 
 def read_words(tx: Transaction, stretch: Stretch, *, skip_damaged: bool) -> list[MessageWords]:
-    """Return the words to remove a conversation or record by, as many as memory may hold at once.
+    """Return the words to remove a conversation or record by, up to a bound of memory.
 
     Most of the work of a removal is to analyse the messages again, so this is done before the
-    write lock is held.
+    write lock is taken.
     """
     words = words_of(tx, stretch, skip_damaged=skip_damaged)
-    return known_words(words, characters_max=BATCH_CHARACTERS)
+    return first_words(words, characters_max=BATCH_CHARACTERS)
+
+
+def add_tags(tx: Transaction, number: int, tags: Sequence[str]) -> None:
+    """Give tags to a conversation or record that has none."""
+    rows = [
+        {"conversation": number, "position": position, "tag": tag}
+        for position, tag in enumerate(tags)
+    ]
+    tx.execute_many(_SQL["add_tag"], rows)
 
 
 def replace_tags(tx: Transaction, number: int, tags: Sequence[str]) -> None:
     """Give a record other tags."""
-    tx.execute(_CONVERSATIONS["delete_tags"], conversation=number)
+    tx.execute(_SQL["delete_tags"], conversation=number)
     add_tags(tx, number, tags)
 
 
 async def despite_damage(tenant: Tenant, remove: Callable[..., Awaitable[T]]) -> T:
-    """Return what `remove(skip_damaged=…)` returns, also where a message cannot be read.
+    """Return what `remove(skip_damaged=…)` returns, even where a message cannot be read.
 
-    The words of a damaged message cannot be made again; new indexes hold none of it.
+    The words of a damaged message cannot be derived again; a rebuilt index has none of them.
     """
     try:
         return await remove(skip_damaged=False)
     except StoreCorruptError:
         await rebuild_words(tenant)
         return await remove(skip_damaged=True)
-
-
-def _add_owners(tx: Transaction, records: Sequence[NewRecord], *, now: int) -> None:
-    """Add the rows that the messages of records belong to, with their tags."""
-    tx.execute_many(
-        _CONVERSATIONS["add_record"],
-        [
-            {
-                "number": record.number,
-                "id": record.id,
-                "project": record.project,
-                "content_bytes": record.message.content_bytes,
-                "now": now,
-            }
-            for record in records
-        ],
-    )
-    for record in records:
-        add_tags(tx, record.number, record.tags)
-
-
-def _delete_rows(tx: Transaction, number: int) -> None:
-    tx.execute(
-        _MESSAGES["delete_messages"],
-        first=message_key(number, 0),
-        last=message_key(number + 1, 0) - 1,
-    )
-    tx.execute(_CONVERSATIONS["delete_conversation"], conversation=number)

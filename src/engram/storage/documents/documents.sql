@@ -4,7 +4,7 @@ SELECT count(*) FROM document
 WHERE organization_id = :organization_id AND state = 'uploading' AND waits_since > :since;
 
 -- expired_uploads --
--- Returns the numbers of uploads that rest since a moment or longer.
+-- Returns the numbers of uploads that got no part since a time.
 SELECT number FROM document
 WHERE organization_id = :organization_id AND state = 'uploading' AND waits_since <= :since;
 
@@ -34,18 +34,6 @@ WHERE document.organization_id = :organization_id AND document.sha256 = :sha256
 ORDER BY document.number
 LIMIT 1;
 
--- add_memory --
--- Returns the number of the memory that owns a document.
-INSERT INTO memory
-    (organization_id, id, record, project, memory_type, category, source, importance, tags,
-     immutable, episode_id, pattern_confidence, valid_from, valid_to, expires_at, storage_mode,
-     document_id, sha256, created_at, updated_at)
-VALUES
-    (:organization_id, :id, :record, :project, :memory_type, :category, :source, :importance, :tags,
-     :immutable, :episode_id, :pattern_confidence, :valid_from, :valid_to, :expires_at, 'document',
-     :document_id, :sha256, :now, :now)
-RETURNING number;
-
 -- finish_upload --
 UPDATE document SET
     memory = :memory, state = 'indexing', waits_since = :now, tier = :tier, sha256 = :sha256,
@@ -53,44 +41,28 @@ UPDATE document SET
     content_encoding = :content_encoding, content = :content
 WHERE organization_id = :organization_id AND number = :number;
 
--- find_unindexed --
--- Returns the id of the document that was served longest ago among those that wait and can be had;
--- or of a certain one, if it is among them.
-SELECT id FROM document
-WHERE organization_id = :organization_id AND state = 'indexing' AND waits_since IS NOT NULL
-    AND (lease_until IS NULL OR lease_until <= :now OR lease_owner = :owner)
-    AND id = coalesce(:id, id)
-ORDER BY waits_since
-LIMIT 1;
-
 -- has_unindexed --
 SELECT 1 FROM document
 WHERE organization_id = :organization_id AND state = 'indexing' AND waits_since IS NOT NULL
 LIMIT 1;
 
--- lease_document --
--- It goes behind all others, also where the clock stands still.
-UPDATE document SET
-    lease_owner = :owner, lease_until = :until,
-    waits_since = /*sqlite:*/ max /*postgres: greatest */ (:now, 1 +
-        (SELECT max(waits_since) FROM document
-         WHERE organization_id = :organization_id AND state = 'indexing'
-             AND waits_since IS NOT NULL))
+-- take_turn --
+-- Puts a document at the end of the queue, also where the clock stands still.
+UPDATE document SET waits_since = /*sqlite:*/ max /*postgres: greatest */ (:now, 1 +
+    (SELECT max(waits_since) FROM document
+     WHERE organization_id = :organization_id AND state = 'indexing' AND waits_since IS NOT NULL))
 WHERE organization_id = :organization_id AND id = :id;
 
--- postpone_document --
--- Until then it belongs to nobody.
-UPDATE document SET lease_owner = :nobody, lease_until = :until, problem = :problem
-WHERE organization_id = :organization_id AND id = :id AND lease_owner = :owner
-    AND state = 'indexing';
+-- put_problem --
+UPDATE document SET problem = :problem WHERE organization_id = :organization_id AND id = :id;
 
 -- advance_document --
-UPDATE document SET text_bytes_indexed = :indexed, chunker = :chunker, problem = NULL
+UPDATE document SET text_bytes_indexed = :indexed, chunker = :chunker, problem = NULL, attempts = 0
 WHERE organization_id = :organization_id AND number = :number;
 
 -- end_indexing --
 UPDATE document SET
-    state = :state, waits_since = NULL, lease_owner = NULL, lease_until = NULL, chunker = NULL,
+    state = :state, waits_since = NULL, chunker = NULL,
     problem = CASE WHEN text_bytes = 0 THEN problem END
 WHERE organization_id = :organization_id AND number = :number;
 
@@ -101,10 +73,10 @@ WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
 ORDER BY key;
 
 -- put_text --
--- Ends the wait for a text; `content` is what the memory shows from now on.
+-- Stores the size of a text, or why there is none; `content` is what the memory shows from now on.
 UPDATE document SET
     text_bytes = :text_bytes, problem = :problem, content_encoding = :content_encoding,
-    content = :content
+    content = :content, attempts = 0
 WHERE organization_id = :organization_id AND number = :number;
 
 -- put_memory_hash --
@@ -112,6 +84,6 @@ UPDATE memory SET sha256 = :sha256
 WHERE organization_id = :organization_id AND number = :memory;
 
 -- put_version_hashes --
--- What a document was before differs from it in its fields alone.
+-- Former versions of a document differ from it in their fields alone.
 UPDATE memory_version SET sha256 = :sha256
 WHERE organization_id = :organization_id AND memory = :memory;

@@ -1,45 +1,61 @@
-"""Index documents step by step, each one transaction, so that any process goes on where one ended."""
+"""Index documents: each step stores the next chunks in one transaction.
+
+So a document is found part by part, and any process continues where another stopped. Chunks are the
+messages of the document's record; their content refers to the document's pieces.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from typing import NamedTuple
 
-from engram.clock import to_microseconds
+from engram.clock import from_microseconds
 from engram.errors import NotFoundError, StoreCorruptError
+from engram.model.conversation import Message
 from engram.model.document import Document
-from engram.model.ids import DocumentId, MemoryId
-from engram.model.vectors import Indexing
-from engram.storage.bodies.rows import DocumentRow, document_of, find_finished, find_row, find_rows
-from engram.storage.bodies.shrinking import shrink_document
+from engram.model.ids import ConversationId, DocumentId, MemoryId, message_id
+from engram.model.value import Value
+from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.codec import ContentError
-from engram.storage.content.pieces import read_bytes
-from engram.storage.content.preparation import PreparedMessage
-from engram.storage.documents.chunks import NewChunks, add_chunks, prepare_chunk
-from engram.storage.documents.reading import unreadable
+from engram.storage.content.messages import PreparedMessage, to_json
+from engram.storage.content.pieces import PIECE, read_bytes
+from engram.storage.conversations.records import extend_record
+from engram.storage.document_rows import (
+    DocumentRow,
+    document_of,
+    find_finished,
+    find_row,
+    get_row,
+    record_size,
+    shrink_document,
+    unreadable,
+)
 from engram.storage.memories.changing import index_again
 from engram.storage.memories.rows import read_row
+from engram.storage.queue import DOCUMENTS, retry_delay
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant, Transaction
+from engram.storage.tenant import TenantStore, Transaction
 from engram.storage.vectors.unembedded import DAMAGED_DELAY
 from engram.storage.words.rebuild import clear_state
-from engram.text.documents import BEGINNING, ChunkerState, DocumentChunk
+from engram.storage.words.rows import Stretch
+from engram.text.analyse import message_words, part_words
+from engram.text.documents import BEGINNING, ChunkerState, DocumentChunk, chunk_name
 
 logger = logging.getLogger(__name__)
 
 NOBODY = ""
-"""Who holds a document that rests."""
+"""The owner of a document that nobody may claim for now."""
 
 _SQL = load_queries("documents/documents.sql")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnindexedText:
+class UnindexedText(Value):
     """The next text of a document to be cut into chunks."""
 
     data: bytes
@@ -47,189 +63,243 @@ class UnindexedText:
     state: ChunkerState
     """Where the last chunk ended."""
     is_last: bool
-    """The text ends with it."""
+    """Whether the text ends with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    """The next chunks of a document, ready for their transaction."""
+class NewChunks(NamedTuple):
+    """Messages to add to a document's record."""
 
     row: DocumentRow
-    chunks: Sequence[DocumentChunk]
+    record: int
     messages: Sequence[PreparedMessage]
-    owner: str
-    is_last: bool
     indexing: Indexing
 
 
-async def claim_unindexed(
-    tenant: Tenant, *, owner: str, lease: timedelta, document_id: DocumentId | None
-) -> Document | None:
-    """Hold a document that waits; look before writing."""
-    find = partial(_claimable, owner=owner, document_id=document_id)
-    until = to_microseconds(tenant.clock.now() + lease)
+class DocumentQueue(TenantStore):
+    """The documents that wait for their text or their index."""
 
-    def transact(tx: Transaction) -> Document | None:
-        found = find(tx)
-        if found is None:
-            return None
-        tx.execute(_SQL["lease_document"], id=found, owner=owner, until=until, now=tenant.now())
-        return document_of(find_row(tx, found))
+    async def claim_unindexed(
+        self, *, owner: str, lease: timedelta, document_id: DocumentId | None = None
+    ) -> Document | None:
+        """Lease a document that waits for its text or its index to `owner`.
 
-    while (waiting := await tenant.read(find)) is not None:
-        if not await _begin_anew(tenant, waiting):
-            return await tenant.write(transact)
-    return None
+        Of those that nobody else holds it is the one claimed longest ago, or `document_id`. Claim
+        before every step: the lease begins anew, and each document has its turn.
+        """
 
+        def find(tx: Transaction) -> DocumentId | None:
+            rows = DOCUMENTS.find(tx, limit=1, again=owner, id=document_id)
+            return rows[0][0] if rows else None
 
-async def has_unindexed(tenant: Tenant) -> bool:
-    """Return True if a document waits, whoever holds it."""
-    return await tenant.read(lambda tx: tx.execute(_SQL["has_unindexed"]).fetchone() is not None)
+        def claim(tx: Transaction) -> Document | None:
+            found = find(tx)
+            if found is None:
+                return None
+            _take_turn(tx, found, owner=owner, lease=lease)
+            return document_of(find_row(tx, found))
 
+        while (waiting := await self._tenant.read(find)) is not None:
+            if not await self._start_over(waiting):
+                return await self._tenant.write(claim)
+        return None
 
-async def postpone_unindexed(
-    tenant: Tenant, document_id: DocumentId, *, owner: str, delay: timedelta, problem: str
-) -> None:
-    """Give a document back that `owner` holds, to be claimed after `delay`, and keep why."""
-    until = to_microseconds(tenant.clock.now() + delay)
-    await tenant.write(
-        lambda tx: (
-            tx.execute(
-                _SQL["postpone_document"],
-                id=document_id,
-                owner=owner,
-                nobody=NOBODY,
-                until=until,
-                problem=problem,
-            ).rowcount
+    async def has_unindexed(self) -> bool:
+        """Return True if a document waits for its text or its index, leased or not."""
+        row = await self._tenant.read(lambda tx: tx.execute(_SQL["has_unindexed"]).fetchone())
+        return row is not None
+
+    async def renew_unindexed(
+        self, document_id: DocumentId, *, owner: str, lease: timedelta
+    ) -> bool:
+        """Extend the lease of a document; False when it was lost."""
+        renewed = await self._tenant.write(
+            lambda tx: DOCUMENTS.renew(tx, [document_id], owner=owner, lease=lease)
         )
-    )
+        return renewed > 0
 
+    async def postpone_unindexed(
+        self,
+        document_id: DocumentId,
+        *,
+        owner: str,
+        problem: str,
+        delay: timedelta | None = None,
+    ) -> None:
+        """Release a document of `owner`, to be claimed after a delay: a step failed for now.
 
-def read_unindexed(tx: Transaction, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
-    """Return the next text of a document that waits."""
-    row = find_finished(tx, document_id)
-    if row.state != "indexing" or row.text_bytes is None:
-        raise NotFoundError("unindexed text of document", document_id)
-    state = BEGINNING if row.chunker is None else ChunkerState.from_json(row.chunker)
-    end = min(state.read_from_bytes + bytes_max, row.text_bytes)
-    try:
-        data = read_bytes(tx, row.text_pieces, state.read_from_bytes, end)
-    except ContentError as exc:
-        raise unreadable(tx, row, exc) from exc
-    return UnindexedText(data=data, state=state, is_last=end == row.text_bytes)
+        Without `delay` it doubles with every failed attempt. The problem is shown with the document
+        until a later step succeeds.
+        """
 
+        def write(tx: Transaction) -> None:
+            attempts = DOCUMENTS.held(tx, [document_id], owner=owner).get(document_id)
+            if attempts is None:
+                return
+            tx.execute(_SQL["put_problem"], id=document_id, problem=problem)
+            wait = retry_delay(attempts - 1) if delay is None else delay
+            DOCUMENTS.release(tx, [document_id], owner=owner, delay=wait)
 
-async def index_chunks(
-    tenant: Tenant,
-    document_id: DocumentId,
-    chunks: Sequence[DocumentChunk],
-    *,
-    owner: str,
-    is_last: bool,
-    indexing: Indexing,
-) -> bool:
-    """Store the next chunks of a document, if `owner` still holds it."""
-    row = await tenant.read(lambda tx: find_rows(tx, [document_id]).get(document_id))
-    if row is None:
-        return False
-    messages = await asyncio.to_thread(lambda: [prepare_chunk(row, chunk) for chunk in chunks])
-    step = _Step(
-        row=row,
-        chunks=chunks,
-        messages=messages,
-        owner=owner,
-        is_last=is_last,
-        indexing=indexing,
-    )
-    return await tenant.write(partial(_transact, step=step))
+        await self._tenant.write(write)
 
+    async def read_unindexed(self, document_id: DocumentId, *, bytes_max: int) -> UnindexedText:
+        """Return the next text to index; 64 KiB or more suffice for at least one chunk.
 
-async def _begin_anew(tenant: Tenant, document_id: DocumentId) -> bool:
-    """Let a document wait from its beginning if its removal was begun and not finished."""
+        Raises:
+            NotFoundError: there is no such document, or it does not wait for its index.
+            StoreCorruptError: a piece's bytes do not match its hash.
+        """
 
-    def find_torso(tx: Transaction) -> MemoryId | None:
-        row = find_rows(tx, [document_id]).get(document_id)
-        is_torso = row is not None and row.text_bytes_indexed > 0 and row.chunker is None
-        return row.memory_id if row is not None and is_torso else None
+        def read(tx: Transaction) -> UnindexedText:
+            row = find_finished(tx, document_id)
+            if row.state != "indexing" or row.text_bytes is None:
+                raise NotFoundError("unindexed text of document", document_id)
+            state = BEGINNING if row.chunker is None else ChunkerState.from_json(row.chunker)
+            end = min(state.read_from_bytes + bytes_max, row.text_bytes)
+            try:
+                data = read_bytes(tx, row.text_pieces, state.read_from_bytes, end)
+            except ContentError as exc:
+                raise unreadable(tx, row, exc) from exc
+            return UnindexedText(data=data, state=state, is_last=end == row.text_bytes)
 
-    def transact(tx: Transaction) -> None:
-        memory_id = find_torso(tx)
-        if memory_id is not None:
-            row = read_row(tx, memory_id)
-            tags = json.loads(row.tags)
-            clear_state(tx, now=tenant.now())
-            index_again(tx, row, tags=tags, known=(), skip_damaged=False, now=tenant.now())
+        return await self._tenant.read(read)
 
-    if await tenant.read(find_torso) is None:
-        return False
-    try:
-        await shrink_document(tenant, document_id)
-        await tenant.write(transact)
-    except StoreCorruptError as exc:
-        logger.warning("document %s is not indexed: %s", document_id, exc.message)
-        await _lay_aside(tenant, document_id)
-    return True
+    async def index_chunks(
+        self,
+        document_id: DocumentId,
+        chunks: Sequence[DocumentChunk],
+        *,
+        owner: str,
+        is_last: bool,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> bool:
+        """Store the next chunks with their words and vectors; False when the lease was lost.
 
-
-async def _lay_aside(tenant: Tenant, document_id: DocumentId) -> None:
-    """Let nobody claim a document before somebody may have restored it."""
-    until = to_microseconds(tenant.clock.now() + DAMAGED_DELAY)
-    await tenant.write(
-        lambda tx: (
-            tx.execute(
-                _SQL["lease_document"], id=document_id, owner=NOBODY, until=until, now=tenant.now()
-            ).rowcount
+        They must follow those stored before without a gap; False if another process stored them
+        first. With the last, the document is indexed.
+        """
+        before = await self._tenant.read(lambda tx: get_row(tx, document_id))
+        if before is None:
+            return False
+        messages = await asyncio.to_thread(
+            lambda: [_prepare_chunk(before, chunk) for chunk in chunks]
         )
+
+        def write(tx: Transaction) -> bool:
+            row = get_row(tx, document_id)
+            if row is None or row.record is None or row.state != "indexing":
+                return False
+            if (row.record, row.valid_from) != (before.record, before.valid_from):
+                return False  # The chunks are of another version of the memory.
+            is_held = DOCUMENTS.held(tx, [row.id], owner=owner)
+            if not is_held or not _is_next(row, chunks, is_last=is_last):
+                return False
+            if chunks:
+                add_chunks(tx, NewChunks(row, row.record, messages, indexing))
+                done = {"indexed": chunks[-1].end_byte, "chunker": chunks[-1].after.to_json()}
+                tx.execute(_SQL["advance_document"], number=row.number, **done)
+            if is_last:
+                end_indexing(tx, row, state="indexed")
+            return True
+
+        return await self._tenant.write(write)
+
+    async def _start_over(self, document_id: DocumentId) -> bool:
+        """Queue a document from its beginning if its removal was begun and not finished."""
+        tenant = self._tenant
+
+        def find_partial(tx: Transaction) -> MemoryId | None:
+            row = get_row(tx, document_id)
+            is_partial = row is not None and row.text_bytes_indexed > 0 and row.chunker is None
+            return row.memory_id if row is not None and is_partial else None
+
+        def write(tx: Transaction) -> None:
+            memory_id = find_partial(tx)
+            if memory_id is not None:
+                row = read_row(tx, memory_id)
+                tags, now = json.loads(row.tags), tx.tenant.now()
+                clear_state(tx, now=now)
+                index_again(tx, row, tags=tags, known=(), skip_damaged=False, now=now)
+
+        if await tenant.read(find_partial) is None:
+            return False
+        try:
+            await shrink_document(tenant, document_id)
+            await tenant.write(write)
+        except StoreCorruptError as exc:
+            logger.warning("document %s is not indexed: %s", document_id, exc.message)
+            # Nobody claims it before somebody may have restored it.
+            await tenant.write(
+                lambda tx: _take_turn(tx, document_id, owner=NOBODY, lease=DAMAGED_DELAY)
+            )
+        return True
+
+
+def _take_turn(tx: Transaction, document_id: DocumentId, *, owner: str, lease: timedelta) -> None:
+    DOCUMENTS.claim(tx, [document_id], owner=owner, lease=lease)
+    tx.execute(_SQL["take_turn"], id=document_id, now=tx.tenant.now())
+
+
+def _prepare_chunk(row: DocumentRow, chunk: DocumentChunk) -> PreparedMessage:
+    """Return a chunk ready to be stored; its text stays in the pieces of the document."""
+    message = Message(
+        id=message_id(ConversationId(row.memory_id or ""), chunk.index + 1),
+        sequence=chunk.index + 1,
+        role="document",
+        content=chunk.text,
+        name=chunk_name(chunk, row.name),
+        occurred_at=None if row.valid_from is None else from_microseconds(row.valid_from),
+        created_at=from_microseconds(row.created_at),
     )
+    metadata = {
+        "start": chunk.start,
+        "end": chunk.end,
+        "start_byte": chunk.start_byte,
+        "end_byte": chunk.end_byte,
+        "headings": chunk.headings,
+    }
+    values = {
+        "role": message.role,
+        "characters": len(chunk.text),
+        "occurred_at": row.valid_from,
+        "name": message.name,
+        "tool_call_id": None,
+        "tool_name": None,
+        "content_encoding": PIECE,
+        "sha256": hashlib.sha256(chunk.text.encode()).digest(),
+        "metadata": to_json(metadata),
+        "content": row.text_pieces.refer(chunk.start_byte, chunk.end_byte),
+    }
+    words = part_words(message_words(message))
+    return PreparedMessage(values=values, words=words, content_bytes=0)
 
 
-def _claimable(tx: Transaction, *, owner: str, document_id: DocumentId | None) -> DocumentId | None:
-    row = tx.execute(
-        _SQL["find_unindexed"], owner=owner, id=document_id, now=tx.tenant.now()
-    ).fetchone()
-    return None if row is None else row[0]
-
-
-def _transact(tx: Transaction, *, step: _Step) -> bool:
-    """Return whether the chunks were taken."""
-    chunks = step.chunks
-    row = find_rows(tx, [step.row.id]).get(step.row.id)
-    if row is None or row.record is None or not _is_held(row, step):
-        return False
-    if chunks:
-        new = NewChunks(row=row, record=row.record, messages=step.messages, indexing=step.indexing)
-        add_chunks(tx, new)
-        tx.execute(
-            _SQL["advance_document"],
-            number=row.number,
-            indexed=chunks[-1].end_byte,
-            chunker=chunks[-1].after.to_json(),
-        )
-    if step.is_last:
-        end_indexing(tx, row, state="indexed")
-    return True
+def add_chunks(tx: Transaction, new: NewChunks) -> None:
+    """Add messages to a document's record."""
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    last_sequence, _ = record_size(tx, new.record)
+    chunks = extend_record(
+        tx,
+        Stretch(new.record, ConversationId(new.row.memory_id or ""), last_sequence),
+        new.messages,
+        indexing=new.indexing,
+        state=state,
+        created_at=new.row.created_at,
+        now=now,
+    )
+    content_bytes = sum(message.content_bytes for message in new.messages)
+    grow_counters(tx, chunks=chunks, content_bytes=content_bytes)
 
 
 def end_indexing(tx: Transaction, row: DocumentRow, *, state: str) -> None:
-    """Let a document wait no longer."""
+    """Take a document out of the queue."""
     tx.execute(_SQL["end_indexing"], number=row.number, state=state)
+    DOCUMENTS.reset(tx, row.id)
 
 
-def _is_held(row: DocumentRow, step: _Step) -> bool:
-    """Return True if the chunks are the next ones, of what they were made from, and still asked for."""
-    return (
-        row.state == "indexing"
-        and row.lease_owner == step.owner
-        and (row.record, row.valid_from) == (step.row.record, step.row.valid_from)
-        and row.text_bytes_indexed == _start_of(step, row)
-        and (not step.is_last or row.text_bytes == _end_of(step, row))
-    )
-
-
-def _start_of(step: _Step, row: DocumentRow) -> int:
-    return step.chunks[0].start_byte if step.chunks else row.text_bytes_indexed
-
-
-def _end_of(step: _Step, row: DocumentRow) -> int:
-    return step.chunks[-1].end_byte if step.chunks else row.text_bytes_indexed
+def _is_next(row: DocumentRow, chunks: Sequence[DocumentChunk], *, is_last: bool) -> bool:
+    """Return True if the chunks follow those stored before, up to the end if they are the last."""
+    start = end = row.text_bytes_indexed
+    if chunks:
+        start, end = chunks[0].start_byte, chunks[-1].end_byte
+    return row.text_bytes_indexed == start and (not is_last or row.text_bytes == end)

@@ -9,8 +9,9 @@ WHERE organization_id = :organization_id AND id = :id;
 SELECT version FROM memory WHERE organization_id = :organization_id AND number = :number;
 
 -- find_memories --
--- Returns the numbers of those that exist among the ids of a JSON list.
-SELECT number FROM memory
+-- Returns id and number of those that exist among the ids of a JSON list. The plus keeps SQLite from
+-- preferring an index of all the organisation's memories to that of ids.
+SELECT id, number FROM memory
 WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids));
 
 -- load_memories --
@@ -76,7 +77,7 @@ SELECT count(*) FROM memory
 WHERE organization_id = :organization_id /*conditions*/;
 
 -- count_out_of_time --
--- Returns how many searched memories have expired, or do not hold now.
+-- Returns how many searched memories have expired, or are not valid now.
 SELECT count(*) FROM memory
 WHERE organization_id = :organization_id AND record IS NOT NULL
     AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL)
@@ -93,43 +94,16 @@ LIMIT :limit;
 AND record IS NOT NULL
 
 -- is_in_time --
--- It has not expired, and it holds now.
+-- It has not expired, and is valid now.
 AND (expires_at IS NULL OR expires_at > :now)
 AND (valid_from IS NULL OR valid_from <= :now)
 AND (valid_to IS NULL OR valid_to > :now)
-
--- is_in_project --
-AND project = :one_project
-
--- is_in_projects --
-AND project IN (SELECT value FROM json_each(:projects))
-
--- is_of_types --
-AND memory_type IN (SELECT value FROM json_each(:memory_types))
-
--- is_of_categories --
-AND category IN (SELECT value FROM json_each(:categories))
-
--- is_from_sources --
-AND source IN (SELECT value FROM json_each(:sources))
 
 -- has_any_tag --
 AND EXISTS
     (SELECT 1 FROM
         /*sqlite:*/ json_each(memory.tags) /*postgres: json_array_elements_text(memory.tags::json) */
      WHERE value IN (SELECT value FROM json_each(:tags)))
-
--- is_important --
-AND importance <= :importance_max
-
--- is_of_episode --
-AND episode_id = :episode_id
-
--- is_stored_as --
-AND storage_mode = :storage_mode
-
--- is_one_of --
-AND id IN (SELECT value FROM json_each(:ids))
 
 -- find_duplicate --
 -- Returns the id of the first memory with that text that is searched now.
@@ -149,24 +123,26 @@ WHERE NOT EXISTS
     (SELECT 1 FROM episode WHERE organization_id = :organization_id AND id = given.value);
 
 -- add_memory --
+-- Returns its number.
 INSERT INTO memory
     (organization_id, id, record, project, memory_type, category, source, importance, tags,
      immutable, episode_id, pattern_confidence, valid_from, valid_to, expires_at, storage_mode,
-     sha256, created_at, updated_at)
+     document_id, sha256, version, created_at, updated_at, reason, summary)
 VALUES
     (:organization_id, :id, :record, :project, :memory_type, :category, :source, :importance, :tags,
-     :immutable, :episode_id, :pattern_confidence, :valid_from, :valid_to, :expires_at, 'focused',
-     :sha256, :now, :now);
+     :immutable, :episode_id, :pattern_confidence, :valid_from, :valid_to, :expires_at, :storage_mode,
+     :document_id, :sha256, :version, :created_at, :updated_at, :reason, :summary)
+RETURNING number;
 
 -- add_version --
--- Keeps what a memory is, but for its text: that stays where it is.
+-- Stores the fields of a version; its text stays where it is.
 INSERT INTO memory_version
     (memory, version, organization_id, change, actor, recorded_at, ended_at, fields, sha256)
 VALUES
     (:number, :version, :organization_id, :change, :actor, :recorded_at, :now, :fields, :sha256);
 
 -- keep_text --
--- Gives a version the text of a record as it is stored.
+-- Copies the stored text of a record to a version.
 UPDATE memory_version
 SET content_bytes = conversation.content_bytes,
     content_encoding = coalesce(message.content_encoding, 'raw'),
@@ -182,7 +158,7 @@ SELECT fields FROM memory_version
 WHERE organization_id = :organization_id AND memory = :number AND version = :version;
 
 -- release_text --
--- Takes the text from a version: the record has it again.
+-- Removes the text of a version: the record has it again.
 UPDATE memory_version SET content_bytes = 0, content_encoding = NULL, content = NULL
 WHERE organization_id = :organization_id AND memory = :number AND version = :version;
 
@@ -192,23 +168,17 @@ UPDATE memory SET record = :record
 WHERE organization_id = :organization_id AND number = :number;
 
 -- change_memory --
--- A summary is of one text: it goes with it.
+-- The summary is dropped with the text that it is of.
 UPDATE memory SET
-    memory_type = :memory_type, category = :category, importance = :importance, tags = :tags,
+    record = :record, memory_type = :memory_type, category = :category, importance = :importance, tags = :tags,
     pattern_confidence = :pattern_confidence, valid_from = :valid_from, valid_to = :valid_to,
     expires_at = :expires_at, sha256 = :sha256,
     summary = CASE WHEN sha256 = :sha256 THEN summary END,
     version = version + 1, updated_at = :now
 WHERE organization_id = :organization_id AND number = :number;
 
--- forget_memory --
--- Takes a memory out of the search and ends its validity.
-UPDATE memory SET
-    record = NULL, valid_to = :valid_to, reason = :reason,
-    version = version + 1, updated_at = :now
-WHERE organization_id = :organization_id AND number = :number;
-
--- restore_memory --
+-- set_searched --
+-- Takes a memory out of the search, with NULL for `record`, or back into it.
 UPDATE memory SET
     record = :record, valid_to = :valid_to, reason = :reason,
     version = version + 1, updated_at = :now
@@ -227,7 +197,7 @@ SELECT
        WHERE organization_id = :organization_id AND memory = :number);
 
 -- find_tombstone --
--- Returns id, hash, moment and actor.
+-- Returns id, hash, time and actor.
 SELECT id, sha256, removed_at, actor FROM tombstone
 WHERE organization_id = :organization_id AND id = :id;
 
@@ -236,7 +206,7 @@ INSERT INTO tombstone (id, organization_id, sha256, removed_at, actor)
 VALUES (:id, :organization_id, :sha256, :now, :actor);
 
 -- delete_memory --
--- Its versions, relations and feedback go with it.
+-- Deletes its versions, relations and feedback too.
 DELETE FROM memory WHERE organization_id = :organization_id AND number = :number;
 
 -- last_of_project --
@@ -266,3 +236,70 @@ WHERE organization_id = :organization_id AND episode_id IN
 
 -- delete_episodes --
 DELETE FROM episode WHERE organization_id = :organization_id AND project = :project;
+
+-- timeline --
+-- Returns number, and version if it was not the present one, of the memories that were known and
+-- valid at a time, the last stored first. Where clocks went back, the later version counts.
+SELECT memory.number, was.version
+FROM memory /*by_number*/ LEFT JOIN memory_version AS was
+    ON was.organization_id = :organization_id AND was.memory = memory.number
+    AND was.version =
+        (SELECT max(version) FROM memory_version
+         WHERE organization_id = :organization_id AND memory = memory.number
+             AND recorded_at <= :as_of AND ended_at > :as_of AND memory.updated_at > :as_of)
+WHERE memory.organization_id = :organization_id AND memory.created_at <= :as_of /*projects*/
+    AND CASE WHEN was.version IS NULL THEN
+        memory.record IS NOT NULL
+        AND memory.updated_at <= :as_of
+        AND coalesce(memory.valid_from <= :as_of, true)
+        AND coalesce(memory.valid_to > :as_of, true)
+        AND coalesce(memory.expires_at > :as_of, true)
+    ELSE
+        /*sqlite:*/ was.fields ->> 'is_searched'
+        /*postgres: (was.fields::json ->> 'is_searched')::boolean */
+        AND coalesce(
+            /*sqlite:*/ was.fields ->> 'valid_from'
+            /*postgres: (was.fields::json ->> 'valid_from')::bigint */ <= :as_of, true)
+        AND coalesce(
+            /*sqlite:*/ was.fields ->> 'valid_to'
+            /*postgres: (was.fields::json ->> 'valid_to')::bigint */ > :as_of, true)
+        AND coalesce(
+            /*sqlite:*/ was.fields ->> 'expires_at'
+            /*postgres: (was.fields::json ->> 'expires_at')::bigint */ > :as_of, true)
+    END
+ORDER BY memory.number DESC
+LIMIT :limit;
+
+-- list_projects --
+-- Returns each project that has memories and how many of them are searched, by name.
+SELECT project, count(record) FROM memory
+WHERE organization_id = :organization_id
+GROUP BY project
+ORDER BY project;
+
+-- count_by_type --
+-- Returns type, importance, how many are searched and how many are not, how many of the searched
+-- have a summary, and when the first and the last of the searched were stored.
+SELECT memory_type, importance, count(record), count(*) - count(record),
+    count(summary) FILTER (WHERE record IS NOT NULL),
+    min(created_at) FILTER (WHERE record IS NOT NULL),
+    max(created_at) FILTER (WHERE record IS NOT NULL)
+FROM memory
+WHERE organization_id = :organization_id /*project*/
+GROUP BY memory_type, importance;
+
+-- count_chunks --
+-- Returns how many texts of memories are searched, and how many wait for deep vectors.
+SELECT coalesce(sum(message_count), 0),
+    coalesce(sum((SELECT count(*) FROM unembedded
+        WHERE unembedded.organization_id = :organization_id
+            AND key > conversation.number << 24 AND key < (conversation.number + 1) << 24)), 0)
+FROM memory JOIN conversation
+    ON conversation.organization_id = :organization_id AND conversation.number = memory.record
+WHERE memory.organization_id = :organization_id /*project*/;
+
+-- count_relations --
+-- Returns how many relations go out from memories.
+SELECT count(*) FROM memory JOIN relation
+    ON relation.organization_id = :organization_id AND relation.source = memory.number
+WHERE memory.organization_id = :organization_id /*project*/;

@@ -1,27 +1,33 @@
-"""Relate memories to each other, and walk from one to the next."""
+"""Relations between memories, feedback on them, and the episodes of work they belong to."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engram import limits
 from engram.clock import from_microseconds
-from engram.errors import InvalidRequestError
-from engram.model.access import Quota
-from engram.model.ids import MemoryId, RelationId, derived_id
-from engram.model.memory import Relation, RelationDraft, RelationType
+from engram.errors import InvalidRequestError, NotFoundError
+from engram.model.access import UNBOUNDED, Quota
+from engram.model.ids import EpisodeId, MemoryId, RelationId, derived_id
+from engram.model.memory import Episode, Feedback, Relation, RelationDraft, RelationType
 from engram.storage.bookkeeping import audit
-from engram.storage.bookkeeping.counters import grow_counters
-from engram.storage.bookkeeping.stored_size import row_bytes
-from engram.storage.memories.rows import find_memory
+from engram.storage.bookkeeping.counters import (
+    grow_counters,
+    measure,
+    row_bytes,
+)
+from engram.storage.memories.rows import find_memories, find_memory
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant, Transaction
+from engram.storage.tenant import Tenant, TenantStore, Transaction
 
 _SQL = load_queries("memories/relations.sql")
 _CIRCLE_NAMED_MAX = 10
+
+_UNDECIDED = 4
+"""Added to the number of votes on a memory, so that one or two weigh little."""
 
 
 class RelationRow(NamedTuple):
@@ -34,25 +40,150 @@ class RelationRow(NamedTuple):
     created_at: int
 
 
-def connect(tx: Transaction, draft: RelationDraft, *, actor: str, quota: Quota) -> Relation:
-    """Relate two memories, or give their relation another strength."""
-    source = find_memory(tx, draft.source_id)
-    target = find_memory(tx, draft.target_id)
-    if draft.relation_type == "supersedes":
-        refuse_circle(tx, source=source, target=target)
-    row = _put(tx, draft, source=source, target=target, quota=quota)
-    _record(
-        tx,
-        draft.source_id,
-        draft.target_id,
-        draft.relation_type,
-        action="memory_connect",
-        actor=actor,
-    )
-    return _relation(tx.tenant, row, {source: draft.source_id, target: draft.target_id})
+class RelationStore(TenantStore):
+    """The relations between an organisation's memories, the feedback on them, and their episodes."""
+
+    async def connect(
+        self, draft: RelationDraft, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> Relation:
+        """Relate two memories; the same pair and type again takes the new strength.
+
+        Raises:
+            NotFoundError: one of them is not here.
+            InvalidRequestError: `supersedes` would close a circle.
+            QuotaExceededError: a new relation exceeds the quota.
+        """
+
+        def write(tx: Transaction) -> Relation:
+            source = find_memory(tx, draft.source_id)
+            target = find_memory(tx, draft.target_id)
+            if draft.relation_type == "supersedes":
+                refuse_circle(tx, source=source, target=target)
+            row = _put_relation(tx, draft, source=source, target=target, quota=quota)
+            ends = (draft.source_id, draft.target_id)
+            _audit(tx, *ends, draft.relation_type, "memory_connect", actor=actor)
+            return _relation(tx.tenant, row, dict(zip((source, target), ends, strict=True)))
+
+        return await self._tenant.write(write)
+
+    async def disconnect(
+        self, source_id: MemoryId, target_id: MemoryId, relation_type: RelationType, *, actor: str
+    ) -> bool:
+        """Remove a relation; False when there was none."""
+
+        def write(tx: Transaction) -> bool:
+            ends = {"source_id": source_id, "target_id": target_id}
+            removed = tx.execute(_SQL["remove_relation"], relation_type=relation_type, **ends)
+            if removed.fetchone() is None:
+                return False
+            grow_counters(tx, stored_bytes=-row_bytes())
+            _audit(tx, source_id, target_id, relation_type, "memory_disconnect", actor=actor)
+            return True
+
+        return await self._tenant.write(write)
+
+    async def relations(
+        self, memory_ids: Sequence[MemoryId], *, hops: int = 1
+    ) -> tuple[Relation, ...]:
+        """Return the relations within `hops` steps of some memories, in either direction.
+
+        Nearest first, then strongest, ties by id; at most `RELATED_MAX` for each step from each
+        memory: first what supersedes it, then what contradicts it, then the strongest. Memories that
+        are not here are skipped.
+        """
+        return await self._tenant.read(lambda tx: _walk(tx, memory_ids, hops=hops))
+
+    async def record_feedback(
+        self, feedback: Feedback, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> int:
+        """Store which memories helped and which did not; return how many memories that is.
+
+        Feedback for the same event and memory replaces the earlier. Of a memory the last
+        `FEEDBACK_KEPT` count. Feedback without memories, on a recall that found nothing of use, is
+        in the audit alone.
+
+        Raises:
+            NotFoundError: one of the memories is not here; nothing is stored then.
+            QuotaExceededError: it exceeds the quota; nothing is stored then.
+        """
+
+        def write(tx: Transaction) -> int:
+            numbers = [find_memory(tx, each) for each in dict.fromkeys(feedback.memory_ids)]
+            now = tx.tenant.now()
+            said = {
+                "helpful": feedback.helpful,
+                "event_id": feedback.event_id,
+                "failure_class": feedback.failure_class,
+            }
+            added = sum([_put_feedback(tx, each, said, actor=actor, now=now) for each in numbers])
+            grow_counters(tx, quota=quota, stored_bytes=added)
+            details = {"memories": len(numbers), **said}
+            audit.record(tx, now=now, actor=actor, action="memory_feedback", details=details)
+            return len(numbers)
+
+        return await self._tenant.write(write)
+
+    async def start_episode(
+        self, project: str, description: str, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> EpisodeId:
+        """Begin an episode.
+
+        Raises:
+            QuotaExceededError: it exceeds the quota.
+        """
+
+        def write(tx: Transaction) -> EpisodeId:
+            episode_id = EpisodeId(tx.tenant.ids.new("ep_"))
+            now = tx.tenant.now()
+            values = {"id": episode_id, "project": project, "description": description}
+            tx.execute(_SQL["start_episode"], **values, now=now)
+            grow_counters(tx, quota=quota, stored_bytes=row_bytes(project, description))
+            action = "memory_episode_start"
+            audit.record(tx, now=now, actor=actor, action=action, subject=episode_id)
+            return episode_id
+
+        return await self._tenant.write(write)
+
+    async def end_episode(
+        self, episode_id: EpisodeId, *, summary: str | None, actor: str, quota: Quota = UNBOUNDED
+    ) -> Episode:
+        """End an episode; one that has ended keeps its end, and takes a summary if one is given.
+
+        Raises:
+            NotFoundError: there is no such episode.
+            QuotaExceededError: the summary exceeds the quota.
+        """
+
+        def write(tx: Transaction) -> Episode:
+            now = tx.tenant.now()
+            before = measure(tx, "episode", id=episode_id)
+            tx.execute(_SQL["end_episode"], id=episode_id, summary=summary, now=now)
+            episode = _read_episode(tx, episode_id)
+            added = measure(tx, "episode", id=episode_id) - before
+            grow_counters(tx, quota=quota, stored_bytes=added)
+            action = "memory_episode_end"
+            audit.record(tx, now=now, actor=actor, action=action, subject=episode_id)
+            return episode
+
+        return await self._tenant.write(write)
+
+    async def list_episodes(self, project: str, *, limit: int) -> tuple[Episode, ...]:
+        """Return the episodes of a project, the last begun first."""
+        rows = await self._tenant.read(
+            lambda tx: tx.execute(_SQL["list_episodes"], project=project, limit=limit).fetchall()
+        )
+        return tuple(map(episode_of, rows))
+
+    async def get_episode(self, episode_id: EpisodeId) -> Episode:
+        """Return an episode.
+
+        Raises:
+            NotFoundError: there is no such episode.
+        """
+        return await self._tenant.read(lambda tx: _read_episode(tx, episode_id))
 
 
-def _put(
+def _put_relation(
     tx: Transaction, draft: RelationDraft, *, source: int, target: int, quota: Quota
 ) -> RelationRow:
     values = {
@@ -69,33 +200,9 @@ def _put(
     return RelationRow(source, target, draft.relation_type, draft.strength, made[0])
 
 
-def disconnect(
-    tx: Transaction,
-    source_id: MemoryId,
-    target_id: MemoryId,
-    relation_type: RelationType,
-    *,
-    actor: str,
-) -> bool:
-    """Take a relation away; False when there was none."""
-    removed = tx.execute(
-        _SQL["remove_relation"],
-        source_id=source_id,
-        target_id=target_id,
-        relation_type=relation_type,
-    ).fetchone()
-    if removed is None:
-        return False
-    grow_counters(tx, stored_bytes=-row_bytes())
-    _record(tx, source_id, target_id, relation_type, action="memory_disconnect", actor=actor)
-    return True
-
-
-def walk(tx: Transaction, memory_ids: Sequence[MemoryId], *, hops: int) -> tuple[Relation, ...]:
-    """Return the relations met within `hops` steps, nearest first, then strongest, ties by id."""
-    starts = tx.execute(_SQL["memory_numbers"], ids=json.dumps(memory_ids))
+def _walk(tx: Transaction, memory_ids: Sequence[MemoryId], *, hops: int) -> tuple[Relation, ...]:
     nearest: dict[RelationRow, int] = {}
-    for number, _ in starts.fetchall():
+    for number in find_memories(tx, memory_ids).values():
         for row, hop in _walk_from(tx, number, hops=hops):
             nearest[row] = min(hop, nearest.get(row, hop))
     related = relations_of(tx, list(nearest))
@@ -110,15 +217,8 @@ def relations_of(tx: Transaction, rows: Sequence[RelationRow]) -> list[Relation]
     return [_relation(tx.tenant, row, ids) for row in rows]
 
 
-def find_ends(tx: Transaction, relations: Sequence[Relation]) -> dict[MemoryId, int]:
-    """Return the numbers of the memories that relations speak of, as far as they are here."""
-    ids = {end for each in relations for end in (each.source_id, each.target_id)}
-    rows = tx.execute(_SQL["memory_numbers"], ids=json.dumps(sorted(ids)))
-    return {memory_id: number for number, memory_id in rows.fetchall()}
-
-
 def _walk_from(tx: Transaction, start: int, *, hops: int) -> Iterable[tuple[RelationRow, int]]:
-    """Yield the relations met from one memory and at which step, breadth first."""
+    """Yield the relations reached from one memory and at which step, breadth first."""
     reached, nearer = {start}, set[int]()
     for hop in range(1, hops + 1):
         cursor = tx.execute(
@@ -136,11 +236,7 @@ def _walk_from(tx: Transaction, start: int, *, hops: int) -> Iterable[tuple[Rela
 
 
 def refuse_circle(tx: Transaction, *, source: int, target: int) -> None:
-    """Refuse that `source` supersedes what supersedes it already, itself or through others.
-
-    Raises:
-        InvalidRequestError: it would.
-    """
+    """Raise `InvalidRequestError` if `target` supersedes `source`, itself or through others."""
     cursor = tx.execute(_SQL["superseded_from"], start=target)
     path = _shortest_path(cursor.fetchall(), start=target, end=source)
     if path is None:
@@ -156,7 +252,7 @@ def refuse_circle(tx: Transaction, *, source: int, target: int) -> None:
 def _shortest_path(
     steps: Iterable[tuple[int, int]], *, start: int, end: int
 ) -> Sequence[int] | None:
-    """Return the memories from `start` to `end`, both included; None when no way leads there."""
+    """Return the memories from `start` to `end`, both included; None if there is no path."""
     onward = defaultdict[int, list[int]](list)
     for source, target in steps:
         onward[source].append(target)
@@ -197,20 +293,57 @@ def _relation(tenant: Tenant, row: RelationRow, ids: Mapping[int, MemoryId]) -> 
     )
 
 
-def _record(
+def _audit(
     tx: Transaction,
     source_id: MemoryId,
     target_id: MemoryId,
     relation_type: RelationType,
-    *,
     action: str,
+    *,
     actor: str,
 ) -> None:
-    audit.record(
-        tx,
-        now=tx.tenant.now(),
-        actor=actor,
-        action=action,
-        subject=source_id,
-        details={"target_id": target_id, "relation_type": relation_type},
+    details = {"target_id": target_id, "relation_type": relation_type}
+    now = tx.tenant.now()
+    audit.record(tx, now=now, actor=actor, action=action, subject=source_id, details=details)
+
+
+def usefulness(tx: Transaction, numbers: Iterable[int]) -> dict[int, float]:
+    """Return how useful memories were, from -1 to 1; those without feedback are left out."""
+    rows = tx.execute(_SQL["count_feedback"], numbers=json.dumps(list(numbers)))
+    return {
+        memory: (helpful - unhelpful) / (helpful + unhelpful + _UNDECIDED)
+        for memory, helpful, unhelpful in rows
+    }
+
+
+def _put_feedback(
+    tx: Transaction, memory: int, said: Mapping[str, Any], *, actor: str, now: int
+) -> int:
+    """Store feedback on one memory; return how many bytes that adds."""
+    before = measure(tx, "feedback", number=memory)
+    values = {"memory": memory, **said, "actor": actor, "now": now}
+    if tx.execute(_SQL["change_feedback"], **values).fetchone() is None:
+        (number,) = tx.execute(_SQL["add_feedback"], **values).fetchone()
+        tx.execute(_SQL["drop_feedback"], memory=memory, upto=number - limits.FEEDBACK_KEPT)
+    return measure(tx, "feedback", number=memory) - before
+
+
+def _read_episode(tx: Transaction, episode_id: EpisodeId) -> Episode:
+    row = tx.execute(_SQL["get_episode"], id=episode_id).fetchone()
+    if row is None:
+        raise NotFoundError("episode", episode_id)
+    return episode_of(row)
+
+
+def episode_of(row: Sequence[Any]) -> Episode:
+    """Return the episode of the columns of `get_episode`."""
+    public_id, project, description, started_at, ended_at, summary, memories = row
+    return Episode(
+        id=EpisodeId(public_id),
+        project=project,
+        description=description,
+        started_at=from_microseconds(started_at),
+        ended_at=None if ended_at is None else from_microseconds(ended_at),
+        summary=summary,
+        memories=memories,
     )

@@ -36,7 +36,7 @@ WITH RECURSIVE step (source, target) AS (
 SELECT source, target FROM step ORDER BY source, target;
 
 -- next_relations --
--- Returns source, target, type, strength and moment of the strongest relations, either way, between
+-- Returns source, target, type, strength and time of the strongest relations, in both directions, between
 -- the memories of one JSON list and any that are not in the other. No strength puts a relation before
 -- those that say of a memory in the list that it holds no longer, or that it is contradicted.
 SELECT source, target, relation_type, strength, created_at FROM (
@@ -59,13 +59,65 @@ ORDER BY
     strength DESC, source, target, relation_type
 LIMIT :limit;
 
--- memory_numbers --
--- Returns number and public id of those that exist among the ids of a JSON list.
--- The plus keeps an index of all the organisation's memories from being preferred to that of ids.
-SELECT number, id FROM memory
-WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each(:ids));
-
 -- memory_ids --
 -- Returns number and public id of those that exist among the numbers of a JSON list.
 SELECT number, id FROM memory NOT INDEXED
 WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers));
+
+-- change_feedback --
+-- Replaces what was said of a memory for the same event; returns a row if anything was.
+UPDATE feedback SET
+    helpful = :helpful, failure_class = :failure_class, actor = :actor, created_at = :now
+WHERE organization_id = :organization_id AND memory = :memory AND event_id = :event_id
+RETURNING number;
+
+-- add_feedback --
+-- Adds what was said of a memory; returns its number.
+INSERT INTO feedback
+    (memory, number, organization_id, helpful, event_id, failure_class, actor, created_at)
+SELECT :memory,
+    1 + (SELECT coalesce(max(number), 0) FROM feedback
+         WHERE organization_id = :organization_id AND memory = :memory),
+    :organization_id, :helpful, :event_id, :failure_class, :actor, :now
+RETURNING number;
+
+-- drop_feedback --
+-- Removes what was said of a memory up to a number.
+DELETE FROM feedback
+WHERE organization_id = :organization_id AND memory = :memory AND number <= :upto;
+
+-- count_feedback --
+-- Returns each memory of a JSON list of which something was said, how often it helped, and how
+-- often it did not.
+SELECT memory, sum(helpful), sum(1 - helpful) FROM feedback
+WHERE organization_id = :organization_id AND memory IN (SELECT value FROM json_each(:numbers))
+GROUP BY memory;
+
+-- start_episode --
+INSERT INTO episode (id, organization_id, project, description, started_at)
+VALUES (:id, :organization_id, :project, :description, :now);
+
+-- end_episode --
+-- An episode that has ended keeps its end.
+UPDATE episode SET
+    ended_at = coalesce(ended_at, :now),
+    summary = coalesce(:summary, summary)
+WHERE organization_id = :organization_id AND id = :id;
+
+-- get_episode --
+-- Returns id, project, description, start, end, summary and how many memories are searched in it.
+SELECT id, project, description, started_at, ended_at, summary,
+    (SELECT count(record) FROM memory
+     WHERE memory.organization_id = :organization_id AND memory.episode_id = episode.id)
+FROM episode
+WHERE organization_id = :organization_id AND id = :id;
+
+-- list_episodes --
+-- Returns the same columns of a project's episodes, the last begun first.
+SELECT id, project, description, started_at, ended_at, summary,
+    (SELECT count(record) FROM memory
+     WHERE memory.organization_id = :organization_id AND memory.episode_id = episode.id)
+FROM episode
+WHERE organization_id = :organization_id AND project = :project
+ORDER BY started_at DESC, id DESC
+LIMIT :limit;

@@ -1,137 +1,380 @@
-"""Remove memories for good: of each a tombstone stays, and nothing else."""
+"""Take memories out of the search and bring them back, or remove them for good.
+
+A forgotten memory keeps its versions and can be restored. Of a purged one only a tombstone stays.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 
-from engram.clock import from_microseconds
-from engram.errors import ConflictError, NotFoundError
+from engram.clock import from_microseconds, to_microseconds
+from engram.errors import ConflictError, NotFoundError, StoreCorruptError
+from engram.model.access import UNBOUNDED, Quota
 from engram.model.ids import DocumentId, MemoryId
-from engram.model.memory import Tombstone
-from engram.storage.bodies.records import remove_document
-from engram.storage.bodies.rows import find_owned
-from engram.storage.bodies.shrinking import shrink_document
+from engram.model.memory import Change, Memory, Tombstone
+from engram.model.value import Value, replace
+from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.bookkeeping import audit
-from engram.storage.bookkeeping.counters import grow_counters
-from engram.storage.bookkeeping.stored_size import measure_episodes, measure_removed
-from engram.storage.conversations.records import despite_damage, read_words
-from engram.storage.memories.changing import remove_searched, stretch_of
+from engram.storage.bookkeeping.counters import (
+    grow_counters,
+    measure,
+    measure_memory,
+)
+from engram.storage.bookkeeping.state import State, take_numbers
+from engram.storage.content import compression
+from engram.storage.content.messages import PreparedMessage
+from engram.storage.conversations.records import NewRecord, add_records, despite_damage, read_words
+from engram.storage.document_rows import (
+    add_record,
+    find_owned,
+    queue_document,
+    record_size,
+    remove_document,
+    rest_document,
+    shrink_document,
+)
+from engram.storage.memories.changing import (
+    Snapshot,
+    change_memory,
+    check_unchanged,
+    prepare_text,
+    refuse_immutable,
+    remove_searched,
+    save_version,
+    stretch_of,
+)
 from engram.storage.memories.rows import MemoryRow, read_row, read_rows
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Tenant, Transaction
+from engram.storage.tenant import TenantStore, Transaction
 from engram.storage.words.rebuild import BATCH_CHARACTERS, clear_state
 
 _SQL = load_queries("memories/memories.sql")
 _BATCH_MEMORIES = 100
 """Removed in one transaction: a whole project may be too long to hold the write lock for."""
 
-Known = Mapping[int, Sequence[MessageWords]]
-"""Words by the records they are of; another record is analysed when it is removed."""
+WordsByRecord = Mapping[int, Sequence[MessageWords]]
+"""Words analysed before the transaction; another record is analysed when it is removed."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Memories to remove next, with the words that were analysed ahead."""
+    """Memories to remove next, with the words analysed before the transaction."""
 
-    numbers: list[int]
-    known: dict[int, list[MessageWords]] = field(default_factory=dict[int, list[MessageWords]])
+    numbers: list[int] = field(default_factory=list[int])
+    words: dict[int, list[MessageWords]] = field(default_factory=dict[int, list[MessageWords]])
 
 
-async def purge(tenant: Tenant, memory_id: MemoryId, *, actor: str, force: bool) -> Tombstone:
-    """Remove a memory; of one that was removed before, return the first tombstone."""
-    return await despite_damage(
-        tenant, partial(_purge, tenant, memory_id, actor=actor, force=force)
+class _Removal(Value):
+    """How memories are removed."""
+
+    actor: str
+    skip_damaged: bool
+    now: int
+    state: State
+
+
+class MemoryRemover(TenantStore):
+    """Forgets, restores and purges memories."""
+
+    async def forget(
+        self,
+        memory_id: MemoryId,
+        *,
+        reason: str | None,
+        change: Change = "invalidate",
+        actor: str,
+        now: datetime,
+        quota: Quota = UNBOUNDED,
+    ) -> Memory:
+        """End a memory's validity and take it out of the search; its text stays in the history.
+
+        Forgotten again, nothing changes.
+
+        Raises:
+            NotFoundError: there is no such memory.
+            ConflictError: it is immutable.
+            QuotaExceededError: the version that is kept exceeds the quota.
+        """
+        tenant = self._tenant
+        await self._shrink_owned(memory_id)
+
+        async def attempt(before: Snapshot) -> Memory:
+            if not before.memory.is_searched:
+                return before.memory
+            refuse_immutable(before.row)
+            work = partial(_forget, before=before, reason=reason, change=change, now=now)
+            return await tenant.write(lambda tx: work(tx, actor=actor, quota=quota))
+
+        return await change_memory(tenant, memory_id, attempt, with_words=True)
+
+    async def restore(
+        self,
+        memory_id: MemoryId,
+        *,
+        actor: str,
+        quota: Quota = UNBOUNDED,
+        indexing: Indexing = WORDS_ALONE,
+    ) -> Memory:
+        """Undo a `forget`: the memory is valid and searched again as it was before.
+
+        `indexing` covers its content. A memory that is not forgotten stays as it is. That it
+        was forgotten stays in the history, as a version that an `update` ended.
+
+        Raises:
+            NotFoundError: there is no such memory.
+            QuotaExceededError: the version that is kept exceeds the quota.
+        """
+        tenant = self._tenant
+        await compression.learn_awaited(tenant)
+
+        async def attempt(before: Snapshot) -> Memory:
+            if before.memory.is_searched:
+                return before.memory
+            is_document = before.row.document_id is not None
+            message = None if is_document else await prepare_text(tenant, before.memory)
+            work = partial(_restore, before=before, message=message, indexing=indexing)
+            return await tenant.write(lambda tx: work(tx, actor=actor, quota=quota))
+
+        return await change_memory(tenant, memory_id, attempt, with_words=False)
+
+    async def purge(self, memory_id: MemoryId, *, actor: str, force: bool = False) -> Tombstone:
+        """Remove a memory with its versions, relations, feedback, words and vectors.
+
+        A tombstone stays. Purged again, the first tombstone is the answer.
+
+        Raises:
+            NotFoundError: there never was such a memory here.
+            ConflictError: it is immutable, and not `force`.
+        """
+        work = partial(self._purge, memory_id, actor=actor, force=force)
+        return await despite_damage(self._tenant, work)
+
+    async def delete_project(self, project: str, *, actor: str) -> int:
+        """Remove every memory and episode of a project, immutable ones too; return how many memories.
+
+        A tombstone stays of each memory. Conversations of the project stay, and so does what is
+        stored in it meanwhile. Large projects take several transactions.
+        """
+        row = await self._tenant.read(
+            lambda tx: tx.execute(_SQL["last_of_project"], project=project).fetchone()
+        )
+        work = partial(self._delete_batch, project, upto=row[0] or 0, actor=actor)
+        total, is_done = 0, False
+        while not is_done:
+            removed, is_done = await despite_damage(self._tenant, work)
+            total += removed
+        return total
+
+    async def _purge(
+        self, memory_id: MemoryId, *, actor: str, force: bool, skip_damaged: bool
+    ) -> Tombstone:
+        tenant = self._tenant
+        await self._shrink_owned(memory_id, immutable=force, skip_damaged=skip_damaged)
+
+        def read(tx: Transaction) -> WordsByRecord:
+            try:
+                row = read_row(tx, memory_id)
+            except NotFoundError:
+                return {}  # It may have been removed: the transaction looks for its tombstone.
+            return _read_words(tx, row, skip_damaged=skip_damaged)
+
+        words = await tenant.read(read)
+
+        def write(tx: Transaction) -> Tombstone:
+            if (found := _find_tombstone(tx, memory_id)) is not None:
+                return found
+            row = read_row(tx, memory_id)
+            if row.immutable and not force:
+                message = f"memory {memory_id} is immutable: only a forced removal takes it away"
+                raise ConflictError(message)
+            removal = _begin_removal(tx, actor, skip_damaged=skip_damaged)
+            tombstone = _remove(tx, row, removal, words)
+            now = removal.now
+            audit.record(tx, now=now, actor=actor, action="memory_remove", subject=memory_id)
+            return tombstone
+
+        return await tenant.write(write)
+
+    async def _shrink_owned(
+        self, memory_id: MemoryId, *, immutable: bool = False, skip_damaged: bool = False
+    ) -> None:
+        """Make a long document short before its removal, unless that will be refused."""
+        tenant = self._tenant
+        owned = await tenant.read(lambda tx: find_owned(tx, [memory_id], immutable=immutable))
+        for document_id in owned:
+            await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
+
+    async def _delete_batch(
+        self, project: str, *, upto: int, actor: str, skip_damaged: bool
+    ) -> tuple[int, bool]:
+        """Remove some memories; return how many, and whether these were the last."""
+        tenant = self._tenant
+        for document_id in await tenant.read(lambda tx: _batch_documents(tx, project, upto)):
+            await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
+        batch = await tenant.read(
+            lambda tx: _read_batch(tx, project, upto, skip_damaged=skip_damaged)
+        )
+
+        def write(tx: Transaction) -> tuple[int, bool]:
+            removal = _begin_removal(tx, actor, skip_damaged=skip_damaged)
+            removed = 0
+            for number in batch.numbers:
+                # One at a time: their texts need not be in memory together.
+                for row in read_rows(tx, [number]):
+                    _remove(tx, row, removal, batch.words)
+                    removed += 1
+            is_done = not _first_numbers(tx, project, upto, limit=1)
+            episodes = _delete_episodes(tx, project) if is_done else 0
+            if removed or episodes:
+                audit.record(
+                    tx,
+                    now=removal.now,
+                    actor=actor,
+                    action="memory_delete_project",
+                    subject=project,
+                    details={"memories": removed, "episodes": episodes},
+                )
+            return removed, is_done
+
+        return await tenant.write(write)
+
+
+def _forget(
+    tx: Transaction,
+    *,
+    before: Snapshot,
+    reason: str | None,
+    change: Change,
+    now: datetime,
+    actor: str,
+    quota: Quota,
+) -> Memory:
+    row, at = before.row, to_microseconds(now)
+    state = clear_state(tx, now=tx.tenant.now())
+    check_unchanged(tx, before)
+    bytes_before = measure_memory(tx, row.number)
+    is_document = row.document_id is not None
+    save_version(tx, row, change=change, actor=actor, now=at, with_text=not is_document)
+    valid_to = at if row.valid_to is None else min(row.valid_to, at)
+    values = {"record": None, "valid_to": valid_to, "reason": reason}
+    tx.execute(_SQL["set_searched"], number=row.number, now=at, **values)
+    if is_document and row.record is not None:
+        _, stored_bytes = record_size(tx, row.record)
+        grow_counters(tx, content_bytes=-stored_bytes)
+        rest_document(tx, row.document_id)
+    # The bytes of the text stay on the counters: the version has it now.
+    remove_searched(tx, row, known=before.words, state=state, skip_damaged=False)
+    added = measure_memory(tx, row.number, since=row.version) - bytes_before
+    grow_counters(tx, quota=quota, stored_bytes=added)
+    _audit_change(tx, row, actor=actor, action="memory_forget")
+    return replace(
+        before.memory,
+        is_searched=False,
+        valid_to=from_microseconds(valid_to),
+        reason=reason,
+        version=row.version + 1,
+        updated_at=from_microseconds(at),
     )
 
 
-async def delete_project(tenant: Tenant, project: str, *, actor: str) -> int:
-    """Remove the memories a project has now, some to a transaction, and its episodes with the last."""
-    upto = await tenant.read(partial(_find_last, project=project))
-    total = 0
-    while True:
-        removed, is_done = await despite_damage(
-            tenant, partial(_delete_batch, tenant, project, upto=upto, actor=actor)
-        )
-        total += removed
-        if is_done:
-            return total
+def _restore(
+    tx: Transaction,
+    *,
+    before: Snapshot,
+    message: PreparedMessage | None,
+    indexing: Indexing,
+    actor: str,
+    quota: Quota,
+) -> Memory:
+    """Store a memory's text as a new record, or queue its document for indexing."""
+    row, tags = before.row, before.memory.tags
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    check_unchanged(tx, before)
+    # The version before may have the text, and gives it back.
+    since = row.version - 1
+    bytes_before = measure_memory(tx, row.number, since=since)
+    version = tx.execute(_SQL["get_version_fields"], number=row.number, version=since).fetchone()
+    if version is None:
+        raise StoreCorruptError(f"memory {row.id} has lost the version it would go back to")
+    fields = json.loads(version[0])
+    save_version(tx, row, change="update", actor=actor, now=now, with_text=False)
+    if message is None:
+        number = add_record(tx, row.id, project=row.project, tags=tags, now=now)
+        queue_document(tx, row.document_id)
+    else:
+        tx.execute(_SQL["release_text"], number=row.number, version=since)
+        number = take_numbers(tx, "memory", 1).start
+        record = NewRecord(number, row.id, row.project, tags, message)
+        add_records(tx, [record], indexing=indexing, state=state, now=fields["stored_at"])
+        grow_counters(tx, messages=1, chunks=1, memories=1)
+    valid_to, reason = fields["valid_to"], fields["reason"]
+    values = {"record": number, "valid_to": valid_to, "reason": reason}
+    tx.execute(_SQL["set_searched"], number=row.number, now=now, **values)
+    added = measure_memory(tx, row.number, since=since) - bytes_before
+    grow_counters(tx, quota=quota, stored_bytes=added)
+    _audit_change(tx, row, actor=actor, action="memory_restore")
+    return replace(
+        before.memory,
+        is_searched=True,
+        valid_to=None if valid_to is None else from_microseconds(valid_to),
+        reason=reason,
+        version=row.version + 1,
+        updated_at=from_microseconds(now),
+    )
 
 
-async def _purge(
-    tenant: Tenant, memory_id: MemoryId, *, actor: str, force: bool, skip_damaged: bool
-) -> Tombstone:
-    await _shrink(tenant, memory_id, force=force, skip_damaged=skip_damaged)
-    known = await tenant.read(partial(_known_of, memory_id=memory_id, skip_damaged=skip_damaged))
-
-    def transact(tx: Transaction) -> Tombstone:
-        if (found := _find_tombstone(tx, memory_id)) is not None:
-            return found
-        row = read_row(tx, memory_id)
-        if row.immutable and not force:
-            message = f"memory {memory_id} is immutable: only a forced removal takes it away"
-            raise ConflictError(message)
-        now = tenant.now()
-        clear_state(tx, now=now)
-        tombstone = _remove(tx, row, known=known, actor=actor, now=now, skip_damaged=skip_damaged)
-        audit.record(tx, now=now, actor=actor, action="memory_remove", subject=memory_id)
-        return tombstone
-
-    return await tenant.write(transact)
+def _audit_change(tx: Transaction, row: MemoryRow, *, actor: str, action: str) -> None:
+    audit.record(
+        tx,
+        now=tx.tenant.now(),
+        actor=actor,
+        action=action,
+        subject=row.id,
+        details={"version": row.version + 1},
+    )
 
 
-async def _shrink(tenant: Tenant, memory_id: MemoryId, *, force: bool, skip_damaged: bool) -> None:
-    """Make a long document short enough to be removed at once, unless that will be refused."""
-    owned = await tenant.read(lambda tx: find_owned(tx, [memory_id], immutable=force))
-    for document_id in owned:
-        await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
+def _begin_removal(tx: Transaction, actor: str, *, skip_damaged: bool) -> _Removal:
+    now = tx.tenant.now()
+    state = clear_state(tx, now=now)
+    return _Removal(actor=actor, skip_damaged=skip_damaged, now=now, state=state)
 
 
-def _known_of(tx: Transaction, *, memory_id: MemoryId, skip_damaged: bool) -> Known:
-    try:
-        row = read_row(tx, memory_id)
-    except NotFoundError:
-        return {}  # It may have been removed: the transaction looks for its tombstone.
-    return _read_words(tx, row, skip_damaged=skip_damaged)
-
-
-def _read_words(
-    tx: Transaction, row: MemoryRow, *, skip_damaged: bool
-) -> dict[int, list[MessageWords]]:
-    stretch = stretch_of(tx, row)
-    if stretch is None:
-        return {}
-    words = read_words(tx, stretch, skip_damaged=skip_damaged)
-    return {stretch.conversation: words}
-
-
-def _remove(
-    tx: Transaction, row: MemoryRow, *, known: Known, actor: str, now: int, skip_damaged: bool
-) -> Tombstone:
-    """Put a tombstone in the place of a memory."""
+def _remove(tx: Transaction, row: MemoryRow, removal: _Removal, words: WordsByRecord) -> Tombstone:
+    """Replace a memory by a tombstone."""
+    actor, now = removal.actor, removal.now
     (content_bytes,) = tx.execute(
         _SQL["content_bytes_of"], number=row.number, record=row.record
     ).fetchone()
-    stored_bytes = measure_removed(tx, row.number)
+    stored_bytes = measure_memory(tx, row.number, since=0)
+    stored_bytes += measure(tx, "ties", number=row.number)
     tx.execute(_SQL["add_tombstone"], id=row.id, sha256=row.sha256, now=now, actor=actor)
     tx.execute(_SQL["delete_memory"], number=row.number)
-    remove_searched(tx, row, known=known.get(row.record or 0, ()), skip_damaged=skip_damaged)
+    remove_searched(
+        tx,
+        row,
+        known=words.get(row.record or 0, ()),
+        state=removal.state,
+        skip_damaged=removal.skip_damaged,
+    )
     grow_counters(tx, content_bytes=-content_bytes, stored_bytes=-stored_bytes)
     if row.document_id is not None:
         remove_document(tx, row.document_id)
-    return Tombstone(
-        id=row.id, content_hash=row.sha256.hex(), removed_at=from_microseconds(now), actor=actor
-    )
+    return _tombstone(row.id, row.sha256, now, actor)
 
 
 def _find_tombstone(tx: Transaction, memory_id: MemoryId) -> Tombstone | None:
     row = tx.execute(_SQL["find_tombstone"], id=memory_id).fetchone()
-    if row is None:
-        return None
-    _, sha256, removed_at, actor = row
+    return None if row is None else _tombstone(*row)
+
+
+def _tombstone(memory_id: MemoryId, sha256: bytes, removed_at: int, actor: str) -> Tombstone:
     return Tombstone(
         id=memory_id,
         content_hash=sha256.hex(),
@@ -140,80 +383,45 @@ def _find_tombstone(tx: Transaction, memory_id: MemoryId) -> Tombstone | None:
     )
 
 
-def _find_last(tx: Transaction, *, project: str) -> int:
-    """Return the number of a project's last memory: those stored from now on stay."""
-    row = tx.execute(_SQL["last_of_project"], project=project).fetchone()
-    return row[0] or 0
-
-
-async def _delete_batch(
-    tenant: Tenant, project: str, *, upto: int, actor: str, skip_damaged: bool
-) -> tuple[int, bool]:
-    """Remove some memories; return how many, and whether these were the last."""
-    documents = await tenant.read(lambda tx: _documents_of_batch(tx, project, upto=upto))
-    for document_id in documents:
-        await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
-    batch = await tenant.read(
-        partial(_read_batch, project=project, upto=upto, skip_damaged=skip_damaged)
-    )
-
-    def transact(tx: Transaction) -> tuple[int, bool]:
-        now = tenant.now()
-        clear_state(tx, now=now)
-        removed = 0
-        for number in batch.numbers:
-            # One at a time: their texts need not be in memory together.
-            for row in read_rows(tx, [number]):
-                _remove(tx, row, known=batch.known, actor=actor, now=now, skip_damaged=skip_damaged)
-                removed += 1
-        is_done = not _first_numbers(tx, project, upto=upto, limit=1)
-        episodes = 0
-        if is_done:
-            episodes = _delete_episodes(tx, project)
-        if removed or episodes:
-            audit.record(
-                tx,
-                now=now,
-                actor=actor,
-                action="memory_delete_project",
-                subject=project,
-                details={"memories": removed, "episodes": episodes},
-            )
-        return removed, is_done
-
-    return await tenant.write(transact)
-
-
 def _delete_episodes(tx: Transaction, project: str) -> int:
     """Remove the episodes of a project; return how many."""
-    stored_bytes = measure_episodes(tx, project)
+    stored_bytes = measure(tx, "episodes", project=project)
     tx.execute(_SQL["leave_episodes"], project=project)
     removed = tx.execute(_SQL["delete_episodes"], project=project).rowcount
     grow_counters(tx, stored_bytes=-stored_bytes)
     return removed
 
 
-def _documents_of_batch(tx: Transaction, project: str, *, upto: int) -> list[DocumentId]:
-    numbers = _first_numbers(tx, project, upto=upto, limit=_BATCH_MEMORIES)
+def _read_words(
+    tx: Transaction, row: MemoryRow, *, skip_damaged: bool
+) -> dict[int, list[MessageWords]]:
+    stretch = stretch_of(tx, row)
+    if stretch is None:
+        return {}
+    return {stretch.conversation: read_words(tx, stretch, skip_damaged=skip_damaged)}
+
+
+def _batch_documents(tx: Transaction, project: str, upto: int) -> list[DocumentId]:
+    numbers = _first_numbers(tx, project, upto, limit=_BATCH_MEMORIES)
     rows = tx.execute(_SQL["documents_of"], numbers=json.dumps(numbers))
     return [document_id for (document_id,) in rows.fetchall()]
 
 
-def _read_batch(tx: Transaction, *, project: str, upto: int, skip_damaged: bool) -> _Batch:
+def _read_batch(tx: Transaction, project: str, upto: int, *, skip_damaged: bool) -> _Batch:
     """Analyse the next memories of a project, as many as one transaction should remove."""
-    batch = _Batch([])
+    batch = _Batch()
     characters_left = BATCH_CHARACTERS
-    for number in _first_numbers(tx, project, upto=upto, limit=_BATCH_MEMORIES):
+    for number in _first_numbers(tx, project, upto, limit=_BATCH_MEMORIES):
         if characters_left <= 0:
             break
         (row,) = read_rows(tx, [number])
-        known = _read_words(tx, row, skip_damaged=skip_damaged)
+        found = _read_words(tx, row, skip_damaged=skip_damaged)
         batch.numbers.append(number)
-        batch.known |= known
-        characters_left -= sum(item.characters for words in known.values() for item in words)
+        batch.words |= found
+        characters_left -= sum(item.characters for words in found.values() for item in words)
     return batch
 
 
-def _first_numbers(tx: Transaction, project: str, *, upto: int, limit: int) -> list[int]:
+def _first_numbers(tx: Transaction, project: str, upto: int, *, limit: int) -> list[int]:
     rows = tx.execute(_SQL["first_of_project"], project=project, upto=upto, limit=limit)
     return [number for (number,) in rows.fetchall()]

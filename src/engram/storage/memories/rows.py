@@ -1,24 +1,23 @@
-"""Turn rows of memories and of their versions into the values of `engram.model.memory`."""
+"""Rows of memories and of their versions, to and from the values of `engram.model.memory`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from engram.clock import from_microseconds, to_microseconds
 from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import MemoryId
-from engram.model.memory import Change, Memory, MemoryVersion
+from engram.model.memory import Change, Memory, MemoryOptions, MemoryVersion
 from engram.storage.codec import ContentError
-from engram.storage.content.document_body import document_content
-from engram.storage.content.messages import decode_text
+from engram.storage.content.messages import decode_text, document_content
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 
 _SQL = load_queries("memories/memories.sql")
-_MOMENTS = ("valid_from", "valid_to", "expires_at")
+_TIMES = ("valid_from", "valid_to", "expires_at")
 
 
 class MemoryRow(NamedTuple):
@@ -70,27 +69,47 @@ class VersionRow(NamedTuple):
 FIELD_NAMES = MemoryRow._fields[
     MemoryRow._fields.index("project") : MemoryRow._fields.index("stored_at") + 1
 ]
-"""What a version keeps of its memory, beside the text."""
+"""The columns of a memory that its versions keep."""
+
+
+def add_memory(tx: Transaction, **values: Any) -> int:
+    """Insert the row of a memory and return its number; what is not given is that of a new note."""
+    new = {"record": None, "storage_mode": "focused", "document_id": None, "version": 1}
+    new |= {"reason": None, "summary": None, **values}
+    return tx.execute(_SQL["add_memory"], **new).fetchone()[0]
+
+
+def option_values(options: MemoryOptions | Memory) -> dict[str, Any]:
+    """Return the columns of a memory that its author chooses, its text apart."""
+    values = {name: getattr(options, name) for name in MemoryOptions.__struct_fields__}
+    values |= {name: microseconds(values[name]) for name in _TIMES}
+    return {**values, "tags": json.dumps(options.tags, ensure_ascii=False)}
+
+
+def parse_times(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the times among stored values."""
+    stored = {name: values[name] for name in _TIMES}
+    return {
+        name: None if value is None else from_microseconds(value) for name, value in stored.items()
+    }
 
 
 def find_memory(tx: Transaction, memory_id: MemoryId) -> int:
-    """Return a memory's number.
-
-    Raises:
-        NotFoundError: there is no such memory here.
-    """
+    """Return a memory's number, or raise `NotFoundError`."""
     row = tx.execute(_SQL["find_memory"], id=memory_id).fetchone()
     if row is None:
         raise NotFoundError("memory", memory_id)
     return row[0]
 
 
-def read_row(tx: Transaction, memory_id: MemoryId) -> MemoryRow:
-    """Return the row of a memory.
+def find_memories(tx: Transaction, memory_ids: Iterable[MemoryId]) -> dict[MemoryId, int]:
+    """Return the numbers of the memories that exist."""
+    ids = json.dumps(list(memory_ids))
+    return dict(tx.execute(_SQL["find_memories"], ids=ids).fetchall())
 
-    Raises:
-        NotFoundError: there is no such memory here.
-    """
+
+def read_row(tx: Transaction, memory_id: MemoryId) -> MemoryRow:
+    """Return the row of a memory, or raise `NotFoundError`."""
     (row,) = read_rows(tx, [find_memory(tx, memory_id)])
     return row
 
@@ -102,7 +121,7 @@ def read_rows(tx: Transaction, numbers: Sequence[int]) -> list[MemoryRow]:
 
 
 def read_memories(tx: Transaction, numbers: Sequence[int]) -> dict[int, Memory]:
-    """Return the memories that exist among `numbers`, in the order asked for.
+    """Return the memories that exist among `numbers`, in the order requested.
 
     Raises:
         StoreCorruptError: the text of one cannot be read.
@@ -113,7 +132,7 @@ def read_memories(tx: Transaction, numbers: Sequence[int]) -> dict[int, Memory]:
 
 
 def read_versions(tx: Transaction, number: int) -> tuple[MemoryVersion, ...]:
-    """Return the versions that a memory had before the present one, oldest first.
+    """Return the versions of a memory before the present one, oldest first.
 
     Raises:
         StoreCorruptError: the text of one cannot be read.
@@ -123,18 +142,19 @@ def read_versions(tx: Transaction, number: int) -> tuple[MemoryVersion, ...]:
     rows = [VersionRow._make(row) for row in cursor.fetchall()]
     versions: list[MemoryVersion] = []
     text, sha256 = memory.content, bytes.fromhex(memory.content_hash)
+    created_at = to_microseconds(memory.created_at)
     for row in reversed(rows):
         # A version without a text has that of the next.
         if row.content is not None:
             text, sha256 = _text_of(tx, memory.id, row), row.sha256
         if sha256 != row.sha256:
             raise _unreadable(memory.id, row.version, "its text is missing")
-        versions.append(_version(memory.id, memory.created_at, row, text))
+        versions.append(_version(memory.id, created_at, row, text))
     return tuple(reversed(versions))
 
 
 def read_version(tx: Transaction, number: int, version: int) -> MemoryVersion:
-    """Return one of the versions that a memory had before the present one.
+    """Return one of the versions of a memory before the present one.
 
     Raises:
         StoreCorruptError: its text cannot be read.
@@ -143,24 +163,22 @@ def read_version(tx: Transaction, number: int, version: int) -> MemoryVersion:
         _SQL["load_version"], number=number, version=version
     ).fetchone()
     row = VersionRow._make(columns)
-    text = _text_of(tx, memory_id, row)
-    return _version(memory_id, from_microseconds(created_at), row, text)
+    return _version(memory_id, created_at, row, _text_of(tx, memory_id, row))
 
 
 def fields_of(row: MemoryRow) -> dict[str, Any]:
-    """Return what a version keeps of a memory, ready for JSON."""
-    kept = {name: getattr(row, name) for name in FIELD_NAMES}
+    """Return the fields that a version keeps of a memory, ready for JSON."""
     return {
-        **kept,
+        **{name: getattr(row, name) for name in FIELD_NAMES},
         "tags": json.loads(row.tags),
         "immutable": bool(row.immutable),
         "is_searched": row.record is not None,
     }
 
 
-def microseconds(moment: datetime | None) -> int | None:
-    """Return a moment as it is stored."""
-    return None if moment is None else to_microseconds(moment)
+def microseconds(time: datetime | None) -> int | None:
+    """Return a time as it is stored."""
+    return None if time is None else to_microseconds(time)
 
 
 def memory_of(tx: Transaction, row: MemoryRow) -> Memory:
@@ -169,30 +187,13 @@ def memory_of(tx: Transaction, row: MemoryRow) -> Memory:
     Raises:
         StoreCorruptError: its text cannot be read.
     """
-    return _memory(
-        fields_of(row),
-        id=row.id,
-        content=_text_of(tx, row.id, row),
-        sha256=row.sha256,
-        version=row.version,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    text = _text_of(tx, row.id, row)
+    return _memory(row, fields_of(row), text, row.id, row.created_at)
 
 
-def _version(
-    memory_id: MemoryId, created_at: datetime, row: VersionRow, content: str
-) -> MemoryVersion:
+def _version(memory_id: MemoryId, created_at: int, row: VersionRow, content: str) -> MemoryVersion:
     return MemoryVersion(
-        memory=_memory(
-            json.loads(row.fields),
-            id=memory_id,
-            content=content,
-            sha256=row.sha256,
-            version=row.version,
-            created_at=to_microseconds(created_at),
-            updated_at=row.recorded_at,
-        ),
+        memory=_memory(row, json.loads(row.fields), content, memory_id, created_at),
         change=row.change,
         ended_at=from_microseconds(row.ended_at),
         actor=row.actor,
@@ -200,34 +201,30 @@ def _version(
 
 
 def _memory(
+    row: MemoryRow | VersionRow,
     fields: Mapping[str, Any],
-    *,
-    id: MemoryId,  # noqa: A002 named as the field
     content: str,
-    sha256: bytes,
-    version: int,
+    memory_id: MemoryId,
     created_at: int,
-    updated_at: int,
 ) -> Memory:
-    moments = {
-        name: None if fields[name] is None else from_microseconds(fields[name]) for name in _MOMENTS
-    }
-    shown: dict[str, Any] = {**fields, **moments, "tags": tuple(fields["tags"])}
+    shown: dict[str, Any] = {**fields, **parse_times(fields), "tags": tuple(fields["tags"])}
     del shown["stored_at"]
+    updated_at = row.updated_at if isinstance(row, MemoryRow) else row.recorded_at
     return Memory(
         **shown,
-        id=id,
+        id=memory_id,
         content=content,
-        content_hash=sha256.hex(),
-        version=version,
+        content_hash=row.sha256.hex(),
+        version=row.version,
         created_at=from_microseconds(created_at),
         updated_at=from_microseconds(updated_at),
     )
 
 
 def _text_of(tx: Transaction, memory_id: MemoryId, row: MemoryRow | VersionRow) -> str:
-    """Return the proved text of a row."""
-    document_id = _document_of(row)
+    """Return the text of a row, verified against its hash."""
+    is_version = isinstance(row, VersionRow)
+    document_id = json.loads(row.fields)["document_id"] if is_version else row.document_id
     if row.content is None and document_id is None:
         raise _unreadable(memory_id, row.version, "its text is missing")
     try:
@@ -236,13 +233,6 @@ def _text_of(tx: Transaction, memory_id: MemoryId, row: MemoryRow | VersionRow) 
         return decode_text(tx, row.content or b"", encoding=row.content_encoding, sha256=row.sha256)
     except ContentError as exc:
         raise _unreadable(memory_id, row.version, str(exc)) from exc
-
-
-def _document_of(row: MemoryRow | VersionRow) -> str | None:
-    """Return the document whose content is that of a row."""
-    if isinstance(row, MemoryRow):
-        return row.document_id
-    return json.loads(row.fields)["document_id"]
 
 
 def _unreadable(memory_id: MemoryId, version: int, reason: str) -> StoreCorruptError:

@@ -1,8 +1,8 @@
-"""Tell other processes what was changed here, and hear what they changed, by NOTIFY and LISTEN.
+"""Notify other processes of changes by NOTIFY and LISTEN, and notice a fail-over.
 
-Nothing relies on it: what is not heard is found by looking, only later. News of work are sent after
-the commit and not in it: a transaction that notifies keeps all others that do, in any organisation,
-from being committed until it is on disk and on the standbys.
+Nothing relies on notifications: what is missed is found by polling, only later. They are sent after
+the commit and not in it, because NOTIFY takes a lock that serialises the commits of all
+organisations until each is on disk and on the standbys.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ import psycopg
 
 from engram.model.changes import Change, KeysChanged, WorkAdded
 from engram.model.ids import OrganizationId
-from engram.storage.postgres.dialect import translate
-from engram.storage.postgres.pool import Driver
+from engram.storage.postgres.connection import Driver, translate
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
@@ -33,14 +32,14 @@ _SQL = load_queries("postgres/changes.sql")
 logger = logging.getLogger(__name__)
 
 PAUSE_S = 0.1
-"""Writes come in bursts: news are sent this often at most."""
+"""Writes come in bursts: notifications are sent this often at most."""
 
 RETRY_S = 1.0
-"""How long the thread waits that could not connect."""
+"""Pause after a failed connection."""
 
 
 def tell_keys(connection: Connection, organization_id: OrganizationId) -> None:
-    """Have every process forget the keys of an organisation when the transaction is committed."""
+    """Have every process drop its cached keys of an organisation when the transaction is committed."""
     connection.execute(_SQL["tell_keys"], {"organization_id": organization_id})
 
 
@@ -50,18 +49,18 @@ class _Listener:
     heard: asyncio.Queue[Change | None]
 
     def tell(self, change: Change | None) -> None:
-        # A loop that has been closed has nobody who listens.
+        # Raised by a loop that has been closed.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.heard.put_nowait, change)
 
 
 class Changes:
-    """One connection and one thread, once somebody listens or has something to tell."""
+    """Sends and receives notifications on one connection and thread, started by the first use."""
 
     def __init__(self, connect: Callable[[], Driver]) -> None:
         self._connect = connect
         self._name = secrets.token_hex(8)
-        """What no other process has; who tells hears himself as well."""
+        """Identifies this process: NOTIFY also reaches its sender."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -72,7 +71,7 @@ class Changes:
         self._bell: _Bell
 
     def announce(self, organization_id: OrganizationId) -> None:
-        """Tell other processes soon that an organisation has new work; returns at once."""
+        """Notify other processes soon that an organisation has new work; returns at once."""
         with self._lock:
             if organization_id in self._untold:
                 return
@@ -80,10 +79,7 @@ class Changes:
         self._look()
 
     async def follow(self) -> AsyncGenerator[Change]:
-        """Yield what other processes tell, until this is closed.
-
-        What they tell while this one is cut off is missed.
-        """
+        """Yield the changes of other processes until this is closed; those during an outage are missed."""
         listener = _Listener(asyncio.get_running_loop(), asyncio.Queue())
         with self._lock:
             if self._is_closed:
@@ -98,7 +94,7 @@ class Changes:
                 self._listeners.remove(listener)
 
     def close(self) -> None:
-        """Tell what is left to be told, and end; blocks until then."""
+        """Send what is left to be sent, and end; blocks until then."""
         with self._lock:
             self._is_closed = True
             thread = self._thread
@@ -109,7 +105,7 @@ class Changes:
         self._tell_listeners(None)
 
     def _look(self) -> None:
-        """Have the thread look, which is begun if there is none."""
+        """Wake the thread, and start it if there is none."""
         with self._lock:
             if self._is_closed:
                 return
@@ -136,7 +132,7 @@ class Changes:
                 self._bell.wait(RETRY_S)
 
     def _converse(self, driver: Driver) -> None:
-        # Whatever was told before has not been heard.
+        # Notifications before the connection were missed.
         self._tell_listeners(KeysChanged(None))
         while not self._is_closed:
             self._bell.wait(self._pause_s(), driver)
@@ -147,7 +143,7 @@ class Changes:
         self._tell_others(driver)
 
     def _pause_s(self) -> float | None:
-        """Return in how many seconds there is something to tell; None when nothing is known."""
+        """Return the seconds until the next notification may be sent; None if there is none."""
         return max(0.0, self._told_at + PAUSE_S - monotonic()) if self._untold else None
 
     def _tell_others(self, driver: Driver) -> None:
@@ -179,7 +175,7 @@ class Changes:
 
 
 class _Bell:
-    """Wakes a thread that waits for a connection to be readable."""
+    """Socket pair that wakes a thread which waits for a connection to be readable."""
 
     def __init__(self) -> None:
         self._near, self._far = socket.socketpair()
@@ -187,7 +183,7 @@ class _Bell:
         self._far.settimeout(0)
 
     def ring(self) -> None:
-        # When nothing more fits, it rings already.
+        # A full buffer wakes the thread as well.
         with suppress(BlockingIOError):
             self._near.send(b"!")
 
@@ -204,3 +200,34 @@ class _Bell:
     def close(self) -> None:
         self._near.close()
         self._far.close()
+
+
+class TimelineWatch:
+    """Calls `forget` when the timeline of the database has changed: by fail-over or a restore.
+
+    Without synchronous replication the new primary may lack rows that this process has seen, and
+    give their numbers to others.
+    """
+
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self._forget = forget
+        self._lock = threading.Lock()
+        self._timeline: str | None = None
+
+    def look(self, driver: Driver) -> None:
+        """Compare the timeline of a new connection with the one before."""
+        timeline = _timeline_of(driver)
+        with self._lock:
+            known, self._timeline = self._timeline, timeline
+        if known not in (None, timeline):
+            logger.warning("another server has taken over the database")
+            self._forget()
+
+
+def _timeline_of(driver: Driver) -> str | None:
+    try:
+        row = driver.execute(_SQL["timeline"].encode()).fetchone()
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported):
+        # Some hosted services forbid the function.
+        return None
+    return None if row is None else row[0]

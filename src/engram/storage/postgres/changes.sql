@@ -2,9 +2,13 @@
 LISTEN engram_work; LISTEN engram_keys;
 
 -- tell_work --
--- Tells all processes of work, each line being who tells and of which organisation.
+-- Notifies all processes of new work; each line has the sender and the organisation.
 SELECT pg_notify('engram_work', line) FROM unnest(CAST(:lines AS text[])) AS line;
 
 -- tell_keys --
--- Tells all processes that keys of an organisation are gone, when the transaction is committed.
+-- Notifies all processes, when the transaction is committed, that keys of an organisation changed.
 SELECT pg_notify('engram_keys', :organization_id);
+
+-- timeline --
+-- Returns a name that changes when a standby is promoted.
+SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);

@@ -1,23 +1,24 @@
-"""Who logs in: a user that owns nothing serves, and the owner of the tables changes them."""
+"""Database users: servers log in as one that owns nothing, and the owner of the tables migrates them."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from engram.clock import random_text
 from engram.errors import ConfigurationError, ConflictError
-from engram.storage.postgres.address import complete
-from engram.storage.postgres.definitions import define
-from engram.storage.postgres.dialect import translate
-from engram.storage.postgres.failures import translated_failures
-from engram.storage.postgres.migrate import load_migrations, migrate, version_of
-from engram.storage.postgres.pool import Driver, connect
+from engram.storage.postgres.connection import (
+    Driver,
+    complete,
+    connect,
+    fetch_value,
+    translated_failures,
+)
+from engram.storage.postgres.migrate import define, load_migrations, migrate_all, version_of
 from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/logins.sql")
@@ -33,25 +34,25 @@ class NewLogin:
 
     name: str
     password: str | None
-    """Only of one that was made just now, unless it has none."""
+    """None if it existed before, or has no password."""
 
 
-def bring_forward(address: str) -> None:
-    """Apply the migrations that are due; with none, make sure that the user may serve.
+def apply_migrations(address: str) -> None:
+    """Apply pending migrations; with none, warn of a user that has too many rights.
 
     Raises:
-        ConfigurationError: some are due, and the user of the address may not apply them.
+        ConfigurationError: some are pending, and the user of the address may not apply them.
     """
     with translated_failures(), connect(address) as driver:
         if _read_version(driver) < len(load_migrations()):
             _apply(driver)
-        elif _value(driver, "find_login", login=driver.info.user):
+        elif fetch_value(driver, _SQL["find_login"], login=driver.info.user):
             warn_of_owner()
 
 
 @cache
 def warn_of_owner() -> None:
-    """Log, once in a process, that it has more rights than it needs."""
+    """Warn, once in a process, that it has more rights than it needs."""
     logger.warning(
         "the user of ENGRAM_DATABASE_URL could put row-level security aside: "
         "`engram postgres setup` makes one that owns nothing"
@@ -59,13 +60,13 @@ def warn_of_owner() -> None:
 
 
 def read_version(address: str) -> int:
-    """Return how many migrations made the tables; 0 where there are none."""
+    """Return the number of applied migrations; 0 if there are no tables."""
     with translated_failures(), connect(address) as driver:
         return _read_version(driver)
 
 
 def set_up_login(url: str, *, login: str, with_password: bool = True) -> NewLogin:
-    """Make the tables, or bring them forward, and let a user serve that owns nothing.
+    """Create or migrate the tables, and make a user for servers that owns nothing.
 
     Raises:
         ConfigurationError: the user of `url` may not do this.
@@ -84,20 +85,20 @@ def set_up_login(url: str, *, login: str, with_password: bool = True) -> NewLogi
 
 
 def _make_login(driver: Driver, login: str, *, with_password: bool) -> NewLogin:
-    is_mighty = _value(driver, "find_login", login=login)
-    if is_mighty:
+    has_too_many_rights = fetch_value(driver, _SQL["find_login"], login=login)
+    if has_too_many_rights:
         raise ConflictError(f"the user {login!r} has more rights than a server may have")
     name = sql.Identifier(login)
     password = None
-    if is_mighty is None:
+    if has_too_many_rights is None:
         define(_SQL["add_login"], login=name).run(driver)
         password = random_text(_PASSWORD_CHARACTERS) if with_password else None
     if password is not None:
-        # Hashed here, so that no log of the server holds it.
+        # Hashed by the client, so that the log of the server never has it.
         hashed = driver.pgconn.encrypt_password(password.encode(), login.encode(), b"scram-sha-256")
         define(_SQL["set_password"], login=name, password=sql.Literal(hashed.decode())).run(driver)
     define(_SQL["grant_role"], login=name).run(driver)
-    if not _value(driver, "may_connect", login=login):
+    if not fetch_value(driver, _SQL["may_connect"], login=login):
         database = sql.Identifier(driver.info.dbname)
         define(_SQL["let_connect"], database=database, login=name).run(driver)
     return NewLogin(login, password)
@@ -105,7 +106,7 @@ def _make_login(driver: Driver, login: str, *, with_password: bool) -> NewLogin:
 
 def _apply(driver: Driver) -> None:
     try:
-        migrate(driver, load_migrations())
+        migrate_all(driver)
     except psycopg.errors.InsufficientPrivilege as exc:
         raise ConfigurationError(
             "ENGRAM_DATABASE_URL",
@@ -115,9 +116,9 @@ def _apply(driver: Driver) -> None:
 
 
 def _read_version(driver: Driver) -> int:
-    """Return the version of the tables as requests see it, or as the user does that has no role."""
+    """Return the version of the tables, read as `engram_app` where the user may take that role."""
     with driver.transaction():
-        if _value(driver, "may_act"):
+        if fetch_value(driver, _SQL["may_act"]):
             driver.execute(_SQL["act"].encode())
         try:
             return version_of(driver, load_migrations())
@@ -126,8 +127,3 @@ def _read_version(driver: Driver) -> int:
                 "ENGRAM_DATABASE_URL",
                 f"this user may not read the tables: run {_OWNER_COMMAND}, which makes one that may",
             ) from exc
-
-
-def _value(driver: Driver, name: str, **values: Any) -> Any:
-    row = driver.execute(translate(_SQL[name]).text, values).fetchone()
-    return None if row is None else row[0]

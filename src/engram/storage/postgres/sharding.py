@@ -1,13 +1,13 @@
-"""Spread organisations over several PostgreSQL servers by hash partitions that are foreign tables.
+"""Spread organisations over several servers: by foreign tables, or with Citus.
 
-Each server has a database with all tables, keys and indexes, and whole organisations in it. The
-coordinator has the control tables, and passes on what is said of an organisation to its server. A
-transaction is of one organisation, so what it stores is on one server and committed there at once.
+Sharding gives each server a database with all tables, keys and indexes, and whole organisations in it.
+The coordinator has the control tables, and hash partitions that are foreign tables of the shards. A
+transaction is of one organisation, so it writes to one server and is committed there at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,28 +16,42 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from engram.errors import ConflictError, InvalidRequestError
-from engram.storage.postgres.definitions import Definition, Options, Secret, Step, define
-from engram.storage.postgres.dialect import translate
-from engram.storage.postgres.failures import translated_failures
-from engram.storage.postgres.layout import read_layout
-from engram.storage.postgres.migrate import load_migrations, migrate
-from engram.storage.postgres.pool import Driver, connect
+from engram.storage.postgres import connection as postgres
+from engram.storage.postgres.connection import Driver, fetch_value
+from engram.storage.postgres.migrate import Definition, Options, Secret, Step, define, migrate_all
 from engram.storage.rows.queries import load_queries
 
-APPLICATION_ROLE = "engram_app"
-
-_OF_USER = ("user", "password")
+_SQL = load_queries("postgres/sharding.sql")
+_WHOLE = "engram_whole"
+_APPLICATION_ROLE = "engram_app"
 _DEFAULTS = {
     "application_name": "engram",
-    # Rows that are fetched, or stored, with one round trip.
+    # Rows per round trip.
     "fetch_size": "1000",
     "batch_size": "100",
 }
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """The tables of a database in order of their foreign keys."""
+
+    control: tuple[str, ...]
+    tenant: tuple[str, ...]
+
+
+def read_layout(driver: Driver) -> Layout:
+    """Return the control and the tenant tables of a database."""
+    rows: list[tuple[str, bool]] = driver.execute(_SQL["tables"].encode()).fetchall()
+    return Layout(
+        control=tuple(name for name, is_tenant in rows if not is_tenant),
+        tenant=tuple(name for name, is_tenant in rows if is_tenant),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Shard:
-    """One database of `places`, with the organisations whose hash leaves `place`."""
+    """One database of `places`, with the organisations whose hash modulo `places` is `place`."""
 
     place: int
     places: int
@@ -45,23 +59,23 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """What the coordinator calls it."""
+        """The name of its server and schema in the coordinator."""
         return f"engram_shard_{self.place}"
 
 
 @dataclass(frozen=True, slots=True)
 class ShardOptions:
-    """How the coordinator connects."""
+    """Options of `CREATE SERVER` and `CREATE USER MAPPING`."""
 
     server: Options
     user: Options
 
 
 def number_shards(urls: Sequence[str]) -> list[Shard]:
-    """Return the shards at some addresses.
+    """Return the shards at these URLs.
 
     Raises:
-        InvalidRequestError: there are none, one is given twice, or one cannot be read.
+        InvalidRequestError: there are none, one is given twice, or one cannot be parsed.
     """
     if not urls:
         raise InvalidRequestError("name at least one", field="server")
@@ -74,42 +88,38 @@ def number_shards(urls: Sequence[str]) -> list[Shard]:
 
 
 def options_of(shard: Shard) -> ShardOptions:
-    """Return what the definition of a server says.
+    """Return how the coordinator connects to a shard.
 
     Raises:
-        InvalidRequestError: the address cannot be read.
+        InvalidRequestError: the URL cannot be parsed.
     """
     try:
         given = {name: str(value) for name, value in conninfo_to_dict(shard.url).items()}
     except psycopg.ProgrammingError as exc:
-        raise InvalidRequestError("is no address of a database", field="server") from exc
-    user = {name: given.pop(name) for name in _OF_USER if name in given}
+        raise InvalidRequestError("is not a PostgreSQL URL", field="server") from exc
+    user = {name: given.pop(name) for name in ("user", "password") if name in given}
     password = user.pop("password", None)
-    # Who has no password is let in for where he comes from; only a superuser may say so.
+    # Without a password the shard trusts the host; only a superuser may define such a mapping.
     proof: Options = (
         {"password_required": "false"} if password is None else {"password": Secret(password)}
     )
     return ShardOptions(server=_DEFAULTS | given, user={**user, **proof})
 
 
-_SQL = load_queries("postgres/sharding.sql")
-_WHOLE = "engram_whole"
-
-
 def shard(url: str, servers: Sequence[str], *, dry_run: bool = False) -> list[Step]:
-    """Spread a database without organisations over servers; return what was done.
+    """Spread a database without organisations over servers; return the statements.
 
-    Of a database that is spread already, the parts are defined anew, after an upgrade or because a
-    server has another address now. Every process that uses it must be stopped before.
+    If it is sharded already, its partitions are defined anew, as after an upgrade or a change of a
+    server's address. Every process that uses it must be stopped before.
 
     Raises:
         ConflictError: a database has rows that would be lost, or is another shard than it should be.
     """
     shards = number_shards(servers)
-    with translated_failures(), connect(url) as driver:
-        if not dry_run and not _value(driver, "is_spread"):
-            # For itself: roles are of a server, and a shard that is on the same one makes them too.
-            migrate(driver, load_migrations())
+    with postgres.translated_failures(), postgres.connect(url) as driver:
+        if not dry_run and not fetch_value(driver, _SQL["is_spread"]):
+            # In its own transaction: a shard on the same server creates the same roles.
+            migrate_all(driver)
         with driver.transaction(force_rollback=dry_run):
             coordinator = _Coordinator(driver, shards)
             coordinator.make_whole()
@@ -125,7 +135,7 @@ def shard(url: str, servers: Sequence[str], *, dry_run: bool = False) -> list[St
 
 
 class _Coordinator:
-    """The database that knows where organisations are."""
+    """The database that knows the shard of each organisation."""
 
     def __init__(self, driver: Driver, shards: Sequence[Shard]) -> None:
         self._driver = driver
@@ -135,12 +145,12 @@ class _Coordinator:
         self.done: list[Definition] = []
 
     def make_whole(self) -> None:
-        """Bring the tables to the present schema, in one piece."""
-        if _value(self._driver, "is_spread"):
+        """Undo an earlier `spread`, and migrate the tables."""
+        if fetch_value(self._driver, _SQL["is_spread"]):
             self._bring_together()
-        migrate(self._driver, load_migrations())
+        migrate_all(self._driver)
         self._do("trust_owner", table=sql.Identifier("meta"))
-        if _value(self._driver, "is_used"):
+        if fetch_value(self._driver, _SQL["is_used"]):
             raise ConflictError(
                 "this database has organisations: move them to a directory with `engram migrate "
                 "postgres-to-sqlite`, spread an empty database, and move them there"
@@ -148,9 +158,9 @@ class _Coordinator:
         self._tables = read_layout(self._driver).tenant
 
     def preparation(self) -> list[Definition]:
-        """Return what is done in the database of every shard, once it has its tables."""
+        """Return the statements for the database of every shard, once it has its tables."""
         keys = self._driver.execute(
-            translate(_SQL["strict_keys"]).text, {"tables": list(self._tables)}
+            postgres.translate(_SQL["strict_keys"]).text, {"tables": list(self._tables)}
         ).fetchall()
         return [
             *(define(_SQL["trust_owner"], table=sql.Identifier(name)) for name in self._tables),
@@ -161,7 +171,7 @@ class _Coordinator:
         ]
 
     def spread(self) -> None:
-        """Put parted tables in the places of the whole ones."""
+        """Replace the tenant tables by partitioned ones."""
         self._do("add_wrapper")
         self._do("join_in_shards", database=sql.Identifier(self._driver.info.dbname))
         for each in self._shards:
@@ -179,7 +189,7 @@ class _Coordinator:
     def _add_server(self, each: Shard) -> None:
         server, options = sql.Identifier(each.name), options_of(each)
         self._do("add_server", server=server, options=options.server)
-        for user in (sql.Identifier(APPLICATION_ROLE), sql.SQL("CURRENT_USER")):
+        for user in (sql.Identifier(_APPLICATION_ROLE), sql.SQL("CURRENT_USER")):
             self._do("add_user", user=user, server=server, options=options.user)
         self._do("add_schema", schema=server)
 
@@ -200,8 +210,8 @@ class _Coordinator:
             self._do(step, table=table)
 
     def _bring_together(self) -> None:
-        """Undo what `spread` did; all rows are in the databases of the shards."""
-        places = _value(self._driver, "places")
+        """Undo `spread`; all rows are in the databases of the shards."""
+        places = fetch_value(self._driver, _SQL["places"])
         if places != len(self._shards):
             raise ConflictError(
                 f"the rows are spread over {places} databases, not over {len(self._shards)}"
@@ -225,14 +235,14 @@ class _Coordinator:
 
 
 def _prepare(each: Shard, preparation: Sequence[Definition], *, coordinator: Any) -> None:
-    """Make the database of a shard ready, unless it has another use."""
-    with connect(each.url) as driver:
+    """Migrate and mark the database of a shard, unless it has another use."""
+    with postgres.connect(each.url) as driver:
         driver.execute(_SQL["be_impatient"].encode())
         if _identity(driver) == coordinator:
             raise ConflictError("the coordinator cannot be one of its own shards")
-        if _value(driver, "is_spread"):
+        if fetch_value(driver, _SQL["is_spread"]):
             raise ConflictError(f"{each.name} has shards of its own")
-        migrate(driver, load_migrations())
+        migrate_all(driver)
         with driver.transaction():
             for definition in preparation:
                 definition.run(driver)
@@ -240,7 +250,7 @@ def _prepare(each: Shard, preparation: Sequence[Definition], *, coordinator: Any
 
 
 def _take_place(driver: Driver, each: Shard) -> None:
-    if _value(driver, "find_place"):
+    if fetch_value(driver, _SQL["find_place"]):
         found = driver.execute(_SQL["get_place"].encode()).fetchone()
         if found != (each.place, each.places):
             raise ConflictError(
@@ -249,7 +259,7 @@ def _take_place(driver: Driver, each: Shard) -> None:
             )
         return
     driver.execute(_SQL["see_control"].encode())
-    if _value(driver, "has_organizations") or _value(driver, "is_used"):
+    if fetch_value(driver, _SQL["has_organizations"]) or fetch_value(driver, _SQL["is_used"]):
         raise ConflictError(f"server {each.place + 1} has organisations of its own")
     driver.execute(_SQL["make_place"].encode())
     define(_SQL["put_place"], place=sql.Literal(each.place), places=sql.Literal(each.places)).run(
@@ -261,6 +271,57 @@ def _identity(driver: Driver) -> Any:
     return driver.execute(_SQL["database"].encode()).fetchone()
 
 
-def _value(driver: Driver, name: str) -> Any:
-    row = driver.execute(_SQL[name].encode()).fetchone()
-    return None if row is None else row[0]
+def distribute(url: str, *, dry_run: bool = False) -> list[Step]:
+    """Migrate the tables, distribute those that are not by Citus, and return the statements.
+
+    If interrupted, the next run continues.
+
+    Raises:
+        ConflictError: the server has no Citus.
+    """
+    with postgres.translated_failures(), postgres.connect(url) as driver:
+        _check(driver)
+        if not dry_run:
+            migrate_all(driver)
+        plan = list(_plan(driver))
+        if not dry_run:
+            for definition in plan:
+                definition.run(driver)
+    return [Step("coordinator", definition.shown) for definition in plan]
+
+
+def _plan(driver: Driver) -> Iterator[Definition]:
+    layout = read_layout(driver)
+    if not layout.tenant:
+        raise ConflictError("there are no tables to distribute: run it without --dry-run")
+    placed = {name for (name,) in driver.execute(_SQL["placed"].encode())}
+    yield define(_SQL["let_in"])
+    yield define(_SQL["pass_on"], database=sql.Identifier(driver.info.dbname))
+    yield from _place(layout, placed)
+
+
+def _place(layout: Layout, placed: set[str]) -> Iterator[Definition]:
+    for name in layout.control:
+        if name not in placed:
+            yield define(_SQL["place_everywhere"], table=_qualified(name))
+    # All tables are colocated with the first, so that an organisation is on one server.
+    first = next((name for name in layout.tenant if name in placed), None)
+    for name in layout.tenant:
+        if first is None:
+            first = name
+            yield define(_SQL["distribute_first"], table=_qualified(name))
+        elif name not in placed:
+            yield define(_SQL["distribute"], table=_qualified(name), first=_qualified(first))
+
+
+def _check(driver: Driver) -> None:
+    row = driver.execute(_SQL["is_there"].encode()).fetchone()
+    if row is None or not row[0]:
+        raise ConflictError(
+            "the server has no Citus: install it, add it to shared_preload_libraries, and run "
+            "CREATE EXTENSION citus in this database"
+        )
+
+
+def _qualified(name: str) -> sql.Literal:
+    return sql.Literal(f"engram.{name}")

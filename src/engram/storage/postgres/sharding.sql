@@ -151,3 +151,52 @@ DROP SCHEMA {schema};
 
 -- drop_server --
 DROP SERVER {server} CASCADE;
+
+-- tables --
+-- Returns each table that can be spread over servers, each after those it refers to, and whether it
+-- is of organisations. The vectors of big organisations have a partition each, where they are.
+WITH RECURSIVE known (table_id, name, is_tenant) AS (
+    SELECT pg_class.oid, relname, EXISTS
+        (SELECT 1 FROM pg_attribute
+         WHERE attrelid = pg_class.oid
+             AND attname = 'organization_id' AND atttypid = 'bigint'::regtype)
+    FROM pg_class
+    WHERE relnamespace = to_regnamespace('engram') AND relkind = 'r' AND NOT relispartition
+        AND NOT starts_with(relname, 'near_vector')
+),
+depth (table_id, level) AS (
+    SELECT table_id, 0 FROM known
+    UNION
+    SELECT conrelid, level + 1 FROM depth JOIN pg_constraint
+        ON confrelid = table_id AND contype = 'f' AND conrelid <> confrelid
+)
+SELECT name::text, is_tenant FROM known JOIN depth USING (table_id)
+GROUP BY name, is_tenant ORDER BY max(level), name;
+
+-- What is in braces is put in as text: names of this program's own tables.
+
+-- is_there --
+-- Says whether the server can distribute tables.
+SELECT EXISTS (SELECT 1 FROM pg_proc WHERE proname = 'create_distributed_table');
+
+-- placed --
+-- Returns the tables that are distributed, or on every server.
+SELECT relname::text FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid
+WHERE relnamespace = to_regnamespace('engram');
+
+-- let_in --
+-- Servers connect to each other as the role that a transaction runs as.
+ALTER ROLE engram_app LOGIN;
+
+-- pass_on --
+-- Row-level security holds on every server, which must know the organisation.
+ALTER DATABASE {database} SET citus.propagate_set_commands = 'local';
+
+-- place_everywhere --
+SELECT create_reference_table({table});
+
+-- distribute_first --
+SELECT create_distributed_table({table}, 'organization_id', colocate_with => 'none');
+
+-- distribute --
+SELECT create_distributed_table({table}, 'organization_id', colocate_with => {first});

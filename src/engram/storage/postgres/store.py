@@ -1,43 +1,41 @@
-"""A whole installation in one PostgreSQL database, shared by any number of processes."""
+"""The store of a PostgreSQL database, shared by any number of processes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from engram import limits
 from engram.clock import Clock, IdSource
-from engram.errors import StorageError
+from engram.errors import NotFoundError, StorageError
 from engram.model.changes import Change, WorkAdded
 from engram.model.ids import OrganizationId
-from engram.storage.bookkeeping.audited import Announce
+from engram.model.vectors import Tier
+from engram.storage.bookkeeping.audit import Announce
 from engram.storage.control.store import ControlStore
-from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres.address import complete, complete_reading
-from engram.storage.postgres.changes import Changes, tell_keys
-from engram.storage.postgres.connection import PostgresConnection
-from engram.storage.postgres.database import PostgresDatabase, ReplicatedDatabase
-from engram.storage.postgres.logins import bring_forward
-from engram.storage.postgres.near_index import NearIndex
-from engram.storage.postgres.organizations import Organizations
-from engram.storage.postgres.pool import Pool, connect
-from engram.storage.postgres.replica import Replica
-from engram.storage.postgres.timeline import TimelineWatch
-from engram.storage.postgres.transactions import (
-    ControlReach,
-    ControlScope,
-    OrganizationScope,
-    Scope,
-)
+from engram.storage.postgres import connection as postgres
+from engram.storage.postgres import transactions
+from engram.storage.postgres.changes import Changes, TimelineWatch, tell_keys
+from engram.storage.postgres.connection import Driver, Pool
+from engram.storage.postgres.database import PostgresDatabase, Replica
+from engram.storage.postgres.logins import apply_migrations
+from engram.storage.postgres.transactions import OrganizationScope, RemovalScope, Scope, choose
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.rows.database import Connection
-from engram.storage.tenant import Tenant
+from engram.storage.rows.queries import load_queries
+from engram.storage.store import OpenOrganizations
+from engram.storage.tenant import Tenant, Transaction
 from engram.storage.threads import WorkerThreads
-from engram.vectors.budgeted import BudgetedMatrices
+from engram.storage.vectors.embedders import Embedders, StoredEmbedder
+from engram.storage.vectors.index import ComparedVectors, StoredVectors
+from engram.vectors.matrix_cache import MatrixCache, VectorChanges, VectorSource
+
+_SQL = load_queries("postgres/organizations.sql")
 
 logger = logging.getLogger(__name__)
 
@@ -59,32 +57,28 @@ class PostgresStore:
     ) -> None:
         """Use the database at `url`, where a statement may take `statement_s` seconds.
 
-        With `read_url`, organisations are read from there when that is allowed: what it shows may
-        be `staleness_s` seconds old, and is never older than what this process has written.
-        `announce` is told of audit rows that this process has stored.
+        With `read_url`, organisations are read from that replica when it is recent enough: at most
+        `staleness_s` seconds old, and never older than what this process has written. `announce` is
+        called with the audit rows that this process has stored.
         """
-        self._address = complete(url)
+        self._address = postgres.complete(url)
         self._announce = announce
         self._clock = clock
         self._ids = ids
         self._pool = Pool(
             self._address, look=TimelineWatch(self._forget).look, statement_s=statement_s
         )
-        self._replica = (
-            None
-            if read_url is None
-            else Replica(
-                Pool(complete_reading(read_url), statement_s=statement_s),
-                primary=self._pool,
-                staleness_s=staleness_s,
-            )
-        )
+        self._replica = None
+        if read_url is not None:
+            reading = Pool(postgres.complete_reading(read_url), statement_s=statement_s)
+            self._replica = Replica(reading, primary=self._pool, staleness_s=staleness_s)
         self._readers = WorkerThreads(limits.READER_THREADS_MAX)
         self._writers = WorkerThreads(limits.WRITER_THREADS_MAX)
-        control = self._database_of(ControlScope())
-        self._vectors = NearIndex(
-            BudgetedMatrices(bytes_max=vector_bytes_max),
-            connect=partial(connect, self._address),
+        connect = partial(postgres.connect, self._address)
+        control = self._database_of(transactions.ControlScope())
+        self._vectors = PostgresVectorIndex(
+            MatrixCache(bytes_max=vector_bytes_max),
+            connect=connect,
             threads=self._readers,
         )
         self._organizations = Organizations(
@@ -96,9 +90,9 @@ class PostgresStore:
             ids=ids,
             removal=self._organizations,
             tell_keys=tell_keys,
-            reach=ControlReach(),
+            reach=transactions.ControlReach(),
         )
-        self._changes = Changes(partial(connect, self._address))
+        self._changes = Changes(connect)
         self._opened = OpenOrganizations(self._open_organization)
         self._is_open = False
         self._is_closed = False
@@ -110,7 +104,7 @@ class PostgresStore:
     async def open(self) -> None:
         if self._is_open:
             return
-        await self._readers.run(partial(bring_forward, self._address))
+        await self._readers.run(partial(apply_migrations, self._address))
         await self._remove_leftovers()
         self._is_open = True
 
@@ -141,12 +135,12 @@ class PostgresStore:
             self._replica.close()
 
     def _forget(self) -> None:
-        """Remember nothing of organisations any more."""
+        """Drop every cache of organisations."""
         self._opened.take_all()
         self._vectors.forget()
 
     def _doubt(self, organization_id: OrganizationId) -> None:
-        """Read what another process wrote, and not what a replica had before."""
+        """Read nothing older than what another process just wrote."""
         if (opened := self._opened.find(organization_id)) is not None:
             opened.scope.seen.doubt()
 
@@ -157,22 +151,11 @@ class PostgresStore:
             readers=self._readers,
             writers=self._writers,
             announce=self._announce,
-        )
-
-    def _organization_database(self, scope: OrganizationScope) -> PostgresDatabase:
-        if self._replica is None:
-            return self._database_of(scope)
-        return ReplicatedDatabase(
-            scope,
-            pool=self._pool,
             replica=self._replica,
-            readers=self._readers,
-            writers=self._writers,
-            announce=self._announce,
         )
 
     async def _remove_leftovers(self) -> None:
-        """Finish deletions that a crash cut short; one that fails must not close the store."""
+        """Finish deletions that a crash interrupted; if that fails, the store opens nevertheless."""
         try:
             await self._organizations.finish()
         except StorageError:
@@ -183,12 +166,14 @@ class PostgresStore:
         tenant = Tenant(
             number=scope.number,
             id=scope.id,
-            database=self._organization_database(scope),
+            database=self._database_of(scope),
             words=PostingWordIndex(),
             clock=self._clock,
             ids=self._ids,
         )
-        store = OrganizationStore(tenant, vectors=self._vectors, revision_of=_revision_of)
+        store = OrganizationStore(
+            tenant, vectors=self._vectors, revision_of=transactions.revision_of
+        )
         await store.prepare()
         return _OpenOrganization(scope, store)
 
@@ -206,7 +191,146 @@ class _OpenOrganization:
         """Do nothing: connections belong to all organisations."""
 
 
-def _revision_of(connection: Connection) -> Hashable:
-    if not isinstance(connection, PostgresConnection):
-        raise TypeError("a connection of another database")
-    return connection.revision
+class PostgresVectorIndex:
+    """The `VectorIndex`: an HNSW index of the database for big organisations, memory for others."""
+
+    def __init__(
+        self, matrices: MatrixCache, *, connect: Callable[[], Driver], threads: WorkerThreads
+    ) -> None:
+        self._matrices = matrices
+        self._connect = connect
+        self._threads = threads
+
+    def current(
+        self, tx: Transaction, embedders: Embedders, *, tier: Tier, embedder: StoredEmbedder
+    ) -> ComparedVectors:
+        source = StoredVectors(tx, embedders, tier=tier, embedder=embedder)
+        if embedder.near_upto is None:
+            return self._matrices.current((tx.tenant.id, embedder.number), source)
+        from engram.storage.postgres.hnsw import HnswVectors  # noqa: PLC0415 brings NumPy
+
+        name = (tx.tenant.id, embedder.number, embedder.near_upto)
+        newest = self._matrices.current(name, _Newest(source, embedder.near_upto))
+        return HnswVectors(tx, embedder, tier=tier, newest=newest)
+
+    def forget(self) -> None:
+        """Drop the vectors in memory."""
+        self._matrices.clear()
+
+    async def tend(self, tenant: Tenant) -> int:
+        from engram.storage.postgres.hnsw import update_partition  # noqa: PLC0415 brings NumPy
+
+        return await update_partition(tenant, self._connect, self._threads)
+
+    async def drop(self, organization: int) -> None:
+        """Remove the partition of an organisation that was deleted."""
+        from engram.storage.postgres import hnsw  # noqa: PLC0415 brings NumPy
+
+        await self._threads.run(partial(hnsw.drop_partition, self._connect, organization))
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The changes of a source after some `seq`."""
+
+    source: VectorSource
+    after: int
+
+    @property
+    def dimensions(self) -> int:
+        return self.source.dimensions
+
+    def read_since(self, seq: int) -> VectorChanges:
+        return self.source.read_since(max(seq, self.after))
+
+
+class Organizations:
+    """The organisations of a database, by the numbers that their rows have."""
+
+    def __init__(
+        self,
+        control: PostgresDatabase,
+        *,
+        database_of: Callable[[Scope], PostgresDatabase],
+        drop_index: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self._control = control
+        self._drop_index = drop_index
+        self._database_of = database_of
+
+    async def find(self, organization_id: OrganizationId) -> OrganizationScope:
+        """Return the scope of an organisation, and create its first rows if needed.
+
+        Raises:
+            NotFoundError: there is no such organisation.
+        """
+        number = await self._control.read(partial(_find_ready, public_id=organization_id))
+        if number is None:
+            number = await self._control.write(partial(_make_ready, public_id=organization_id))
+        return OrganizationScope(number, organization_id)
+
+    def begin(self, connection: Connection, organization_id: OrganizationId) -> None:
+        """Mark an organisation as deleted, in the transaction that removes it.
+
+        Waits for whoever writes now; later transactions find the mark.
+        """
+        number = _number_of(connection, organization_id)
+        choose(connection, number)
+        values = {"organization_id": number, "public_id": organization_id}
+        connection.execute(_SQL["mark_deleted"], values)
+        connection.execute(_SQL["plan_removal"], values)
+
+    async def finish(self) -> None:
+        """Remove the rows of every deleted organisation, also of those that a crash left behind."""
+        for number in await self._control.read(_list_removals):
+            database = self._database_of(RemovalScope(number))
+            await self._drop_index(number)
+            # Raised when another process has removed them.
+            with suppress(NotFoundError):
+                await database.write(partial(_remove, number=number))
+
+
+def has_first_rows(connection: Connection, number: int) -> bool:
+    """Return True if an organisation has its first rows; chooses it for the rest of the transaction."""
+    choose(connection, number)
+    row = connection.execute(_SQL["find_meta"], {"organization_id": number}).fetchone()
+    return row is not None
+
+
+def add_first_rows(connection: Connection, number: int, *, public_id: OrganizationId) -> None:
+    """Add the first rows of an organisation, unless it has them."""
+    if not has_first_rows(connection, number):
+        values = {"organization_id": number, "public_id": public_id}
+        connection.execute(_SQL["add_meta"], values)
+        connection.execute(_SQL["add_word_index"], values)
+
+
+def _find_ready(connection: Connection, *, public_id: OrganizationId) -> int | None:
+    """Return the number of an organisation, None if its first rows are missing."""
+    number = _number_of(connection, public_id)
+    return number if has_first_rows(connection, number) else None
+
+
+def _make_ready(connection: Connection, *, public_id: OrganizationId) -> int:
+    """Add the first rows of an organisation, unless another process was quicker."""
+    number = _number_of(connection, public_id)
+    add_first_rows(connection, number, public_id=public_id)
+    return number
+
+
+def _number_of(connection: Connection, public_id: OrganizationId) -> int:
+    row = connection.execute(_SQL["find_number"], {"public_id": public_id}).fetchone()
+    if row is None:
+        raise NotFoundError("organization", public_id)
+    return row[0]
+
+
+def _list_removals(connection: Connection) -> list[int]:
+    return [number for (number,) in connection.execute(_SQL["list_removals"])]
+
+
+def _remove(connection: Connection, *, number: int) -> None:
+    values = {"organization_id": number}
+    for (name,) in connection.execute(_SQL["tenant_tables"]).fetchall():
+        connection.execute(_SQL["delete_rows"].replace("/*table*/", name), values)
+    connection.execute(_SQL["finish_removal"], values)

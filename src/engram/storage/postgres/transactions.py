@@ -1,4 +1,4 @@
-"""Begin transactions: of one organisation, or on the tables of all."""
+"""Begin transactions: of one organisation, or on the control tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ import psycopg
 
 from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
-from engram.storage.postgres.connection import PostgresConnection
-from engram.storage.postgres.pool import Driver
+from engram.storage.postgres.connection import Driver, PostgresConnection
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
+
+_SQL = load_queries("postgres/transactions.sql")
+
+_RECENT_WRITES = 32
+"""How many marks a row holds, as `transactions.sql` says."""
 
 
 class SeenRevision:
@@ -25,39 +29,25 @@ class SeenRevision:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._revision = 0
-        self._newest_at = -inf
         self._doubted_at = -inf
-
-    @property
-    def revision(self) -> int:
-        """What every later read of this process shows, or a newer one."""
-        return self._revision
-
-    @property
-    def newest_at(self) -> float:
+        self.revision = 0
+        """Every later read of this process shows this revision or a newer one."""
+        self.newest_at = -inf
         """A moment of the monotonic clock at which nobody had written a newer one."""
-        return self._newest_at
 
     def note(self, revision: int, *, newest_at: float = -inf) -> None:
-        """Take note of a revision, and of when it was the newest that the primary had."""
+        """Record a revision, and when it was the newest that the primary had."""
         with self._lock:
-            self._revision = max(self._revision, revision)
-            # Who asked before somebody told of a write may have been answered before it.
+            self.revision = max(self.revision, revision)
+            # An answer that was asked for before the news of a write may be older than the write.
             if newest_at > self._doubted_at:
-                self._newest_at = max(self._newest_at, newest_at)
+                self.newest_at = max(self.newest_at, newest_at)
 
     def doubt(self) -> None:
-        """Take note that somebody has written since."""
+        """Record that somebody has written since."""
         with self._lock:
-            self._newest_at = -inf
+            self.newest_at = -inf
             self._doubted_at = monotonic()
-
-
-_SQL = load_queries("postgres/transactions.sql")
-
-_RECENT_WRITES = 32
-"""How many marks a row holds, as `transactions.sql` says."""
 
 
 class BehindError(Exception):
@@ -70,7 +60,7 @@ class Begun:
 
     connection: PostgresConnection
     mark: int
-    """By which it is found later, if it was committed."""
+    """Random number by which it is found later, if it was committed."""
 
 
 class Scope(Protocol):
@@ -85,19 +75,19 @@ class Scope(Protocol):
         ...
 
     def find_write(self, driver: Driver, begun: Begun) -> bool | None:
-        """Begin a transaction, and say in it whether another one was committed; None if unknown.
+        """Begin a transaction, and return whether another one was committed; None if unknown.
 
-        Whoever still writes is waited for.
+        Waits for whoever still writes.
         """
         ...
 
     def note_write(self, begun: Begun, *, at: float) -> None:
-        """Take note that a transaction is committed, and was being so at a moment."""
+        """Record that a transaction was committed at a moment."""
         ...
 
 
 class OrganizationScope:
-    """The rows of one organisation."""
+    """The rows of one organisation; every `begin_…` raises NotFoundError if it has been deleted."""
 
     def __init__(self, number: int, organization_id: OrganizationId) -> None:
         self.number = number
@@ -107,18 +97,13 @@ class OrganizationScope:
         self.seen = SeenRevision()
 
     def begin_read(self, driver: Driver) -> PostgresConnection:
-        """Begin to read one snapshot.
-
-        Raises:
-            NotFoundError: the organisation has been deleted.
-        """
         asking_at = monotonic()
         revision = self._first(driver, "begin_read")
         self.seen.note(revision, newest_at=asking_at)
         return PostgresConnection(driver, revision=revision)
 
     def begin_read_of(self, driver: Driver, revision: int) -> PostgresConnection:
-        """Begin to read one snapshot of a replica, which shows `revision` or a newer one.
+        """Begin to read one snapshot of a replica, of `revision` or a newer one.
 
         Raises:
             BehindError: the replica has none yet.
@@ -129,11 +114,6 @@ class OrganizationScope:
         return PostgresConnection(driver, revision=row[0])
 
     def begin_write(self, driver: Driver) -> Begun:
-        """Begin to write, when nobody else writes in the organisation.
-
-        Raises:
-            NotFoundError: the organisation has been deleted.
-        """
         mark = _new_mark()
         revision = self._first(driver, "begin_write", mark=mark)
         return Begun(PostgresConnection(driver, revision=revision), mark)
@@ -145,11 +125,7 @@ class OrganizationScope:
         self.seen.note(begun.connection.revision, newest_at=at)
 
     def current_revision(self, driver: Driver) -> int:
-        """Return the revision that a read would see, without beginning one.
-
-        Raises:
-            NotFoundError: the organisation has been deleted.
-        """
+        """Return the revision that a read would see, without beginning one."""
         return self._first(driver, "current_revision")
 
     def _first(self, driver: Driver, statements: str, **values: int) -> int:
@@ -165,7 +141,7 @@ class OrganizationScope:
 
 
 class RemovalScope:
-    """The rows of an organisation that was deleted."""
+    """The rows of a deleted organisation; NotFoundError if they have been removed."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -174,11 +150,6 @@ class RemovalScope:
         return self.begin_write(driver).connection
 
     def begin_write(self, driver: Driver) -> Begun:
-        """Begin to remove them.
-
-        Raises:
-            NotFoundError: they have been removed.
-        """
         if not self._begin(driver):
             raise NotFoundError("organization", str(self.number))
         return Begun(PostgresConnection(driver), mark=0)
@@ -194,7 +165,7 @@ class RemovalScope:
 
 
 class ControlScope:
-    """The tables that are no organisation's."""
+    """The control tables, which belong to no organisation."""
 
     def begin_read(self, driver: Driver) -> PostgresConnection:
         _run(driver, "begin_control_read", {})
@@ -211,26 +182,7 @@ class ControlScope:
         return _find(driver, "find_control_write", begun, {"mark": begun.mark})
 
     def note_write(self, begun: Begun, *, at: float) -> None:
-        """Do nothing: what is of no organisation is always read from the primary."""
-
-
-def _new_mark() -> int:
-    return secrets.randbits(63)
-
-
-def _find(driver: Driver, statements: str, begun: Begun, values: Mapping[str, Any]) -> bool | None:
-    row = _run(driver, statements, values)
-    if row is None:
-        return None
-    is_found, revision = row
-    # With so many writes since, its mark may have been there.
-    is_forgotten = revision - begun.connection.revision >= _RECENT_WRITES
-    return None if is_forgotten and not is_found else is_found
-
-
-def choose(connection: Connection, number: int) -> None:
-    """Let the rest of a transaction see the rows of an organisation."""
-    connection.execute(_SQL["choose"].replace("/*organization*/", str(number)))
+        """Do nothing: control tables are always read from the primary."""
 
 
 class ControlReach:
@@ -242,10 +194,34 @@ class ControlReach:
 
     def to_secret(self, connection: Connection, secret_hash: str) -> None:
         """Show the rest of a transaction one key, and the organisation it belongs to."""
-        own = _own(connection)
-        row = own.run_together(_SQL["reach_secret"], {"secret_hash": secret_hash})
+        values = {"secret_hash": secret_hash}
+        row = _own(connection).run_together(_SQL["reach_secret"], values)
         if row is not None:
             self.to_organization(connection, row[0])
+
+
+def choose(connection: Connection, number: int) -> None:
+    """Let the rest of a transaction see the rows of an organisation."""
+    connection.execute(_SQL["choose"].replace("/*organization*/", str(number)))
+
+
+def revision_of(connection: Connection) -> int:
+    """Return the revision of the organisation that a transaction sees."""
+    return _own(connection).revision
+
+
+def _new_mark() -> int:
+    return secrets.randbits(63)
+
+
+def _find(driver: Driver, statements: str, begun: Begun, values: Mapping[str, Any]) -> bool | None:
+    row = _run(driver, statements, values)
+    if row is None:
+        return None
+    is_found, revision = row
+    # After so many later writes the mark may have been dropped.
+    is_forgotten = revision - begun.connection.revision >= _RECENT_WRITES
+    return None if is_forgotten and not is_found else is_found
 
 
 def _own(connection: Connection) -> PostgresConnection:

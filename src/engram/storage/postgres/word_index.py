@@ -1,25 +1,111 @@
-"""The words of an organisation's messages: a row for each message and word it holds."""
+"""The inverted index of an organisation's messages: a row for each message and word it holds."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engram.errors import StoreCorruptError
+from engram.storage.postings import index
 from engram.storage.postings.index import MessageWords, Postings, WordLengths, WordStatistics
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
+from engram.text.analyse import is_prefix
 
-_SQL = load_queries("postgres/words.sql")
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
+    Numbers = NDArray[np.int64]
 
+_SQL = load_queries("postgres/word_index.sql")
 _ENTRIES_READ = 20_000
-_MASK = (1 << 64) - 1
+_LOST = "the state of the word index is lost: run `engram doctor --repair`"
 
 
-class PostingCheck:
+class PostingWordIndex:
+    """The `WordIndex` of a PostgreSQL database."""
+
+    def add(
+        self,
+        connection: Connection,
+        rows: Iterable[MessageWords],
+        *,
+        organization_id: int,
+        is_next: bool = False,
+    ) -> None:
+        values = {"organization_id": organization_id, "generation_step": int(is_next)}
+        lengths, postings = _columns(rows)
+        if not connection.execute(_SQL["add_messages"], values | lengths).rowcount:
+            raise StoreCorruptError(_LOST)
+        connection.execute(_SQL["add_postings"], values | postings)
+
+    def remove(
+        self,
+        connection: Connection,
+        rows: Iterable[MessageWords],
+        *,
+        organization_id: int,
+        is_next: bool = False,
+    ) -> None:
+        values = {"organization_id": organization_id, "generation_step": int(is_next)}
+        lengths, postings = _columns(rows)
+        connection.execute(_SQL["remove_messages"], values | lengths)
+        connection.execute(_SQL["remove_postings"], values | postings)
+
+    def begin_next(self, connection: Connection, *, organization_id: int) -> None:
+        self.drop_next(connection, organization_id=organization_id)
+
+    def take_over(self, connection: Connection, *, organization_id: int) -> None:
+        connection.execute(_SQL["take_over"], {"organization_id": organization_id})
+        self.drop_next(connection, organization_id=organization_id)
+
+    def drop_next(self, connection: Connection, *, organization_id: int) -> None:
+        for name in ("restore_row", "forget_next", "drop_lengths", "drop_postings"):
+            connection.execute(_SQL[name], {"organization_id": organization_id})
+
+    def statistics(self, connection: Connection, *, organization_id: int) -> WordStatistics:
+        values = {"organization_id": organization_id}
+        row = connection.execute(_SQL["statistics"], values).fetchone()
+        if row is None:
+            raise StoreCorruptError(_LOST)
+        return WordStatistics(*row)
+
+    def count(self, connection: Connection, *, organization_id: int) -> int:
+        return connection.execute(_SQL["count"], {"organization_id": organization_id}).fetchone()[0]
+
+    def postings(
+        self, connection: Connection, terms: Sequence[str], *, organization_id: int
+    ) -> Postings:
+        import numpy as np  # noqa: PLC0415 a store that is not searched does without
+
+        scope = {"organization_id": organization_id}
+        words = [term for term in terms if not is_prefix(term)]
+        rows = connection.execute(_SQL["postings"], {**scope, "terms": words})
+        held = {term: _numbers(keys, counts) for term, keys, counts in rows}
+        for prefix in set(terms).difference(words):
+            row = connection.execute(_SQL["postings_of_prefix"], {**scope, "first": prefix})
+            held[prefix] = _numbers(*row.fetchone())
+        nothing = _numbers(None, None)
+        entries = [held.get(term, nothing) for term in terms]
+        return Postings(
+            terms=np.repeat(np.arange(len(terms)), [len(keys) for keys, _ in entries]),
+            keys=np.concatenate([nothing[0], *(keys for keys, _ in entries)]),
+            counts=np.concatenate([nothing[1], *(counts for _, counts in entries)]),
+        )
+
+    def lengths(
+        self, connection: Connection, keys: Sequence[int], *, organization_id: int
+    ) -> Iterator[WordLengths]:
+        values = {"organization_id": organization_id, "keys": [*map(int, keys)]}
+        return (WordLengths(*row) for row in connection.execute(_SQL["lengths"], values))
+
+    def check(self, connection: Connection, *, organization_id: int) -> _Check:
+        return _Check(connection, organization_id=organization_id)
+
+
+class _Check:
     """The `WordCheck` of a PostgreSQL database."""
 
     def __init__(self, connection: Connection, *, organization_id: int) -> None:
@@ -28,7 +114,7 @@ class PostingCheck:
         self._rows = self._words = self._sum = self._missing = self._wrong = 0
 
     def expect(self, rows: Iterable[MessageWords]) -> None:
-        expected = {row.key: words_in(row) for row in rows}
+        expected = {row.key: _words_in(row) for row in rows}
         lengths = {key: (len(telling), len(stops)) for key, (telling, stops) in expected.items()}
         self._compare_lengths(lengths)
         self._rows += len(lengths)
@@ -39,17 +125,13 @@ class PostingCheck:
 
     def faults(self) -> Iterator[str]:
         (present,) = self._ask("count").fetchone()
-        for count, what in (
-            (self._missing, "are missing from"),
-            (present - self._rows + self._missing, "should not be in"),
-            (self._wrong, "have another number of words in"),
-        ):
-            if count:
-                yield f"{count} messages {what} the word index"
-        if self._ask("statistics").fetchone() != (self._rows, self._words):
-            yield "the word index miscounts its rows or words"
-        if self._sum & _MASK != self._stored_sum() & _MASK:
-            yield "the word index holds other words than the messages"
+        return index.describe_faults(
+            missing=self._missing,
+            surplus=present - self._rows + self._missing,
+            wrong=self._wrong,
+            is_miscounted=self._ask("statistics").fetchone() != (self._rows, self._words),
+            checksums=(self._sum, self._stored_sum()),
+        )
 
     def _compare_lengths(self, expected: dict[int, tuple[int, int]]) -> None:
         found = {key: tuple(rest) for key, *rest in self._ask("lengths", keys=[*expected])}
@@ -71,7 +153,7 @@ class PostingCheck:
         return self._connection.execute(_SQL[name], asked)
 
 
-def words_in(row: MessageWords) -> tuple[list[str], list[str]]:
+def _words_in(row: MessageWords) -> tuple[list[str], list[str]]:
     """Return the words of a message: those that tell something, and stop words."""
     telling, stops = (
         [word for word in part.split(" ") if word] for part in (row.telling, row.stops)
@@ -79,106 +161,26 @@ def words_in(row: MessageWords) -> tuple[list[str], list[str]]:
     return telling, stops
 
 
-class PostingWordIndex:
-    """The `WordIndex` of a PostgreSQL database."""
-
-    def add(
-        self,
-        connection: Connection,
-        rows: Iterable[MessageWords],
-        *,
-        organization_id: int,
-        is_next: bool = False,
-    ) -> None:
-        lists = _Lists.of(rows)
-        values = {"organization_id": organization_id, "generation_step": int(is_next)}
-        if not connection.execute(_SQL["add_messages"], values | lists.lengths).rowcount:
-            raise _lost()
-        connection.execute(_SQL["add_postings"], values | lists.postings)
-
-    def remove(
-        self,
-        connection: Connection,
-        rows: Iterable[MessageWords],
-        *,
-        organization_id: int,
-        is_next: bool = False,
-    ) -> None:
-        lists = _Lists.of(rows)
-        values = {"organization_id": organization_id, "generation_step": int(is_next)}
-        connection.execute(_SQL["remove_messages"], values | lists.lengths)
-        connection.execute(_SQL["remove_postings"], values | lists.postings)
-
-    def begin_next(self, connection: Connection, *, organization_id: int) -> None:
-        self.drop_next(connection, organization_id=organization_id)
-
-    def take_over(self, connection: Connection, *, organization_id: int) -> None:
-        connection.execute(_SQL["take_over"], {"organization_id": organization_id})
-        self.drop_next(connection, organization_id=organization_id)
-
-    def drop_next(self, connection: Connection, *, organization_id: int) -> None:
-        for name in ("restore_row", "forget_next", "drop_lengths", "drop_postings"):
-            connection.execute(_SQL[name], {"organization_id": organization_id})
-
-    def statistics(self, connection: Connection, *, organization_id: int) -> WordStatistics:
-        row = connection.execute(
-            _SQL["statistics"], {"organization_id": organization_id}
-        ).fetchone()
-        if row is None:
-            raise _lost()
-        return WordStatistics(*row)
-
-    def count(self, connection: Connection, *, organization_id: int) -> int:
-        return connection.execute(_SQL["count"], {"organization_id": organization_id}).fetchone()[0]
-
-    def postings(
-        self, connection: Connection, terms: Sequence[str], *, organization_id: int
-    ) -> Postings:
-        from engram.storage.postgres.word_postings import (  # noqa: PLC0415 a store that is not searched does without numpy
-            read_postings,
-        )
-
-        return read_postings(connection, terms, organization_id=organization_id)
-
-    def lengths(
-        self, connection: Connection, keys: Sequence[int], *, organization_id: int
-    ) -> Iterator[WordLengths]:
-        values = {"organization_id": organization_id, "keys": [*map(int, keys)]}
-        return (WordLengths(*row) for row in connection.execute(_SQL["lengths"], values))
-
-    def check(self, connection: Connection, *, organization_id: int) -> PostingCheck:
-        return PostingCheck(connection, organization_id=organization_id)
+def _columns(rows: Iterable[MessageWords]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the lengths and the postings of messages, as lists by the names in statements."""
+    lengths: dict[str, Any] = {"keys": [], "telling": [], "stops": []}
+    postings: dict[str, Any] = {"keys": [], "occurrences": [], "terms": []}
+    for row in rows:
+        telling, stops = _words_in(row)
+        for name, value in zip(lengths, (row.key, len(telling), len(stops)), strict=True):
+            lengths[name].append(value)
+        held = Counter(telling + stops)
+        postings["keys"] += [row.key] * len(held)
+        postings["occurrences"] += held.values()
+        postings["terms"] += held
+    return lengths, postings
 
 
-def _lost() -> StoreCorruptError:
-    return StoreCorruptError("the state of the word index is lost: run `engram doctor --repair`")
+def _numbers(keys: bytes | None, counts: bytes | None) -> tuple[Numbers, Numbers]:
+    """Decode keys and counts, which come as bytes: a row for each would take many times as long."""
+    import numpy as np  # noqa: PLC0415 as above
 
-
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """Messages as columns, by the names they have in statements."""
-
-    lengths: dict[str, list[int]]
-    postings: dict[str, list[int] | list[str]]
-
-    @classmethod
-    def of(cls, rows: Iterable[MessageWords]) -> _Lists:
-        lengths: list[tuple[int, int, int]] = []
-        postings: list[tuple[int, int, str]] = []
-        for row in rows:
-            telling, stops = words_in(row)
-            lengths.append((row.key, len(telling), len(stops)))
-            held = Counter(telling + stops)
-            postings += ((row.key, count, term) for term, count in held.items())
-        return cls(
-            {
-                "keys": [key for key, _, _ in lengths],
-                "telling": [telling for _, telling, _ in lengths],
-                "stops": [stops for _, _, stops in lengths],
-            },
-            {
-                "keys": [key for key, _, _ in postings],
-                "occurrences": [count for _, count, _ in postings],
-                "terms": [term for _, _, term in postings],
-            },
-        )
+    return (
+        np.frombuffer(keys or b"", dtype=">i8").astype(np.int64),
+        np.frombuffer(counts or b"", dtype=">i4").astype(np.int64),
+    )

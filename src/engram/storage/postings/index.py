@@ -1,12 +1,12 @@
-"""What the tables ask of an index of words: which messages hold a word, how often, and how long they are.
+"""The interface of a word index: posting lists, and the lengths of messages.
 
-It holds of every message the words that `engram.text.analyse` made of it, in two parts, and nothing of
-windows: what these hold follows from their messages.
+It indexes the words that `engram.text.analyse` derives from each message, in two parts. Windows are not
+indexed: their words follow from their messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engram.storage.rows.database import Connection
@@ -23,23 +23,23 @@ class MessageWords(NamedTuple):
 
     key: int
     telling: str
-    """Those that windows are found by too."""
+    """Those that are not stop words; windows are found by these alone."""
     stops: str
     """Stop words."""
 
     @property
     def characters(self) -> int:
-        """Return how much memory the words take."""
+        """Return the characters of the words, for bounds of memory."""
         return len(self.telling) + len(self.stops)
 
     @property
     def telling_words(self) -> int:
-        """Return how many words tell something."""
+        """Return the number of words that are not stop words."""
         return self.telling.count(" ") + 1 if self.telling else 0
 
 
 class WordLengths(NamedTuple):
-    """How many words a message has."""
+    """The number of words of a message, in its two parts."""
 
     key: int
     telling: int
@@ -47,39 +47,60 @@ class WordLengths(NamedTuple):
 
 
 class WordStatistics(NamedTuple):
-    """Of all texts that words are looked for in."""
+    """Totals of the searched texts, for BM25."""
 
     texts: int
     words: int
-    """Of all texts together."""
+    """In all texts together."""
 
 
 class Postings(NamedTuple):
-    """Which messages hold terms, and how often: arrays of one entry for each term and message."""
+    """Posting lists of some terms: arrays with one entry for each term and message."""
 
     terms: Keys
-    """The place of the term among those asked for; these ascend."""
+    """The index of the term in the request, ascending."""
     keys: Keys
     counts: Keys
 
 
 class WordCheck(Protocol):
-    """A comparison of the index with what it should hold."""
+    """A comparison of the index with the messages."""
 
     def expect(self, rows: Iterable[MessageWords]) -> None:
-        """Take messages that should be there."""
+        """Add messages that should be in the index."""
         ...
 
     def faults(self) -> Iterable[str]:
-        """Return what is wrong, in words, once all messages have been expected."""
+        """Describe the differences, once all messages have been expected."""
         ...
+
+
+_CHECKSUM_MASK = (1 << 64) - 1
+
+
+def describe_faults(
+    *, missing: int, surplus: int, wrong: int, is_miscounted: bool, checksums: tuple[int, int]
+) -> Iterator[str]:
+    """Describe how an index differs from the messages, given counts and the two checksums."""
+    for count, what in (
+        (missing, "are missing from"),
+        (surplus, "should not be in"),
+        (wrong, "have another number of words in"),
+    ):
+        if count:
+            yield f"{count} messages {what} the word index"
+    if is_miscounted:
+        yield "the word index miscounts its rows or words"
+    expected, stored = checksums
+    if (expected - stored) & _CHECKSUM_MASK:
+        yield "the word index holds other words than the messages"
 
 
 class WordIndex(Protocol):
     """The words of an organisation's messages.
 
-    A second index can be built beside the present one: `is_next` names it, and only `take_over` makes
-    it the one that is searched.
+    A second index can be built beside the present one: `is_next` selects it, and `take_over` makes it
+    the one that is searched.
     """
 
     def add(
@@ -90,7 +111,7 @@ class WordIndex(Protocol):
         organization_id: int,
         is_next: bool = False,
     ) -> None:
-        """Add messages that it does not hold."""
+        """Add messages that are not in the index."""
         ...
 
     def remove(
@@ -101,41 +122,41 @@ class WordIndex(Protocol):
         organization_id: int,
         is_next: bool = False,
     ) -> None:
-        """Remove messages, given with the very words they were added with."""
+        """Remove messages, given with the same words they were added with."""
         ...
 
     def begin_next(self, connection: Connection, *, organization_id: int) -> None:
-        """Begin an empty index beside the present one, in the place of any that was begun before."""
+        """Begin an empty index beside the present one, and drop any that was begun before."""
         ...
 
     def take_over(self, connection: Connection, *, organization_id: int) -> None:
-        """Put the index that was built in the place of the present one."""
+        """Replace the present index by the one that was built."""
         ...
 
     def drop_next(self, connection: Connection, *, organization_id: int) -> None:
-        """Remove what was built so far, if there is any."""
+        """Drop the index being built, if there is one."""
         ...
 
     def statistics(self, connection: Connection, *, organization_id: int) -> WordStatistics:
-        """Return how many messages it holds, and how many words they have."""
+        """Return the number of indexed messages, and of their words."""
         ...
 
     def count(self, connection: Connection, *, organization_id: int) -> int:
-        """Return how many messages it holds, by counting them."""
+        """Return the number of indexed messages, by counting them."""
         ...
 
     def postings(
         self, connection: Connection, terms: Sequence[str], *, organization_id: int
     ) -> Postings:
-        """Return who holds the terms; one that `is_prefix` stands for all words that begin with it."""
+        """Return the posting lists of terms; one that `is_prefix` matches all words that begin with it."""
         ...
 
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
     ) -> Iterable[WordLengths]:
-        """Return the lengths of those of the messages that it holds, in any order."""
+        """Return the lengths of those of the messages that are indexed, in any order."""
         ...
 
     def check(self, connection: Connection, *, organization_id: int) -> WordCheck:
-        """Begin a comparison of the present index with what it should hold."""
+        """Begin a comparison of the present index with the messages."""
         ...

@@ -1,7 +1,7 @@
-"""BM25 of everything that holds a word of a query.
+"""BM25 scores of all messages and windows that contain a word of a query.
 
-The index says how often messages hold each word. What windows hold follows from their messages, and the
-scores are then made all at once.
+Posting lists give the occurrences in messages. Those in windows are added up from their messages, and
+all scores are computed at once.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import SEQUENCE_MASK
+from engram.storage.postings.caches import RowsAtRevision, WordsAtRevision
 from engram.storage.postings.index import Postings, WordStatistics
-from engram.storage.postings.posting_cache import WordsAtRevision
-from engram.storage.postings.row_cache import RowsAtRevision
 from engram.text import bm25
 from engram.text.english import STOP_WORDS
 from engram.vectors.arrays import distinct_places, highest, run_starts
 
 _DENSE_MAX = 16
-"""Numbers are added up in an array with so much room for each, rather than sorted."""
+"""Sums are made in a dense array of up to so many cells for each entry, else by sorting."""
 
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -36,17 +35,17 @@ class Shares:
     shares: Values
 
     def best(self, limit: int) -> Keys:
-        """Return the first `limit` keys by their shares, ties by key."""
+        """Return the `limit` keys with the highest shares, ties by key."""
         rows = highest(self.shares, limit)
         order = (-self.shares.take(rows)).argsort(kind="stable")
         return self.keys.take(rows.take(order[:limit]))
 
     def only(self, wanted: NDArray[np.bool_]) -> Shares:
-        """Return some of them."""
+        """Return those selected by a mask."""
         return Shares(self.keys[wanted], self.shares[wanted])
 
     def among(self, keys: Keys) -> Values:
-        """Return the share of each of `keys`, 0 where there is none."""
+        """Return the share of each of `keys`, 0 if it has none."""
         if not len(self.keys):
             return np.zeros(keys.shape)
         places = self.keys.searchsorted(keys)
@@ -55,7 +54,7 @@ class Shares:
 
 
 class WordScan:
-    """Every message that holds a word of a query, and every window of these."""
+    """Scores the messages that contain a word of a query, and their windows."""
 
     def __init__(
         self, words: WordsAtRevision, rows: RowsAtRevision, *, windows: WordStatistics
@@ -65,12 +64,12 @@ class WordScan:
         self._windows = windows
 
     def shares(self, repeats: Mapping[str, int]) -> tuple[Shares, Shares]:
-        """Return the shares of all messages, and of all windows, that hold a word of the query."""
-        terms, asked = [*repeats], [*repeats.values()]
+        """Return the shares of all messages, and of all windows, that contain a word of the query."""
+        terms, counts = [*repeats], [*repeats.values()]
         found = self._words.postings(terms)
         if not len(found.keys):
             return NO_SHARES, NO_SHARES
-        in_messages = _Held.of(found)
+        in_messages = _Occurrences.of(found)
         # A window is found by none of its stop words.
         telling = [place for place, term in enumerate(terms) if term not in STOP_WORDS]
         in_windows = _in_windows(in_messages, telling if len(telling) < len(terms) else None)
@@ -78,17 +77,17 @@ class WordScan:
         window_lengths = self._rows.window_lengths(in_windows.keys)
         is_there = window_lengths >= 0
         if not is_there.all():
-            # After the last messages of a conversation a window may be missing still.
+            # The window after the last messages of a conversation may not exist yet.
             in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
         return (
-            _shares(in_messages, lengths, asked, self._words.statistics()),
-            _shares(in_windows, window_lengths, asked, self._windows),
+            _shares(in_messages, lengths, counts, self._words.statistics()),
+            _shares(in_windows, window_lengths, counts, self._windows),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """How often texts hold the terms of a query: an entry for each term and text."""
+class _Occurrences:
+    """Occurrences of the terms of a query: an entry for each term and text."""
 
     keys: Keys
     """Of the texts, in ascending order, each once."""
@@ -99,15 +98,15 @@ class _Held:
     counts: Keys
 
     @classmethod
-    def of(cls, found: Postings) -> _Held:
+    def of(cls, found: Postings) -> _Occurrences:
         keys, places = distinct_places(found.keys)
         return cls(keys, found.terms, places, found.counts)
 
-    def only(self, wanted: NDArray[np.bool_]) -> _Held:
-        """Return some of the texts."""
+    def only(self, wanted: NDArray[np.bool_]) -> _Occurrences:
+        """Return the entries of the texts selected by a mask."""
         entries = wanted.take(self.places)
         places = wanted.cumsum() - 1
-        return _Held(
+        return _Occurrences(
             self.keys[wanted],
             self.terms[entries],
             places.take(self.places[entries]),
@@ -116,9 +115,9 @@ class _Held:
 
 
 def _shares(
-    held: _Held, lengths: Keys, repeats: Sequence[int], statistics: WordStatistics
+    held: _Occurrences, lengths: Keys, repeats: Sequence[int], statistics: WordStatistics
 ) -> Shares:
-    """Return the share of every text that holds a word."""
+    """Return the share of every text: its BM25 score, divided by the highest that is possible."""
     holding = np.bincount(held.terms, minlength=len(repeats)).tolist()
     weights = [
         count * bm25.weight(texts=statistics.texts, holding=texts)
@@ -136,12 +135,12 @@ def _shares(
     return Shares(held.keys, shares / bound if bound else shares)
 
 
-def _in_windows(messages: _Held, telling: Sequence[int] | None) -> _Held:
-    """Return what windows hold, from what their messages do; None for `telling` is all terms."""
+def _in_windows(messages: _Occurrences, telling: Sequence[int] | None) -> _Occurrences:
+    """Return the occurrences in windows, added up from their messages; None for `telling` is all terms."""
     if telling is not None:
         wanted = np.isin(messages.terms, telling)
         entries = messages.terms[wanted], messages.keys[messages.places[wanted]]
-        messages = _Held.of(Postings(*entries, messages.counts[wanted]))
+        messages = _Occurrences.of(Postings(*entries, messages.counts[wanted]))
     if not len(messages.keys):
         return messages
     first, last = windows_holding(messages.keys)
@@ -157,7 +156,7 @@ def _in_windows(messages: _Held, telling: Sequence[int] | None) -> _Held:
     )
     counts = np.concatenate((messages.counts, messages.counts[is_second]))
     held, sums = _summed(owners, counts, size=(int(messages.terms[-1]) + 1) * len(keys))
-    return _Held(keys, held // len(keys), held % len(keys), sums)
+    return _Occurrences(keys, held // len(keys), held % len(keys), sums)
 
 
 def _summed(owners: Keys, counts: Keys, *, size: int) -> tuple[Keys, Keys]:
@@ -183,7 +182,7 @@ NO_SHARES = Shares(np.empty(0, dtype=np.int64), np.empty(0))
 
 
 def are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
-    """Say of each key whether it is among ascending ones."""
+    """Return a mask of the keys that are in a sorted array."""
     if not len(ascending):
         return np.zeros(len(keys), dtype=np.bool_)
     return ascending.take(ascending.searchsorted(keys), mode="clip") == keys

@@ -1,4 +1,4 @@
-"""What the tables ask of a database: a connection for statements, and transactions to use it in."""
+"""The interface of a database: transactions, and connections that run statements in them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ T = TypeVar("T")
 
 
 class Cursor(Protocol):
-    """What a statement has found."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows a statement has changed."""
+        """How many rows the statement has changed."""
         ...
 
     def fetchone(self) -> Any:
-        """Return the next row, None after the last."""
+        """Return the next row, or None after the last."""
         ...
 
     def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
         ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
 
 class Connection(Protocol):
-    """One transaction of one thread."""
+    """A transaction, used by one thread."""
 
     def execute(self, statement: str, values: Mapping[str, Any] | Sequence[Any] = ..., /) -> Cursor:
-        """Run a statement; `:name` in it stands for a value."""
+        """Run a statement with named parameters, `:name`."""
         ...
 
     def executemany(
@@ -49,7 +49,7 @@ class Database(Protocol):
     """
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Return what `work` makes of one snapshot.
+        """Return what `work` returns for one snapshot.
 
         Raises:
             NotFoundError: the organisation was deleted, or `work` says so.
@@ -60,9 +60,8 @@ class Database(Protocol):
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` returns once its changes are durable; if it raises, it left none.
 
-        One work at a time writes in an organisation, of whichever process it is, and sees what all
-        before it have left. Who is cancelled before his work began has it skipped, never done in
-        part.
+        The writers of an organisation are serialised, between processes too, and each sees the changes
+        of those before it. Work that is cancelled before it began is skipped, never done in part.
 
         Raises:
             NotFoundError: the organisation was deleted, or `work` says so.

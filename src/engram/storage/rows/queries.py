@@ -1,4 +1,4 @@
-"""Load SQL statements by name from the `.sql` files beside their modules."""
+"""Load named SQL statements from the `.sql` files beside their modules."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NAME = re.compile(r"^-- (\w+) --$", re.MULTILINE)
 
 
 @cache
-def load_queries(path: str) -> Mapping[str, str]:
-    """Return the statements of a file below `engram.storage`, each under its `-- name --` line.
+def load_queries(path: str, *, package: str = "engram.storage") -> Mapping[str, str]:
+    """Return the statements of a file below a package, each under its `-- name --` line.
 
     Comments are kept: SQLite skips them, and they name the statement in traces.
     """
-    text = files("engram.storage").joinpath(path).read_text(encoding="utf-8")
+    text = files(package).joinpath(path).read_text(encoding="utf-8")
     _, *parts = _NAME.split(text)
     names, statements = parts[::2], parts[1::2]
     if len(set(names)) != len(names):

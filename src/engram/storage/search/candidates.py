@@ -1,8 +1,8 @@
-"""Find the candidates of a search: the best of every leg, united, each with every leg's value."""
+"""Find the candidates of a search: the best of every leg, united, each with the values of all legs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,19 +12,13 @@ from engram.model.memory import IMPORTANCE_DEFAULT
 from engram.model.row_keys import KIND_BITS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.model.search import Candidates, Kind, SearchFilters
 from engram.model.vectors import QueryVector, Tier
-from engram.storage.rows.database import Connection
-from engram.storage.rows.queries import load_queries
-from engram.storage.search.found_memories import Worth, read_worths
-from engram.storage.search.record_filters import ranges_of, read_record_filter
-from engram.storage.search.state import SearchState
-from engram.storage.search.word_filters import Conditions, conditions_of
-from engram.storage.search.word_search import Asking, WordMatches, search_words
+from engram.storage.search.filters import allowed_keys, read_record_filter
+from engram.storage.search.found import SearchState, Worth, read_worths
+from engram.storage.search.word_search import WordMatches, search_words
 from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import read_embedders
 from engram.storage.vectors.index import ComparedVectors, VectorIndex
 from engram.vectors.snapshot import Allowed, Asked
-
-_SQL = load_queries("search/candidates.sql")
 
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -69,32 +63,17 @@ def find_candidates(
     now: int,
     limit: int,
 ) -> Candidates:
-    """Return the best `limit` messages of each leg, united, each with every leg's value.
+    """Return the best `limit` messages of each leg, united, each with the values of all legs.
 
     Raises:
-        NotFoundError: the filters name a conversation that is not here.
+        NotFoundError: the filters name a conversation that does not exist.
         InvalidVectorError: a query vector has other dimensions than its identity's vectors.
     """
-    records = read_record_filter(
-        tx.connection, filters, kinds, organization_id=tx.tenant.number, now=now
-    )
-    conditions = conditions_of(
-        tx.connection, filters, organization_id=tx.tenant.number, records=records
-    )
+    records = read_record_filter(tx, filters, kinds, now=now)
+    allowed = allowed_keys(tx, filters, records)
     found = _vector_legs(tx, index, vectors)
-    allowed = allowed_keys(tx.connection, conditions)
-    near = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
-    asked = Asking(
-        organization_id=tx.tenant.number,
-        state=state,
-        index=tx.tenant.words,
-        row_cache=tx.tenant.row_cache,
-        posting_cache=tx.tenant.posting_cache,
-        allowed=allowed,
-        limit=limit,
-        also=near,
-    )
-    words = search_words(tx.connection, terms, asked)
+    nearest = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])
+    words = search_words(tx, terms, state=state, allowed=allowed, limit=limit, also=nearest)
     return _united(words, found, *_worths(tx, words.keys >> SEQUENCE_BITS))
 
 
@@ -117,28 +96,6 @@ def _vector_legs(tx: Transaction, index: VectorIndex, vectors: Iterable[QueryVec
             query = snapshot.prepare(vector.vector)
             found.legs.append(_VectorLeg(vector.tier, query, snapshot))
     return found
-
-
-def allowed_keys(connection: Connection, conditions: Conditions) -> Allowed | None:
-    """Return the keys that meet the conditions, as ranges where whole conversations do."""
-    records = conditions.records
-    if conditions.is_of_records:
-        return records.keys()
-    if conditions.is_of_conversations:
-        numbers = _first_column(
-            connection, "allowed_conversations", conditions.conversation, conditions.values
-        )
-        return ranges_of(numbers[records.admits(numbers)])
-    keys = _first_column(connection, "allowed_messages", conditions.message, conditions.values)
-    return keys[records.admits(keys >> SEQUENCE_BITS)]
-
-
-def _first_column(
-    connection: Connection, name: str, conditions: str, values: Mapping[str, object]
-) -> Keys:
-    statement = _SQL[name].replace("/*conditions*/", conditions)
-    rows = connection.execute(statement, values)
-    return np.fromiter((row[0] for row in rows), dtype=np.int64)
 
 
 def _worths(tx: Transaction, conversations: Keys) -> tuple[Values, Values]:

@@ -1,22 +1,50 @@
-"""Read what a search found: messages, conversations and memories that still exist."""
+"""Read what a search needs of an organisation, and the messages and memories that it found."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from engram.errors import StoreCorruptError
 from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey
+from engram.model.memory import Memory
 from engram.model.row_keys import conversation_of, kind_of
 from engram.model.search import Loaded
+from engram.storage.bookkeeping.counters import COUNTERS_MISSING
 from engram.storage.content.messages import find_rows, read_conversations, read_rows
-from engram.storage.rows.message_cache import CachedMessage
+from engram.storage.memories.relations import usefulness
+from engram.storage.memories.rows import read_memories
+from engram.storage.postings.index import WordStatistics
+from engram.storage.rows.caches import CachedMessage
 from engram.storage.rows.queries import load_queries
-from engram.storage.search.found_memories import read_found_memories
-from engram.storage.search.state import SearchState
 from engram.storage.tenant import Transaction
 
-_MESSAGES = load_queries("search/messages.sql")
+_SQL = load_queries("search/found.sql")
+
+
+class SearchState(NamedTuple):
+    """What a search needs to know of the whole organisation, read once for all of its steps."""
+
+    windows: WordStatistics
+    revision: int
+    """Of the word index."""
+    pending: int
+    """Messages that wait for deep vectors."""
+
+
+def read_search_state(tx: Transaction) -> SearchState:
+    """Return the state of the organisation for a search.
+
+    Raises:
+        StoreCorruptError: the counters are missing.
+    """
+    row = tx.execute(_SQL["search_state"]).fetchone()
+    if row is None:
+        raise StoreCorruptError(COUNTERS_MISSING)
+    windows, words, revision, pending = row
+    return SearchState(WordStatistics(windows, words), revision, pending)
 
 
 def load_found(
@@ -47,8 +75,8 @@ def _read_found(
     *,
     revision: int,
 ) -> dict[MessageKey, Message]:
-    """Return the messages that exist among `keys`, as far as they are remembered without decoding."""
-    found = _remembered(tx, keys, revision=revision)
+    """Return the messages that exist among `keys`, from the cache as far as possible."""
+    found = _cached(tx, keys, revision=revision)
     missing = [key for key in keys if key not in found]
     if missing:
         rows = find_rows(tx, missing)
@@ -60,21 +88,20 @@ def _read_found(
     return found
 
 
-def _remembered(
+def _cached(
     tx: Transaction, keys: Sequence[MessageKey], *, revision: int
 ) -> dict[MessageKey, Message]:
-    """Return the messages that are remembered, and are still there with the same proof."""
+    """Return the messages that are cached, and still exist with the same SHA-256."""
     entries = {
         key: entry for key in keys if (entry := tx.tenant.message_cache.get(key)) is not None
     }
     found = {key: entry.message for key, entry in entries.items() if entry.revision == revision}
-    unproved = [key for key in entries if key not in found]
-    if unproved:
-        proofs = tx.execute(_MESSAGES["load_proofs"], keys=json.dumps(unproved))
-        for key, proof in proofs:
+    unchecked = [key for key in entries if key not in found]
+    if unchecked:
+        for key, sha256 in tx.execute(_SQL["load_hashes"], keys=json.dumps(unchecked)):
             message = entries[key].message
-            if entries[key].sha256 == proof:
-                tx.tenant.message_cache.put(key, CachedMessage(message, proof, revision))
+            if entries[key].sha256 == sha256:
+                tx.tenant.message_cache.put(key, CachedMessage(message, sha256, revision))
                 found[key] = message
     return found
 
@@ -87,3 +114,40 @@ def _chunk_counts(
         return {}
     known = read_conversations(tx, documents)
     return {number: record.message_count for number, record in known.items()}
+
+
+class Worth(NamedTuple):
+    """What the score of a memory takes into account beside its relevance."""
+
+    importance: int
+    usefulness: float
+
+
+def read_worths(tx: Transaction, records: Iterable[int]) -> dict[int, Worth]:
+    """Return the worth of the memories with these records."""
+    facts = _facts(tx, records)
+    useful = usefulness(tx, [number for _, number, _ in facts])
+    return {
+        record: Worth(importance, useful.get(number, 0.0)) for record, number, importance in facts
+    }
+
+
+def read_found_memories(tx: Transaction, records: Iterable[int]) -> dict[ConversationKey, Memory]:
+    """Return the memories with these records, by record.
+
+    Raises:
+        StoreCorruptError: the text of one cannot be read.
+    """
+    facts = _facts(tx, records)
+    memories = read_memories(tx, [number for _, number, _ in facts])
+    return {ConversationKey(record): memories[number] for record, number, _ in facts}
+
+
+def count_times_passed(tx: Transaction, *, now: int) -> int:
+    """Return how many validity and expiry times of memories have passed."""
+    return tx.execute(_SQL["times_passed"], now=now).fetchone()[0]
+
+
+def _facts(tx: Transaction, records: Iterable[int]) -> list[tuple[int, int, int]]:
+    wanted = json.dumps(list(records))
+    return tx.execute(_SQL["record_facts"], records=wanted).fetchall()

@@ -1,15 +1,27 @@
-"""Open connections to a store's SQLite files, each set up for durability and for company."""
+"""SQLite files: durable and concurrent connections, errors of the driver, and files that survive power loss."""
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from engram import limits
-from engram.storage.sqlite.failures import primary_code
+from engram.errors import (
+    InvalidRequestError,
+    StorageError,
+    StoreBusyError,
+    StoreCorruptError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
 
 _FILE_MODE = 0o600
+_DIRECTORY_MODE = 0o700
 _RETRY_S = 0.001
 _STATEMENTS_KEPT = 256
 
@@ -27,9 +39,65 @@ _PRAGMAS = (
     "PRAGMA analysis_limit = 400",
 )
 
+_BY_PRIMARY_CODE: dict[int, type[StorageError]] = {
+    sqlite3.SQLITE_BUSY: StoreBusyError,
+    sqlite3.SQLITE_LOCKED: StoreBusyError,
+    # The WAL's shared memory stayed contended through all of SQLite's own retries.
+    sqlite3.SQLITE_PROTOCOL: StoreBusyError,
+    sqlite3.SQLITE_FULL: StoreFullError,
+    sqlite3.SQLITE_READONLY: StoreReadOnlyError,
+    sqlite3.SQLITE_CANTOPEN: StoreReadOnlyError,
+    sqlite3.SQLITE_PERM: StoreReadOnlyError,
+    sqlite3.SQLITE_CORRUPT: StoreCorruptError,
+    sqlite3.SQLITE_NOTADB: StoreCorruptError,
+}
+
+# SQLite reports FULL for ENOSPC alone; an exceeded disk quota or file size limit, and shared memory
+# that cannot grow, are reported as one of these, and so is a failing disk.
+_PROBABLY_FULL = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+
+_BY_ERRNO: dict[int | None, type[StorageError]] = {
+    errno.EACCES: StoreReadOnlyError,
+    errno.EPERM: StoreReadOnlyError,
+    errno.EROFS: StoreReadOnlyError,
+    errno.ENOSPC: StoreFullError,
+    errno.EDQUOT: StoreFullError,
+    errno.EFBIG: StoreFullError,
+}
+
+
+@contextmanager
+def translated_failures() -> Generator[None]:
+    """Translate errors, with the original as their cause."""
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise _translate_sqlite(exc) from exc
+    except OSError as exc:
+        kind = _BY_ERRNO.get(exc.errno, StorageError)
+        raise kind from exc
+    except UnicodeEncodeError as exc:
+        # Raised by the driver for a value; drafts are validated before, but any text may be an id.
+        raise InvalidRequestError("a lone surrogate is part of no text that is stored") from exc
+
+
+def primary_code(error: sqlite3.Error) -> int | None:
+    """Return SQLite's primary result code; None for an error of the Python module itself."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _translate_sqlite(error: sqlite3.Error) -> StorageError:
+    code = primary_code(error)
+    if code is None:
+        return StorageError()
+    if error.sqlite_errorcode in _PROBABLY_FULL:
+        return StoreFullError("the disk is full or cannot be written; nothing was stored")
+    return _BY_PRIMARY_CODE.get(code, StorageError)()
+
 
 class WatchingConnection(sqlite3.Connection):
-    """A connection that knows which version of the file it looked at last."""
+    """A connection that remembers the `data_version` of its last read."""
 
     version_seen: int | None = None
 
@@ -56,8 +124,8 @@ def open_writer(path: Path) -> sqlite3.Connection:
 def begin_write(connection: sqlite3.Connection) -> None:
     """Begin a transaction that holds the file's write lock.
 
-    SQLite's own waiting slows down to ten looks a second, and then a process can wait for seconds
-    while others that write without pause pass the lock to and fro between them.
+    SQLite's own busy handler backs off to ten attempts a second; a process could then wait for
+    seconds while others that write without pause take the lock in turn.
     """
     connection.execute("PRAGMA busy_timeout = 0")
     _execute_when_free(connection, "BEGIN IMMEDIATE")
@@ -80,7 +148,7 @@ def close_writer(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA optimize")
     except sqlite3.Error:
-        # Statistics are a courtesy: whoever holds the file now will refresh them later.
+        # Statistics are optional: the process that holds the file will refresh them.
         connection.close()
     else:
         connection.close()
@@ -93,7 +161,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         uri=True,
         timeout=limits.STORE_BUSY_S,
         isolation_level=None,
-        # A connection walks from thread to thread, but is in the hands of one at a time.
+        # Several threads use a connection, one at a time.
         check_same_thread=False,
         cached_statements=_STATEMENTS_KEPT,
         factory=WatchingConnection,
@@ -101,7 +169,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
-    """Run a statement, trying again for as long as other processes are in its way."""
+    """Run a statement, retrying while other processes hold the lock."""
     deadline = time.monotonic() + limits.STORE_BUSY_S
     while True:
         try:
@@ -112,3 +180,30 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
             time.sleep(_RETRY_S)
         else:
             return
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory only its owner may enter, with its parents, unless it exists."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+    _sync_directory(path.parent)
+
+
+def unlink_database(path: Path) -> None:
+    """Remove a database file and its log, as far as they exist."""
+    # The database first: without it no process recovers from the log.
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows has no handle for this, and journals directories itself.
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

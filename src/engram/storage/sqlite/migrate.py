@@ -1,7 +1,7 @@
-"""Bring a file's schema forward by numbered SQL files, each in one transaction with its number.
+"""Schema migrations of SQLite files, each in one transaction with its version.
 
-The number is SQLite's `user_version`, which is part of the transaction. A process that finds work
-to do takes the write lock and looks again, so that two of them never do the same step.
+The version is SQLite's `user_version`, which is part of the transaction. A process that finds a
+pending migration takes the write lock and checks again, so that two never apply the same one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ FileKind = Literal["control", "organization"]
 
 
 def load_migrations(kind: FileKind) -> tuple[Migration, ...]:
-    """Return every step of a kind of file, in order."""
+    """Return the migrations of a kind of file, in order."""
     return read_migrations("engram.storage.sqlite", kind)
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
-    """Apply the steps the file lacks; on a file that lacks none, only read.
+    """Apply pending migrations; if there are none, only read.
 
     Raises:
-        StoreNewerError: the file has steps this program does not know.
+        StoreNewerError: the file has migrations that this program does not have.
     """
     for step in steps[_version(connection, steps) :]:
         connection.execute("BEGIN IMMEDIATE")
@@ -40,7 +40,7 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
 
 
 def run_script(connection: sqlite3.Connection, script: str) -> None:
-    """Run a script's statements in the present transaction, which `executescript` would commit."""
+    """Run a script in the current transaction, which `executescript` would commit."""
     for statement in _statements(script):
         connection.execute(statement)
 
@@ -58,5 +58,5 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-    # A closing comment, which SQLite takes as it is.
+    # A closing comment, which SQLite accepts.
     yield statement

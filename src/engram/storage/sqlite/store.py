@@ -1,4 +1,4 @@
-"""A whole installation in one directory: the control file, and a file for each organisation."""
+"""The store of a directory: the control file, and a file for each organisation."""
 
 from __future__ import annotations
 
@@ -15,27 +15,24 @@ from engram.clock import Clock, IdSource
 from engram.errors import StorageError
 from engram.model.changes import Change
 from engram.model.ids import OrganizationId
-from engram.storage.bookkeeping.audited import Announce
+from engram.storage.bookkeeping.audit import Announce
 from engram.storage.control.store import ControlStore
-from engram.storage.open_organizations import OpenOrganizations
 from engram.storage.organization import OrganizationStore
 from engram.storage.private import make_private
 from engram.storage.rows.database import Connection
-from engram.storage.sqlite.catalog import FileCatalog
-from engram.storage.sqlite.connection import WatchingConnection
-from engram.storage.sqlite.directory import make_directory
-from engram.storage.sqlite.failures import translated_failures
+from engram.storage.sqlite.connection import WatchingConnection, make_directory, translated_failures
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import OrganizationFiles
 from engram.storage.sqlite.word_index import Fts5WordIndex
+from engram.storage.store import OpenOrganizations
 from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
-from engram.storage.vectors.matrix_index import MatrixIndex
-from engram.vectors.budgeted import BudgetedMatrices
+from engram.storage.vectors.index import MatrixIndex
+from engram.vectors.matrix_cache import MatrixCache
 
 
 class Revision:
-    """The changes of one file that its connections came to see; it is good for one open file."""
+    """Counts the versions of one open file that its connections have seen."""
 
     def __init__(self) -> None:
         self._file = object()
@@ -43,9 +40,9 @@ class Revision:
         self._number = 0
 
     def seen_by(self, connection: Connection) -> Hashable:
-        """Return what stands for the content that a connection reads in its transaction."""
+        """Return a value that changes whenever the content that a connection reads has changed."""
         if not isinstance(connection, WatchingConnection):
-            raise TypeError("a connection that does not watch")
+            raise TypeError("the connection is not a WatchingConnection")
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         with self._lock:
             if connection.version_seen != version:
@@ -83,7 +80,7 @@ class SqliteStore:
         vector_bytes_max: int = limits.VECTOR_BYTES_MAX,
         announce: Announce | None = None,
     ) -> None:
-        """Use a directory; `announce` is told of audit rows that this process has stored."""
+        """Use a directory; `announce` is called with the audit rows that this process has stored."""
         self._folder = directory / "orgs"
         self._clock = clock
         self._ids = ids
@@ -93,12 +90,12 @@ class SqliteStore:
         )
         self._files = OrganizationFiles(
             self._folder,
-            catalog=FileCatalog(self._control_file),
+            control=self._control_file,
             threads=self._threads,
             announce=announce,
         )
         self._control = ControlStore(self._control_file, clock=clock, ids=ids, removal=self._files)
-        self._vectors = MatrixIndex(BudgetedMatrices(bytes_max=vector_bytes_max))
+        self._vectors = MatrixIndex(MatrixCache(bytes_max=vector_bytes_max))
         self._organizations = OpenOrganizations(self._open_organization)
         self._is_open = False
         self._is_closed = False
@@ -119,7 +116,7 @@ class SqliteStore:
         return (await self._organizations.get(organization_id)).store
 
     def announce(self, organization_id: OrganizationId) -> None:
-        """Do nothing: processes on one directory do not speak with each other."""
+        """Do nothing: processes that share a directory have no notifications."""
 
     async def changes(self) -> AsyncGenerator[Change]:
         for change in ():
@@ -135,7 +132,7 @@ class SqliteStore:
         await asyncio.to_thread(self._threads.stop)
 
     async def _remove_leftovers(self) -> None:
-        """Finish deletions that a crash cut short; one that fails must not close the store."""
+        """Finish deletions that a crash interrupted; if that fails, the store opens nevertheless."""
         try:
             await self._files.finish()
         except StorageError:

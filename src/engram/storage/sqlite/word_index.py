@@ -1,34 +1,88 @@
-"""The words of an organisation file's messages: an FTS5 table of analysed words.
+"""The word index of an organisation's file: an FTS5 table of analysed words.
 
-The table is contentless and holds what `engram.text.analyse` made of messages, so the tokenizer has only
-to keep our tokens as they are (every character above ASCII is part of a token there, and so are the three
-that the analyser uses). A contentless row is removed by the very words it was indexed with; any others
-would leave the index damaged. Its rows go by the keys of `engram.storage.sqlite.word_keys`.
+The table is contentless and holds the output of `engram.text.analyse`, so the tokenizer only has to
+keep our tokens as they are (every character above ASCII is part of a token, and so are the three that
+the analyser uses). A contentless row must be removed with the words it was indexed with; any others
+would damage the index. Row ids are `word_row` of message keys.
 
-A file holds one organisation, whose number is therefore of no use here.
+A file has one organisation, whose number is therefore ignored here.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from engram.storage.postings.index import MessageWords, Postings, WordLengths, WordStatistics
+from engram.model.row_keys import SEQUENCE_BITS, conversation_of, position_of
+from engram.storage.postings.index import (
+    MessageWords,
+    Postings,
+    WordLengths,
+    WordStatistics,
+    describe_faults,
+)
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.sqlite.varints import read_varints
-from engram.storage.sqlite.word_keys import word_row
+from engram.text.analyse import is_prefix
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 _SQL = load_queries("sqlite/words.sql")
 
 
-_MASK = (1 << 64) - 1
 _COLUMNS = ("words", "stops")
 
 
+Numbers = TypeVar("Numbers", int, "NDArray[np.int64]")
+
+BLOCK_BITS = 12
+BLOCK_MASK = (1 << BLOCK_BITS) - 1
+_CONVERSATION_BITS = 34
+_CONVERSATION_MASK = (1 << _CONVERSATION_BITS) - 1
+
+
+def word_row(key: int) -> int:
+    """Return the row id in a word index of the message with that key.
+
+    FTS5 stores the differences between the row ids of a word, so the first 4,096 positions of all
+    conversations are adjacent: measured, the index is 14 to 19 % smaller for conversations of 100
+    and of 20 messages, and the same for one of 10,000. `words.sql` has the same in SQL.
+    """
+    block = position_of(key) >> BLOCK_BITS
+    row = block << _CONVERSATION_BITS | conversation_of(key)
+    return row << BLOCK_BITS | key & BLOCK_MASK
+
+
+def key_of_word_row(row: Numbers) -> Numbers:
+    """Return the key of the message in that row of a word index, or the keys of an array of rows."""
+    conversation = row >> BLOCK_BITS & _CONVERSATION_MASK
+    block = row >> (BLOCK_BITS + _CONVERSATION_BITS)
+    return conversation << SEQUENCE_BITS | block << BLOCK_BITS | row & BLOCK_MASK
+
+
+def read_varints(block: bytes) -> list[int]:
+    """Return the integers of a block, each of one to nine bytes, the high bits first."""
+    numbers: list[int] = []
+    value = length = 0
+    for byte in block:
+        length += 1
+        if length == 9:
+            value = value << 8 | byte
+        else:
+            value = value << 7 | byte & 0x7F
+            if byte & 0x80:
+                continue
+        numbers.append(value)
+        value = length = 0
+    return numbers
+
+
 class Fts5Check:
-    """The `WordCheck` of an organisation file."""
+    """The `WordCheck` of an FTS5 table: compares counts, sizes and a checksum of all places."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -47,19 +101,16 @@ class Fts5Check:
 
     def faults(self) -> Iterator[str]:
         (present,) = self._ask("count_rows")
-        for count, what in (
-            (self._missing, "are missing from"),
-            (present - self._rows + self._missing, "should not be in"),
-            (self._wrong, "have another number of words in"),
-        ):
-            if count:
-                yield f"{count} messages {what} the word index"
         block = self._ask("totals")
         totals = read_varints(block[0]) if block else []
-        if totals != [self._rows, *self._words] and (totals or self._rows):
-            yield "the word index miscounts its rows or words"
-        if self._sum & _MASK != self._stored_sum() & _MASK:
-            yield "the word index holds other words than the messages"
+        is_empty = not totals and not self._rows
+        return describe_faults(
+            missing=self._missing,
+            surplus=present - self._rows + self._missing,
+            wrong=self._wrong,
+            is_miscounted=totals != [self._rows, *self._words] and not is_empty,
+            checksums=(self._sum, self._stored_sum()),
+        )
 
     def _add(self, row: int, column: str, text: str) -> int:
         words = [word for word in text.split(" ") if word]
@@ -81,7 +132,7 @@ class Fts5Check:
 
 
 class Fts5WordIndex:
-    """The `WordIndex` of an organisation file."""
+    """The `WordIndex` of an FTS5 table."""
 
     def add(
         self,
@@ -132,12 +183,26 @@ class Fts5WordIndex:
     def postings(
         self, connection: Connection, terms: Sequence[str], *, organization_id: int
     ) -> Postings:
-        from engram.storage.sqlite.word_postings import (  # noqa: PLC0415 a store that is not searched does without numpy
-            read_postings,
-        )
+        import numpy as np  # noqa: PLC0415 a store that is not searched does without
+
+        from engram.vectors.arrays import run_lengths  # noqa: PLC0415 as above
 
         del organization_id
-        return read_postings(connection, terms)
+        # One statement per term: a single one for all took as long, and has to tell terms apart.
+        found = [_rows_of(connection, term) for term in terms]
+        rows = np.concatenate([np.empty(0, dtype=np.int64), *found])
+        sizes = np.array([len(each) for each in found], dtype=np.int64)
+        # A posting begins where the row changes, or the term does.
+        is_first = np.ones(len(rows), dtype=np.bool_)
+        np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
+        ends = sizes.cumsum()
+        is_first[ends[ends < len(rows)]] = True
+        starts = is_first.nonzero()[0]
+        return Postings(
+            terms=np.repeat(np.arange(len(found)), sizes).take(starts),
+            keys=key_of_word_row(rows.take(starts)),
+            counts=run_lengths(starts, len(rows)),
+        )
 
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
@@ -154,3 +219,14 @@ class Fts5WordIndex:
 
 def _statement(name: str, *, is_next: bool) -> str:
     return _SQL[name].replace("message_words", "message_words_next") if is_next else _SQL[name]
+
+
+def _rows_of(connection: Connection, term: str) -> NDArray[np.int64]:
+    """Return the row of every occurrence of a term; those of one row are adjacent."""
+    import numpy as np  # noqa: PLC0415 as above
+
+    is_of_many = is_prefix(term)
+    statement = _SQL["places_of_prefix" if is_of_many else "places_of_word"]
+    (text,) = connection.execute(statement, {"term": term}).fetchone()
+    rows = np.fromstring(text or "", dtype=np.int64, sep=",")
+    return np.sort(rows) if is_of_many else rows

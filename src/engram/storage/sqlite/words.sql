@@ -1,4 +1,4 @@
--- Row ids are `word_row` of the keys of messages (`word_keys.py`).
+-- Row ids are `word_row` of the keys of messages (`word_index.py`).
 
 -- index_message --
 INSERT INTO message_words (rowid, words, stops) VALUES (((?1 >> 12 & 4095) << 46) + (?1 >> 24 << 12) + (?1 & 4095), ?2, ?3);

@@ -1,4 +1,4 @@
-"""Whose vectors an organisation's file holds."""
+"""The embedders whose vectors an organisation has, by role."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EmbedderRole = Literal["instant", "deep", "next"]
 
 @dataclass(frozen=True, slots=True)
 class StoredEmbedder:
-    """An embedder as a row of the file."""
+    """A row of the table `embedder`."""
 
     number: int
     identity: str
     near_upto: int | None = None
-    """Up to which change its vectors are in an index of the database; None where there is none."""
+    """Its vectors up to this change are in an HNSW index; None if there is no index."""
 
     @property
     def dimensions(self) -> int:
@@ -38,12 +38,12 @@ def _dimensions_of(identity: str) -> int:
 
 
 class VectorState(NamedTuple):
-    """How far the vectors of an organisation have changed."""
+    """The position of an organisation in the change log of its vectors."""
 
     seq: int
     """The last change."""
     forgotten: int
-    """Up to where removals are no longer told."""
+    """Removals up to here have been pruned from the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Embedders:
 
     @property
     def deep(self) -> StoredEmbedder | None:
-        """Return the embedder whose vectors every message has or waits for."""
+        """Return the embedder whose vectors every message has or is queued for."""
         return self.by_role.get("deep")
 
     def matching(self, role: EmbedderRole, identity: str) -> StoredEmbedder | None:
@@ -65,7 +65,7 @@ class Embedders:
         return found if found is not None and found.identity == identity else None
 
     def identities(self) -> StoredIdentities:
-        """Return whose vectors there are."""
+        """Return the identities of the embedders."""
         return StoredIdentities(**{role: found.identity for role, found in self.by_role.items()})
 
 
@@ -80,7 +80,7 @@ def read_embedders(tx: Transaction) -> Embedders:
 
 
 def register(tx: Transaction, *, role: EmbedderRole, identity: str) -> StoredEmbedder | None:
-    """Give a vacant role to an embedder; None when another has it."""
+    """Give a vacant role to an embedder; return None if another has it."""
     embedders = read_embedders(tx)
     if role in embedders.by_role:
         return embedders.matching(role, identity)

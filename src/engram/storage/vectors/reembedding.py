@@ -1,43 +1,80 @@
 """Replace the deep vectors of an organisation by another embedder's, beside live traffic.
 
-The new vectors grow next to the old ones, under the role `next`, and take over in the transaction
-that finds no message without them. What is replaced only loses its role in that transaction; its
-rows are removed afterwards, some at a time. So searches see the old vectors or the new ones, whole.
+The new vectors are added beside the old ones, under the role `next`, and take over in the transaction
+that finds no message without them. The replaced embedder only loses its role in that transaction; its
+vectors are removed afterwards in batches. So a search sees all old vectors or all new ones.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from functools import partial
 
 from engram.errors import ConflictError
 from engram.model.ids import MessageKey
 from engram.model.row_keys import KIND_BITS, KINDS, conversation_of, kind_of, message_key
-from engram.model.vectors import Embedded, ReembeddingBegun, Unmoved, UnmovedBatch, UnmovedCount
+from engram.model.vectors import (
+    Embedded,
+    ReembeddingBegun,
+    Tier,
+    Unmoved,
+    UnmovedBatch,
+    UnmovedCount,
+)
 from engram.storage.content.messages import read_names, read_readable
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register
-from engram.storage.vectors.rows import add_vectors, count_change, enqueue_missing
+from engram.storage.vectors.rows import add_vectors, count_change, enqueue_missing, keys_within
 
 _SQL = load_queries("vectors/reembedding.sql")
 _NOBODY = -1
 """The number of no embedder."""
 
+ROWS_AT_ONCE = 2_000
+"""Vectors removed in one transaction, about 1 MB."""
+
+_FIND: dict[Tier, str] = {"instant": "old_instant_vectors", "deep": "old_vectors"}
+_DELETE: dict[Tier, str] = {"instant": "delete_old_instant_vectors", "deep": "delete_old_vectors"}
+
 
 async def begin_reembedding(tenant: Tenant, identity: str) -> ReembeddingBegun:
-    """Give an embedder the role of the next one, and take it from another that had it."""
-    return await tenant.write(partial(_begin, identity=identity))
+    """Give an embedder the role `next`, and take it from any other embedder."""
+
+    def begin(tx: Transaction) -> ReembeddingBegun:
+        if read_embedders(tx).deep is None:
+            register(tx, role="deep", identity=identity)
+            enqueue_missing(tx)
+        embedders = read_embedders(tx)
+        is_current = embedders.matching("deep", identity) is not None
+        half_built = embedders.by_role.get("next")
+        dropped = None
+        if half_built is not None and (is_current or half_built.identity != identity):
+            _change_role(tx, half_built, role="old")
+            dropped = half_built.identity
+        if not is_current:
+            register(tx, role="next", identity=identity)
+        return ReembeddingBegun(is_current=is_current, dropped=dropped)
+
+    return await tenant.write(begin)
 
 
 async def measure_unmoved(
     tenant: Tenant, identity: str, *, passage_characters: int
 ) -> UnmovedCount:
     """Count the messages without a vector of an embedder."""
-    return await tenant.read(
-        partial(_measure, identity=identity, passage_characters=passage_characters)
-    )
+
+    def measure(tx: Transaction) -> UnmovedCount:
+        embedders = read_embedders(tx)
+        embedder = embedders.matching("deep", identity) or embedders.matching("next", identity)
+        row = tx.execute(
+            _SQL["measure_unmoved"],
+            embedder=_NOBODY if embedder is None else embedder.number,
+            passage_characters=passage_characters,
+        ).fetchone()
+        return UnmovedCount(*row)
+
+    return await tenant.read(measure)
 
 
 async def read_unmoved(
@@ -49,45 +86,73 @@ async def read_unmoved(
     characters_max: int,
     without: Collection[MessageKey],
 ) -> UnmovedBatch:
-    """Return the next messages without a vector of the next embedder."""
-    return await tenant.read(
-        partial(
-            _read,
-            identity=identity,
-            after=after,
+    """Return the next messages without a vector of the next embedder; `after` None is anywhere."""
+
+    def read(tx: Transaction) -> UnmovedBatch:
+        embedder = _next(read_embedders(tx), identity)
+        if embedder is None:
+            return UnmovedBatch()
+        keys = _unmoved_keys(
+            tx,
+            embedder,
+            after=_random_start(tx, embedder) if after is None else after,
             limit=limit,
             characters_max=characters_max,
             without=without,
         )
-    )
+        messages, damaged = read_readable(tx, keys)
+        names = read_names(tx, messages)
+        unmoved = (
+            Unmoved(
+                key=key,
+                name=names[key],
+                content=message.content,
+                is_of_document=kind_of(conversation_of(key)) == "document",
+            )
+            for key, message in messages.items()
+        )
+        return UnmovedBatch(messages=tuple(unmoved), unreadable=tuple(damaged))
+
+    return await tenant.read(read)
 
 
 async def store_next_vectors(tenant: Tenant, identity: str, embedded: Sequence[Embedded]) -> int:
     """Store vectors of the next embedder; return of how many messages."""
-    return await tenant.write(partial(_store, identity=identity, embedded=embedded))
+
+    def store(tx: Transaction) -> int:
+        embedder = _next(read_embedders(tx), identity)
+        if embedder is None:
+            return 0
+        lacking = _lacking(tx, embedder, [message.key for message in embedded])
+        owned = [
+            (message.key, passage)
+            for message in embedded
+            if message.key in lacking
+            for passage in message.passages
+        ]
+        add_vectors(tx, embedder, "deep", owned)
+        count_change(tx, vectors=len(owned), pending=0)
+        return len(lacking)
+
+    return await tenant.write(store)
 
 
 async def finish_reembedding(
     tenant: Tenant, identity: str, *, without: Collection[MessageKey]
 ) -> bool:
-    """Let the next embedder take over, if every message has its vectors."""
-    return await tenant.write(partial(_finish, identity=identity, without=without))
+    """Let the next embedder take over if every message has its vectors; return True if it has."""
 
+    def finish(tx: Transaction) -> bool:
+        embedders = read_embedders(tx)
+        embedder = _next(embedders, identity)
+        if embedder is None:
+            return True
+        if _unmoved_keys(tx, embedder, after=0, limit=1, characters_max=0, without=without):
+            return False
+        _take_over(tx, embedders, _lacking(tx, embedder, without))
+        return True
 
-def _begin(tx: Transaction, *, identity: str) -> ReembeddingBegun:
-    if read_embedders(tx).deep is None:
-        register(tx, role="deep", identity=identity)
-        enqueue_missing(tx)
-    embedders = read_embedders(tx)
-    is_current = embedders.matching("deep", identity) is not None
-    half_built = embedders.by_role.get("next")
-    dropped = None
-    if half_built is not None and (is_current or half_built.identity != identity):
-        _change_role(tx, half_built, role="old")
-        dropped = half_built.identity
-    if not is_current:
-        register(tx, role="next", identity=identity)
-    return ReembeddingBegun(is_current=is_current, dropped=dropped)
+    return await tenant.write(finish)
 
 
 def _next(embedders: Embedders, identity: str) -> StoredEmbedder | None:
@@ -102,53 +167,6 @@ def _next(embedders: Embedders, identity: str) -> StoredEmbedder | None:
     if found is None:
         raise ConflictError("another re-embedding has begun, to another embedder")
     return found
-
-
-def _measure(tx: Transaction, *, identity: str, passage_characters: int) -> UnmovedCount:
-    embedders = read_embedders(tx)
-    embedder = embedders.matching("deep", identity) or embedders.matching("next", identity)
-    row = tx.execute(
-        _SQL["measure_unmoved"],
-        embedder=_NOBODY if embedder is None else embedder.number,
-        passage_characters=passage_characters,
-    ).fetchone()
-    return UnmovedCount(*row)
-
-
-def _read(
-    tx: Transaction,
-    *,
-    identity: str,
-    after: MessageKey | None,
-    limit: int,
-    characters_max: int,
-    without: Collection[MessageKey],
-) -> UnmovedBatch:
-    embedder = _next(read_embedders(tx), identity)
-    if embedder is None:
-        return UnmovedBatch()
-    keys = _unmoved_keys(
-        tx,
-        embedder,
-        after=_somewhere(tx, embedder) if after is None else after,
-        limit=limit,
-        characters_max=characters_max,
-        without=without,
-    )
-    messages, damaged = read_readable(tx, keys)
-    names = read_names(tx, messages)
-    return UnmovedBatch(
-        messages=tuple(
-            Unmoved(
-                key=key,
-                name=names[key],
-                content=message.content,
-                is_of_document=kind_of(conversation_of(key)) == "document",
-            )
-            for key, message in messages.items()
-        ),
-        unreadable=tuple(damaged),
-    )
 
 
 def _unmoved_keys(
@@ -168,18 +186,14 @@ def _unmoved_keys(
         without=_as_json(without),
         limit=limit,
     )
-    keys: list[MessageKey] = []
-    characters = 0
-    for key, length in rows:
-        characters += length
-        if keys and characters > characters_max:
-            break
-        keys.append(MessageKey(key))
-    return keys
+    return keys_within(rows, characters_max=characters_max)
 
 
-def _somewhere(tx: Transaction, embedder: StoredEmbedder) -> int:
-    """Return by chance a key before one of the messages that have no vector yet."""
+def _random_start(tx: Transaction, embedder: StoredEmbedder) -> int:
+    """Return a random key before one of the messages that have no vector yet.
+
+    Processes that start at different places seldom embed the same messages.
+    """
     ranges = _unmoved_ranges(tx, embedder)
     keys = sum(map(len, ranges))
     if not keys:
@@ -193,7 +207,7 @@ def _somewhere(tx: Transaction, embedder: StoredEmbedder) -> int:
 
 
 def _unmoved_ranges(tx: Transaction, embedder: StoredEmbedder) -> list[range]:
-    """Return between which keys messages without vectors lie: the kinds are far from each other."""
+    """Return for each kind of record the range of keys that contains its messages without vectors."""
     ranges: list[range] = []
     for place in range(len(KINDS)):
         before = message_key(place << KIND_BITS, 0)
@@ -205,34 +219,6 @@ def _unmoved_ranges(tx: Transaction, embedder: StoredEmbedder) -> list[range]:
             ).fetchone()
             ranges.append(range(first[0], last + 1))
     return ranges
-
-
-def _store(tx: Transaction, *, identity: str, embedded: Sequence[Embedded]) -> int:
-    embedder = _next(read_embedders(tx), identity)
-    if embedder is None:
-        return 0
-    lacking = _lacking(tx, embedder, [message.key for message in embedded])
-    owned = [
-        (message.key, passage)
-        for message in embedded
-        if message.key in lacking
-        for passage in message.passages
-    ]
-    add_vectors(tx, embedder, "deep", owned)
-    count_change(tx, vectors=len(owned), pending=0)
-    return len(lacking)
-
-
-def _finish(tx: Transaction, *, identity: str, without: Collection[MessageKey]) -> bool:
-    embedders = read_embedders(tx)
-    embedder = _next(embedders, identity)
-    if embedder is None:
-        return True
-    if _unmoved_keys(tx, embedder, after=0, limit=1, characters_max=0, without=without):
-        return False
-    lacking = _lacking(tx, embedder, without)
-    _take_over(tx, embedders, lacking)
-    return True
 
 
 def _take_over(tx: Transaction, embedders: Embedders, lacking: Collection[MessageKey]) -> None:
@@ -266,3 +252,31 @@ def _change_role(tx: Transaction, embedder: StoredEmbedder, *, role: str) -> Non
 
 def _as_json(keys: Collection[MessageKey]) -> str:
     return json.dumps(list(keys))
+
+
+async def drop_old_vectors(tenant: Tenant) -> int:
+    """Remove the vectors of embedders without a role, in batches; return how many."""
+    if await tenant.read(lambda tx: tx.execute(_SQL["has_old"]).fetchone()) is None:
+        return 0
+    removed = await _drop(tenant, "instant") + await _drop(tenant, "deep")
+    await tenant.write(lambda tx: tx.execute(_SQL["delete_old_embedders"]).rowcount)
+    return removed
+
+
+async def _drop(tenant: Tenant, tier: Tier) -> int:
+    """Remove one tier's old vectors; they are searched for before the write lock is taken."""
+
+    def find(tx: Transaction) -> list[int]:
+        rows = tx.execute(_SQL[_FIND[tier]], after=after, limit=ROWS_AT_ONCE)
+        return [seq for (seq,) in rows]
+
+    def delete(tx: Transaction) -> int:
+        deleted = tx.execute(_SQL[_DELETE[tier]], seqs=json.dumps(seqs)).rowcount
+        count_change(tx, vectors=-deleted, pending=0)
+        return deleted
+
+    removed = after = 0
+    while seqs := await tenant.read(find):
+        removed += await tenant.write(delete)
+        after = seqs[-1]
+    return removed

@@ -74,3 +74,43 @@ INSERT INTO unembedded (organization_id, key)
 SELECT :organization_id, value FROM /*sqlite:*/ json_each(:keys) /*postgres:
     (SELECT value::bigint AS value FROM json_array_elements_text(:keys::json)) AS given */
 WHERE value NOT IN (SELECT key FROM unembedded WHERE organization_id = :organization_id);
+
+-- old_vectors --
+-- Returns the seqs of the next vectors of embedders that have no role any more.
+SELECT seq FROM vector
+WHERE organization_id = :organization_id AND seq > :after AND embedder IN
+    (SELECT number FROM embedder WHERE organization_id = :organization_id AND role = 'old')
+ORDER BY seq
+LIMIT :limit;
+
+-- old_instant_vectors --
+SELECT seq FROM instant_vector
+WHERE organization_id = :organization_id AND seq > :after AND embedder IN
+    (SELECT number FROM embedder WHERE organization_id = :organization_id AND role = 'old')
+ORDER BY seq
+LIMIT :limit;
+
+-- delete_old_vectors --
+-- Removes the vectors of a JSON list of seqs, if they are still of embedders without a role.
+DELETE FROM vector
+WHERE organization_id = :organization_id AND seq IN (SELECT value FROM json_each(:seqs))
+    AND embedder IN
+        (SELECT number FROM embedder WHERE organization_id = :organization_id AND role = 'old');
+
+-- delete_old_instant_vectors --
+DELETE FROM instant_vector
+WHERE organization_id = :organization_id AND seq IN (SELECT value FROM json_each(:seqs))
+    AND embedder IN
+        (SELECT number FROM embedder WHERE organization_id = :organization_id AND role = 'old');
+
+-- has_old --
+-- Returns a row if an embedder without a role is left.
+SELECT 1 FROM embedder WHERE organization_id = :organization_id AND role = 'old' LIMIT 1;
+
+-- delete_old_embedders --
+-- Removes embedders that have neither a role nor a vector.
+DELETE FROM embedder
+WHERE organization_id = :organization_id AND role = 'old'
+    AND number NOT IN (SELECT embedder FROM vector WHERE organization_id = :organization_id)
+    AND number NOT IN
+        (SELECT embedder FROM instant_vector WHERE organization_id = :organization_id);

@@ -1,16 +1,17 @@
-"""Keep the rows of vectors in step with the messages they belong to."""
+"""Add and remove the vectors of messages, and queue messages that have no deep ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from engram.errors import InvalidVectorError, StoreCorruptError
+from engram.model.ids import MessageKey
 from engram.model.row_keys import conversation_of, kind_of, message_key
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register
-from engram.storage.vectors.source import STATE_MISSING
+from engram.storage.vectors.index import STATE_MISSING
 
 _SQL = load_queries("vectors/vectors.sql")
 _UNEMBEDDED = load_queries("vectors/unembedded.sql")
@@ -18,7 +19,7 @@ _ADD: dict[Tier, str] = {"instant": "add_instant_vector", "deep": "add_vector"}
 
 
 def index_appended(tx: Transaction, keys: Sequence[int], indexing: Indexing) -> None:
-    """Store the vectors of new messages, and let those wait that have no deep ones."""
+    """Store the vectors of new messages, and queue those that have no deep ones."""
     embedders = read_embedders(tx)
     deep = embedders.deep
     added, tier = _add_new(tx, embedders, keys, indexing.vectors)
@@ -40,7 +41,7 @@ def _without_deep(keys: Sequence[int], new: NewVectors | None, tier: Tier | None
 
 
 def enqueue_missing(tx: Transaction) -> int:
-    """Let every message wait that has no vector of the deep embedder; return how many began to."""
+    """Queue every message that has no vector of the deep embedder; return how many were added."""
     deep = read_embedders(tx).deep
     if deep is None:
         return 0
@@ -52,7 +53,7 @@ def enqueue_missing(tx: Transaction) -> int:
 def _add_new(
     tx: Transaction, embedders: Embedders, keys: Sequence[int], new: NewVectors | None
 ) -> tuple[int, Tier | None]:
-    """Return how many vectors were added, and of which tier; None when they are not of use here."""
+    """Return how many vectors were added, and their tier; None if another embedder has its role."""
     if new is None:
         return 0, None
     embedder = embedders.matching(new.tier, new.identity) or register(
@@ -99,7 +100,7 @@ def add_vectors(
 
 
 def _check_sizes(embedder: StoredEmbedder, owned: Sequence[tuple[int, PassageVector]]) -> None:
-    """Return if searches can read the vectors: a single one that they cannot fails them all."""
+    """Refuse vectors of a wrong size: a single one would make every search fail."""
     from engram.vectors.quantise import blob_bytes  # noqa: PLC0415 brings NumPy
 
     size = blob_bytes(embedder.dimensions)
@@ -110,7 +111,7 @@ def _check_sizes(embedder: StoredEmbedder, owned: Sequence[tuple[int, PassageVec
 def replace_instant(
     tx: Transaction, embedder: StoredEmbedder, embedded: Sequence[Embedded]
 ) -> None:
-    """Store the deep vectors of messages in the place of their instant ones."""
+    """Replace the instant vectors of messages by deep ones."""
     removed = 0
     for message in embedded:
         keys = {"first": message.key, "last": message.key}
@@ -121,14 +122,14 @@ def replace_instant(
 
 
 def remove_conversation(tx: Transaction, conversation: int, *, last_sequence: int) -> int:
-    """Remove the vectors of a conversation and tell everyone; return how many there were."""
+    """Remove the vectors of a conversation and log the removal; return how many there were."""
     return remove_messages(
         tx, first=message_key(conversation, 1), last=message_key(conversation, last_sequence)
     )
 
 
 def remove_messages(tx: Transaction, *, first: int, last: int) -> int:
-    """Remove the vectors of messages and tell everyone; return how many there were."""
+    """Remove the vectors of messages and log the removal; return how many there were."""
     keys = {"first": first, "last": last}
     waiting = tx.execute(_UNEMBEDDED["delete_unembedded"], **keys).rowcount
     removed = sum(
@@ -142,7 +143,7 @@ def remove_messages(tx: Transaction, *, first: int, last: int) -> int:
 
 
 def copy_vectors(tx: Transaction, old: int, new: int) -> None:
-    """Give a message the vectors of another with the same text, or its place in the queue."""
+    """Copy the vectors, or the place in the queue, of a message with the same text."""
     added = 0
     for count, copy in (
         ("count_instant_vectors", "copy_instant_vectors"),
@@ -156,14 +157,26 @@ def copy_vectors(tx: Transaction, old: int, new: int) -> None:
     count_change(tx, vectors=added, pending=waiting)
 
 
+def keys_within(rows: Iterable[tuple[int, int]], *, characters_max: int) -> list[MessageKey]:
+    """Return the first keys of rows of key and length, at least one, and not more text than asked."""
+    keys: list[MessageKey] = []
+    characters = 0
+    for key, length in rows:
+        characters += length
+        if keys and characters > characters_max:
+            break
+        keys.append(MessageKey(key))
+    return keys
+
+
 def count_change(tx: Transaction, *, vectors: int, pending: int) -> None:
-    """Bring the counters up to date."""
+    """Update the counters."""
     if vectors or pending:
         tx.execute(_SQL["count_change"], vectors=vectors, pending=pending)
 
 
 def _take_seqs(tx: Transaction, count: int) -> int:
-    """Return the last of `count` new numbers of changes."""
+    """Take `count` numbers of the change log; return the last."""
     row = tx.execute(_SQL["take_seqs"], count=count).fetchone()
     if row is None:
         raise StoreCorruptError(STATE_MISSING)

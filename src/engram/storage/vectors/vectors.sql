@@ -76,7 +76,7 @@ WHERE organization_id = :organization_id AND seq > :seq AND embedder = :embedder
 ORDER BY seq LIMIT :limit;
 
 -- replaced_since --
--- Returns the keys that got deep vectors, so that their instant ones are gone.
+-- Returns the keys whose instant vectors were replaced by deep ones.
 SELECT DISTINCT key FROM vector
 WHERE organization_id = :organization_id AND seq > :seq AND seq <= :upto AND embedder = :deep;
 

@@ -7,7 +7,6 @@ changes both. So no reader ever sees half an index, and no writer waits for the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,9 +14,8 @@ from functools import partial
 
 from engram.clock import to_microseconds
 from engram.errors import ConflictError, StoreNewerError
-from engram.storage.bookkeeping.numbering import mend_numbers
-from engram.storage.bookkeeping.state import State, read_state
-from engram.storage.content.training import FIRST_DUE_BYTES
+from engram.storage.bookkeeping.state import State, mend_numbers, read_state
+from engram.storage.content.compression import FIRST_DUE_BYTES
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
@@ -25,7 +23,7 @@ from engram.storage.words.rows import (
     Stretch,
     add_next_rows,
     batches_of_rows,
-    known_words,
+    first_words,
     words_in_windows,
     words_of,
 )
@@ -38,23 +36,23 @@ BATCH_CHARACTERS = 8_000_000
 """Analysed ahead of a transaction and held in memory; a longer rest is analysed inside it."""
 
 PATIENCE = timedelta(minutes=30)
-"""Far longer than a batch takes."""
+"""The lease of a rebuild; far longer than a batch takes."""
 
 _NUMBER_MAX = 2**63 - 1
 
-_SQL = load_queries("words/rebuild.sql")
+_SQL = load_queries("words/words.sql")
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Conversations to index next, with the words that were analysed ahead."""
+    """Conversations to index next, with the words analysed before the transaction."""
 
     upto: int
     known: dict[int, list[MessageWords]] = field(default_factory=dict[int, list[MessageWords]])
 
 
 async def prepare_upkeep(tenant: Tenant) -> None:
-    """Give a new store its rows of state, and an old one a word index of this program's words.
+    """Add the state rows of a new store, and rebuild the word index of an older analyser.
 
     Raises:
         StoreNewerError: a newer program has built the word index.
@@ -83,14 +81,14 @@ async def rebuild_words(tenant: Tenant) -> int:
 
 
 async def _bring_forward(tenant: Tenant) -> None:
-    """Build a word index of this program's words, together with every process that opens the store.
+    """Rebuild the word index for this analyser, together with every process that opens the store.
 
-    So none of them is refused, and when one dies the others go on from where it was.
+    So none of them is refused, and when one dies the others continue.
     """
     rebuild_id = tenant.ids.new("job_")
     join = partial(_join, rebuild_id=rebuild_id)
     while (joined := await tenant.write(join)) is not None:
-        # Raised when another process has finished, or begun anew.
+        # Raised when another process has finished, or started over.
         with suppress(ConflictError):
             await _build(tenant, joined)
 
@@ -107,13 +105,13 @@ async def _build(tenant: Tenant, rebuild_id: str) -> int:
 
 
 def read_versions(tx: Transaction) -> tuple[int, int] | None:
-    """Return the analysers of the word index and of that being built; None in a new store."""
+    """Return the analyser versions of the word index and of the one being built; None if new."""
     row = tx.execute(_SQL["get_versions"]).fetchone()
     return None if row is None else (row[0], row[1] or 0)
 
 
 def add_state(tx: Transaction) -> tuple[int, int]:
-    """Add the rows of state that are missing; return the analysers as `read_versions` does."""
+    """Add the state rows that are missing; return the versions as `read_versions` does."""
     tx.execute(_SQL["add_counters"])
     tx.execute(_SQL["add_vector_state"])
     tx.execute(
@@ -124,7 +122,7 @@ def add_state(tx: Transaction) -> tuple[int, int]:
 
 
 def _join(tx: Transaction, *, rebuild_id: str) -> str | None:
-    """Return the rebuild to take part in: the one under way, or a new one; None if none is due."""
+    """Return the rebuild to join: the one in progress, or a new one; None if none is due."""
     version, next_version = read_versions(tx) or (0, 0)
     if version == ANALYSER_VERSION:
         return None
@@ -165,7 +163,7 @@ def _read_batch(tx: Transaction, *, rebuild_id: str) -> _Batch:
             break
         stretch = Stretch(*row)
         words = words_of(tx, stretch, skip_damaged=True)
-        known = known_words(words, characters_max=characters_left)
+        known = first_words(words, characters_max=characters_left)
         batch.known[stretch.conversation] = known
         batch.upto = stretch.conversation
         messages_left -= stretch.last_sequence
@@ -174,10 +172,11 @@ def _read_batch(tx: Transaction, *, rebuild_id: str) -> _Batch:
 
 
 def _index_batch(tx: Transaction, *, rebuild_id: str, batch: _Batch) -> int | None:
-    """Index what is left of a batch's conversations; None when the new index took over."""
+    """Index what is left of a batch's conversations; None when the new index is in use."""
     after = _read_upto(tx, rebuild_id)
     if not tx.execute(_SQL["has_more"], after=after).fetchone():
-        _take_over(tx)
+        tx.tenant.words.take_over(tx.connection, organization_id=tx.tenant.number)
+        tx.execute(_SQL["end_rebuild"], version=ANALYSER_VERSION)
         return None
     if batch.upto <= after:
         # Another process was faster.
@@ -187,44 +186,31 @@ def _index_batch(tx: Transaction, *, rebuild_id: str, batch: _Batch) -> int | No
         for row in tx.execute(_SQL["next_conversations"], after=after, upto=batch.upto).fetchall()
     ]
     for stretch in stretches:
-        _index_conversation(tx, stretch, batch.known)
+        known = batch.known.get(stretch.conversation, ())
+        for rows in batches_of_rows(tx, stretch, known=known, skip_damaged=True):
+            words = words_in_windows(rows, last_sequence=stretch.last_sequence)
+            add_next_rows(tx, rows, window_words=words)
     tx.execute(
         _SQL["advance_rebuild"], rebuild_id=rebuild_id, upto=batch.upto, until=_until(tx.tenant)
     )
     return sum(stretch.last_sequence for stretch in stretches)
 
 
-def _index_conversation(
-    tx: Transaction, stretch: Stretch, known: Mapping[int, Sequence[MessageWords]]
-) -> None:
-    batches = batches_of_rows(
-        tx, stretch, known=known.get(stretch.conversation, ()), skip_damaged=True
-    )
-    for rows in batches:
-        words = words_in_windows(rows, last_sequence=stretch.last_sequence)
-        add_next_rows(tx, rows, window_words=words)
-
-
-def _take_over(tx: Transaction) -> None:
-    tx.tenant.words.take_over(tx.connection, organization_id=tx.tenant.number)
-    tx.execute(_SQL["end_rebuild"], version=ANALYSER_VERSION)
-
-
 def is_abandoned(tx: Transaction) -> bool:
-    """Return True if a rebuild was begun and not continued: its process must have died."""
+    """Return True if a rebuild was begun and its lease has expired: its process died."""
     row = tx.execute(_SQL["is_abandoned"], now=tx.tenant.now()).fetchone()
     return row is not None
 
 
 def drop_abandoned(tx: Transaction) -> None:
-    """Drop what an abandoned rebuild has left, if it was not taken up meanwhile."""
+    """Drop the index of an abandoned rebuild, unless another process has continued it."""
     if is_abandoned(tx):
         tx.tenant.words.drop_next(tx.connection, organization_id=tx.tenant.number)
         tx.execute(_SQL["forget_rebuild"])
 
 
 def clear_state(tx: Transaction, *, now: int) -> State:
-    """Return the state, freed of a rebuild whose process died: nobody should write for it on."""
+    """Return the state after dropping an abandoned rebuild, which writers need not maintain."""
     state = read_state(tx)
     if state.rebuild_until is None or state.rebuild_until > now:
         return state

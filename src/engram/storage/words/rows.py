@@ -1,19 +1,18 @@
-"""Keep the word index in step with messages, also while a new one is being built.
+"""Update the word index with the messages, also while a new one is being built.
 
-Messages are removed from it by the very words they were added with, so these are made again from the
-messages wherever they are not at hand. Besides, the words of all windows together are counted here:
-their average is part of every score.
+Messages are removed by the same words they were added with, which are derived from the texts again.
+The total of the words of all windows is counted here too: their average is part of every score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
-from engram.model.row_keys import message_key, position_of
+from engram.model.row_keys import kind_of, message_key, position_of
 from engram.storage.content.messages import message_rows, read_message, read_title
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
@@ -25,8 +24,7 @@ _SQL = load_queries("words/words.sql")
 _BATCH_MESSAGES = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """A conversation's messages from the first to `last_sequence`."""
 
     conversation: int
@@ -37,39 +35,43 @@ class Stretch:
 def add_rows(
     tx: Transaction, rows: Sequence[MessageWords], *, window_words: int, also_next: bool
 ) -> None:
-    """Add messages to the word index, and to that being built if it has come so far.
+    """Add messages to the word index, and to the one being built if it has got that far.
 
-    `window_words` is what windows have gained by them.
+    `window_words` is how many words the windows gain.
     """
     tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number)
     if also_next:
         tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
-    _grow_windows(tx, window_words, also_next=also_next)
+    _grow_windows(tx, window_words, window_words if also_next else 0)
 
 
 def remove_rows(
     tx: Transaction, rows: Sequence[MessageWords], *, window_words: int, also_next: bool
 ) -> None:
-    """Remove messages from the word index, and from that being built if it holds them already.
+    """Remove messages from the word index, and from the one being built if it has them already.
 
-    `window_words` is what windows have lost by it.
+    `window_words` is how many words the windows lose.
     """
     tx.tenant.words.remove(tx.connection, rows, organization_id=tx.tenant.number)
     if also_next:
         tx.tenant.words.remove(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
-    _grow_windows(tx, -window_words, also_next=also_next)
+    _grow_windows(tx, -window_words, -window_words if also_next else 0)
 
 
 def add_next_rows(tx: Transaction, rows: Sequence[MessageWords], *, window_words: int) -> None:
     """Add messages to the word index that is being built."""
     tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
-    tx.execute(_SQL["grow_windows"], words=0, next_words=window_words)
+    _grow_windows(tx, 0, window_words)
+
+
+def _grow_windows(tx: Transaction, words: int, next_words: int) -> None:
+    tx.execute(_SQL["grow_windows"], words=words, next_words=next_words)
 
 
 def append_rows(
     tx: Transaction, stretch: Stretch, words: Sequence[tuple[str, str]], *, also_next: bool
 ) -> int:
-    """Index messages that follow a stretch, given their words; return how many windows came new."""
+    """Index messages that follow a stretch, given their words; return how many windows are new."""
     first = message_key(stretch.conversation, stretch.last_sequence + 1)
     rows = [MessageWords(key, *parts) for key, parts in enumerate(words, first)]
     last = stretch.last_sequence + len(rows)
@@ -81,10 +83,10 @@ def append_rows(
 def words_gained(
     tx: Transaction, stretch: Stretch, rows: Iterable[MessageWords], *, last_sequence: int
 ) -> int:
-    """Return how many words more all windows have once a stretch ends at `last_sequence`.
+    """Return how many words all windows gain when a stretch comes to end at `last_sequence`.
 
-    `rows` are the messages that come or go. A few before them may share windows with them: what these
-    have is asked of the index.
+    `rows` are the messages added or removed. A few before them may share windows with them: their
+    lengths are read from the index.
     """
     gains = window_gains(stretch.last_sequence, last_sequence)
     lengths = {position_of(row.key): row.telling_words for row in rows}
@@ -108,15 +110,20 @@ def words_of(
 ) -> Iterator[MessageWords]:
     """Yield the words of the messages of a stretch whose sequence is past `after`.
 
+    With `skip_damaged` a message that cannot be read counts as empty.
+
     Raises:
-        StoreCorruptError: a message cannot be read, and is not to be taken for an empty one.
+        StoreCorruptError: a message cannot be read.
     """
+    if after >= stretch.last_sequence:
+        return
     rows = message_rows(
         tx,
         first=message_key(stretch.conversation, after + 1),
         last=message_key(stretch.conversation, stretch.last_sequence),
     )
-    title = read_title(tx, stretch.conversation)
+    is_conversation = kind_of(stretch.conversation) == "conversation"
+    title = read_title(tx, stretch.conversation) if is_conversation else None
     for row in rows:
         try:
             message = read_message(tx, row, conversation_id=stretch.conversation_id)
@@ -128,23 +135,23 @@ def words_of(
             yield MessageWords(row.key, *part_words(message_words(message, title=title)))
 
 
-def known_words(words: Iterable[MessageWords], *, characters_max: int) -> list[MessageWords]:
-    """Return the first of `words`, as many as memory may hold at once."""
-    known: list[MessageWords] = []
+def first_words(words: Iterable[MessageWords], *, characters_max: int) -> list[MessageWords]:
+    """Return the first of `words`, as many as may be in memory at once."""
+    found: list[MessageWords] = []
     for item in words:
-        known.append(item)
+        found.append(item)
         characters_max -= item.characters
         if characters_max < 0:
             break
-    return known
+    return found
 
 
 def batches_of_rows(
     tx: Transaction, stretch: Stretch, *, known: Sequence[MessageWords], skip_damaged: bool
 ) -> Iterator[list[MessageWords]]:
-    """Yield all messages of a conversation, from the words known already and then from the texts.
+    """Yield the words of a conversation in batches: those `known`, then those of the other messages.
 
-    It may have become shorter since its words were read.
+    It may have become shorter since `known` was read.
     """
     known = [item for item in known if position_of(item.key) <= stretch.last_sequence]
     after = position_of(known[-1].key) if known else 0
@@ -156,8 +163,3 @@ def batches_of_rows(
             yield batch
             batch = []
     yield batch
-
-
-def _grow_windows(tx: Transaction, words: int, *, also_next: bool) -> None:
-    next_words = words if also_next else 0
-    tx.execute(_SQL["grow_windows"], words=words, next_words=next_words)

@@ -366,6 +366,8 @@ CREATE TABLE document (
     chunker            TEXT,                               -- JSON: where the last chunk ended
     content_encoding   TEXT,
     content            ANY,                                -- of the memory; NULL: it is the body
+    attempts           INTEGER NOT NULL DEFAULT 0,         -- since its last step succeeded
+    available_at       INTEGER NOT NULL DEFAULT 0,
     CHECK ((lease_owner IS NULL) = (lease_until IS NULL)),
     CHECK ((content IS NULL) = (content_encoding IS NULL))
 ) STRICT;

@@ -1,0 +1,1 @@
+"""One table of operations, from which MCP tools, REST routes, commands and the reference are made."""

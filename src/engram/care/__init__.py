@@ -1,1 +1,0 @@
-"""The care of memories, as steps: what is alike, what is essential, what a file holds."""

@@ -1,0 +1,205 @@
+"""Embed texts: split them into passages, embed these, and quantise or compare the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from engram import limits
+from engram.embedding.port import Embedder, EmbedderIdentity
+from engram.model.value import Value, replace
+from engram.model.vectors import PassageVector
+from engram.text.passages import (
+    Passage,
+    TokenCount,
+    count_tokens_roughly,
+    iterate_passages,
+    iterate_sentences,
+)
+from engram.yielding import offload
+
+if TYPE_CHECKING:
+    from engram.embedding.port import Vector, Vectors
+
+PASSAGES_TOGETHER = 256
+"""Split and embedded before the next ones of a long text are, so that neither their texts nor the thread
+that splits them is taken for as long as a model needs for megabytes."""
+
+_COLON_TOKENS = 2
+"""Upper bound for the tokens of ": " between a name and a text."""
+
+
+class EmbeddedText(Value, kw_only=False):
+    """The text of a message to embed, with its speaker, who is part of its meaning."""
+
+    name: str | None
+    content: str
+    is_by_sentence: bool = False
+    """Whether each sentence gets a vector of its own, without the name."""
+
+    @property
+    def opening(self) -> str:
+        """Return the prefix of every passage."""
+        return "" if self.name is None or self.is_by_sentence else f"{self.name}: "
+
+    def passage_text(self, passage: Passage) -> str:
+        """Return a passage as it is given to the model."""
+        return self.opening + self.content[passage.start : passage.end]
+
+
+class _Piece(NamedTuple):
+    """A passage, the number of its text, and what the model is given."""
+
+    number: int
+    passage: Passage
+    text: str
+
+
+class Splitting(Value):
+    """How texts are split: the length of a passage, and how many are embedded of each text."""
+
+    tokens_max: int
+    count_tokens: TokenCount
+    passages_max: int | None = None
+    """Not applied to texts that are split by sentence."""
+
+    def fit(self, text: EmbeddedText) -> EmbeddedText:
+        """Return the text with its name cut to at most half of a passage."""
+        half = self.tokens_max // 2
+        if text.name is None or self._fits(text.opening, half):
+            return text
+        room = max(1, half - _COLON_TOKENS)
+        start = next(iterate_passages(text.name, tokens_max=room, count_tokens=self.count_tokens))
+        return replace(text, name=text.name[: start.end])
+
+    def passages(self, text: EmbeddedText) -> Iterator[Passage]:
+        """Return the passages of a fitted text: at least one."""
+        if text.is_by_sentence:
+            return self._sentences(text.content)
+        if len(text.content) < self.tokens_max and self._fits(
+            text.opening + text.content, self.tokens_max
+        ):
+            return iter([Passage(0, len(text.content))])
+        room = max(1, self.tokens_max - self.count_tokens(text.opening))
+        split = iterate_passages(text.content, tokens_max=room, count_tokens=self.count_tokens)
+        return islice(split, self.passages_max)
+
+    def _sentences(self, content: str) -> Iterator[Passage]:
+        """Yield the sentences of a text, splitting those that are too long."""
+        for sentence in iterate_sentences(content):
+            text = content[sentence.start : sentence.end]
+            if self._fits(text, self.tokens_max):
+                yield sentence
+                continue
+            parts = iterate_passages(
+                text, tokens_max=self.tokens_max, count_tokens=self.count_tokens
+            )
+            for part in parts:
+                yield Passage(sentence.start + part.start, sentence.start + part.end)
+
+    def _fits(self, text: str, tokens_max: int) -> bool:
+        # A token has at least one byte, so few bytes spare the expensive count. (Characters would
+        # not do: one may be several tokens.)
+        return len(text.encode()) <= tokens_max or self.count_tokens(text) <= tokens_max
+
+
+def instant_splitting() -> Splitting:
+    """Return the splitting for the write path, where counting tokens exactly is too slow."""
+    return Splitting(
+        tokens_max=limits.INSTANT_PASSAGE_TOKENS,
+        count_tokens=count_tokens_roughly,
+        passages_max=limits.INSTANT_PASSAGES_MAX,
+    )
+
+
+def deep_splitting(embedder: Embedder, identity: EmbedderIdentity) -> Splitting:
+    """Return the splitting for deep vectors, which cover every passage of a text."""
+    return Splitting(
+        tokens_max=min(identity.max_tokens, limits.PASSAGE_TOKENS_MAX),
+        count_tokens=embedder.count_tokens,
+    )
+
+
+class PassageEmbedder(Protocol):
+    """The part of an embedder that embeds passages."""
+
+    async def embed_passages(self, passages: Sequence[str]) -> Vectors:
+        """Return a vector for each passage."""
+        ...
+
+
+async def embed_texts(
+    texts: Sequence[EmbeddedText], embedder: PassageEmbedder, *, splitting: Splitting
+) -> list[list[PassageVector]]:
+    """Return the quantised vectors of each text's passages.
+
+    Raises:
+        EmbedderUnavailableError: the model is not available now.
+        InvalidVectorError, InvalidRequestError: the model has no vector for one of the texts.
+    """
+    from engram.vectors.quantise import pack_blobs, quantise  # brings NumPy
+
+    embedded: list[list[PassageVector]] = [[] for _ in texts]
+    async for pieces, vectors in _embed_pieces(texts, embedder, splitting):
+        contents = pack_blobs(quantise(vectors, dimensions=vectors.shape[1]))
+        for (number, passage, _), content in zip(pieces, contents, strict=True):
+            embedded[number].append(
+                PassageVector(start=passage.start, end=passage.end, content=content)
+            )
+    return embedded
+
+
+async def compare_meanings(pairs: Sequence[tuple[str, str]], embedder: Embedder) -> list[float]:
+    """Return the cosine similarity of each pair of texts, by the mean vectors of their passages.
+
+    Raises:
+        EmbedderUnavailableError: the model is not available now.
+        InvalidVectorError, InvalidRequestError: the model has no vector for one of the texts.
+    """
+    if not pairs:
+        return []
+    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+    splitting = deep_splitting(embedder, await embedder.identify())
+    rows: list[list[Vector]] = [[] for _ in texts]
+    wanted = [EmbeddedText(None, text) for text in texts]
+    async for pieces, vectors in _embed_pieces(wanted, embedder, splitting):
+        for piece, vector in zip(pieces, vectors, strict=True):
+            rows[piece.number].append(vector)
+    means = dict(zip(texts, map(_mean, rows), strict=True))
+    return [float(means[first] @ means[second]) for first, second in pairs]
+
+
+async def _embed_pieces(
+    texts: Sequence[EmbeddedText], embedder: PassageEmbedder, splitting: Splitting
+) -> AsyncIterator[tuple[list[_Piece], Vectors]]:
+    """Yield the passages of all texts with their vectors, some at a time.
+
+    Long texts are split on a thread.
+    """
+    pieces = _iterate_pieces(texts, splitting)
+    characters = sum(len(text.content) for text in texts)
+    is_last = not texts
+    while not is_last:
+        some = await offload(partial(_take, pieces), characters=characters)
+        is_last = len(some) < PASSAGES_TOGETHER
+        if some:
+            yield some, await embedder.embed_passages([piece.text for piece in some])
+
+
+def _take(pieces: Iterator[_Piece]) -> list[_Piece]:
+    return list(islice(pieces, PASSAGES_TOGETHER))
+
+
+def _iterate_pieces(texts: Sequence[EmbeddedText], splitting: Splitting) -> Iterator[_Piece]:
+    for number, text in enumerate(map(splitting.fit, texts)):
+        for passage in splitting.passages(text):
+            yield _Piece(number, passage, text.passage_text(passage))
+
+
+def _mean(rows: Sequence[Vector]) -> Vector:
+    """Return the normalised mean of vectors; zero if they cancel out."""
+    total = sum(rows[1:], start=rows[0])
+    length = float((total @ total) ** 0.5)
+    return total / length if length else total

@@ -1,0 +1,1 @@
+"""HTTP: connections, middleware, bodies and the REST routes."""

@@ -1,0 +1,117 @@
+"""The ASGI application: REST, MCP and health on one port, behind the same middleware."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from engram import limits
+from engram.api.table import OPERATIONS
+from engram.bodies.receiving import Bodies
+from engram.clock import Clock, IdSource
+from engram.http.access import Credentials, FairTurns, HostCheck
+from engram.http.documents import HANDLERS
+from engram.http.headers import AnswerHeaders
+from engram.http.metrics import Measured, Metrics, health_routes
+from engram.http.openapi import document_route
+from engram.http.problems import Failures
+from engram.http.routes import operation_routes
+from engram.mcp.http import McpHttp, build_mcp_http
+from engram.service import Service
+from engram.settings import Settings, load_settings
+from engram.wiring import open_service
+
+logger = logging.getLogger(__name__)
+
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+"""Hosts that mean every address; no client would send them."""
+
+
+class Application:
+    """Serves while its `lifespan` runs; the service lives exactly as long."""
+
+    def __init__(
+        self, settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._ids = ids
+        self._serving: tuple[Service, ASGIApp] | None = None
+        self._bodies = Bodies()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "lifespan":
+                await Router(lifespan=self.lifespan)(scope, receive, send)
+            case "http":
+                await self._answer(scope, receive, send)
+            case _:
+                await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._serving is None:
+            raise RuntimeError("a request came before start-up or after shut-down")
+        service, app = self._serving
+        scope["app"] = self
+        state = scope.setdefault("state", {})
+        state["service"], state["bodies"] = service, self._bodies
+        await app(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, _: object = None) -> AsyncGenerator[None]:
+        """Open the store, serve, and close it after the last request."""
+        sys.setswitchinterval(limits.THREAD_SWITCH_S)
+        async with open_service(self._settings, clock=self._clock, ids=self._ids) as service:
+            service.access.load_operators()
+            mcp = build_mcp_http(service, toolsets=self._settings.shown_toolsets)
+            async with mcp.run(), service.background_work():
+                self._serving = (service, build_app(service, mcp, self._settings))
+                # Long-lived objects are exempt from garbage collection from now on.
+                gc.collect()
+                gc.freeze()
+                logger.info("serving the store in %s", self._settings.store_place)
+                yield
+                self._serving = None
+
+
+def create_app(
+    settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
+) -> Application:
+    """Return the application for `settings`."""
+    return Application(settings, clock=clock, ids=ids)
+
+
+def create_app_from_environment() -> Application:
+    """Return the application for the settings in the environment; the entry point of workers."""
+    return Application(load_settings())
+
+
+def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
+    """Return the routes behind their middleware, the outermost last."""
+    metrics = Metrics(service.activity)
+    # Routes are tried in order, and most requests are for MCP.
+    routes = [
+        *mcp.routes,
+        *operation_routes(OPERATIONS, HANDLERS),
+        document_route(),
+        *health_routes(metrics.render),
+    ]
+    app: ASGIApp = Router(routes, redirect_slashes=False)
+    app = FairTurns(app)
+    app = Credentials(app)
+    app = HostCheck(app, allowed=_allowed_hosts(settings))
+    app = Failures(app, service.turns)
+    app = Measured(app, metrics)
+    return AnswerHeaders(app)
+
+
+def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
+    # A DNS name can be rebound; the address that the operator bound cannot.
+    bound = () if settings.host in WILDCARDS else (settings.host,)
+    return (*settings.allowed_hosts, *bound)

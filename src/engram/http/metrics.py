@@ -1,0 +1,168 @@
+"""Health checks, and the Prometheus metrics of every request.
+
+Each process counts for itself. With several workers a scrape is answered by one of them; the label
+`pid` of `engram_process_info` tells which.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engram.api.encoding import to_json
+from engram.errors import EngramError, UnavailableError
+from engram.service import Service
+from engram.service.access.usage import Activity
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+UNMATCHED = "unmatched"
+"""The route label of unmatched requests: a caller must not be able to create labels."""
+
+ABANDONED = 499
+"""The status counted for a request whose client left before it was answered."""
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The metrics of one application."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "engram_requests",
+            "Requests answered.",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "engram_request_seconds",
+            "Time from a request to the end of its answer.",
+            ["method", "route"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self.in_progress = Gauge(
+            "engram_requests_in_progress", "Requests being answered.", registry=self._registry
+        )
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        info = Gauge("engram_process_info", "This process.", ["pid"], registry=self._registry)
+        info.labels(str(os.getpid())).set(1)
+        self._registry.register(_ActivityCollector(activity))
+        ProcessCollector(registry=self._registry)
+
+    def record(self, *, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        labels = (method, route, status)
+        series = self._series.get(labels)
+        if series is None:
+            # Looking a series up by its labels costs more than counting; the labels are few.
+            counter = self._requests.labels(method, route, str(status))
+            series = self._series[labels] = (counter, self._seconds.labels(method, route))
+        series[0].inc()
+        series[1].observe(seconds)
+
+    def render(self) -> bytes:
+        """Return everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class Measured:
+    """Records each request under its route's template."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, status = perf_counter(), ABANDONED
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        self._metrics.in_progress.inc()
+        try:
+            await self._app(scope, receive, send_on)
+        finally:
+            self._metrics.in_progress.dec()
+            self._metrics.record(
+                method=scope["method"] if scope["method"] in METHODS else "other",
+                route=getattr(scope.get("route"), "path", UNMATCHED),
+                status=status,
+                seconds=perf_counter() - started,
+            )
+
+
+class _ActivityCollector(Collector):
+    """Exports the counters of the service, which all transports share."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+
+    def collect(self) -> Iterator[Metric]:
+        activity = self._activity
+        yield CounterMetricFamily(
+            "engram_messages_appended", "Messages stored.", value=activity.messages_appended
+        )
+        yield CounterMetricFamily(
+            "engram_memories_stored", "Memories stored.", value=activity.memories_stored
+        )
+        yield CounterMetricFamily("engram_searches", "Searches answered.", value=activity.searches)
+        yield CounterMetricFamily(
+            "engram_audit_lost", "Audit events not kept or sent on.", value=activity.audit_lost
+        )
+
+
+def health_routes(render_metrics: Callable[[], bytes]) -> list[BaseRoute]:
+    """Return `/healthz`, `/readyz` and `/metrics`."""
+
+    async def metrics(_: Request) -> Response:
+        return Response(render_metrics(), headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+
+
+async def healthz(_: Request) -> Response:
+    """Answer that the process is up."""
+    return _json({"status": "ok"})
+
+
+async def readyz(request: Request) -> Response:
+    """Read the store, and report the latency and what is degraded.
+
+    Raises:
+        UnavailableError: it cannot be read.
+    """
+    service: Service = request.scope["state"]["service"]
+    started = perf_counter()
+    try:
+        await service.operator.ping()
+    except EngramError as exc:
+        raise UnavailableError(f"the store cannot be read: {exc.message}") from exc
+    latency_ms = round((perf_counter() - started) * 1000, 3)
+    degraded = list(service.operator.degraded)
+    return _json({"status": "ready", "latency_ms": latency_ms, "degraded": degraded})
+
+
+def _json(answer: object) -> Response:
+    return Response(to_json(answer), media_type="application/json")

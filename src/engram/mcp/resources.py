@@ -1,0 +1,227 @@
+"""Conversations, memories and documents as MCP resources: quoted texts of bounded length.
+
+Only conversations are listed: people pick from a list by eye, and a memory has no title. Memories
+and documents are read by the ids that searches give.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from engram import limits
+from engram.clock import format_time
+from engram.errors import NotFoundError
+from engram.model.access import Principal
+from engram.model.checks import parse_whole_number
+from engram.model.conversation import (
+    Conversation,
+    ConversationPage,
+    ConversationQuery,
+    Message,
+    MessagePage,
+    MessageQuery,
+)
+from engram.model.ids import ConversationId, MemoryId
+from engram.model.value import Value
+from engram.service import Service
+from engram.text.escaping import IN_JSON
+from engram.text.quoting import (
+    FIRST_LINE,
+    SPOKEN_FIRST_LINE,
+    label,
+    quotable,
+    quote,
+    quote_after,
+    speaker_label,
+)
+from engram.text.utf8 import Utf8Reader
+
+if TYPE_CHECKING:
+    from engram.model.document import Document
+    from engram.model.memory import Memory
+
+CONVERSATIONS = "engram://conversations/"
+MEMORIES = "engram://memories/"
+DOCUMENTS = "engram://documents/"
+
+
+class Template(Value, kw_only=False):
+    """A family of resources."""
+
+    name: str
+    title: str
+    uri_template: str
+    description: str
+
+
+TEMPLATES: tuple[Template, ...] = (
+    Template(
+        name="conversation",
+        title="Conversation",
+        uri_template=CONVERSATIONS + "{id}",
+        description="The transcript of a conversation, quoted.",
+    ),
+    Template(
+        name="memory",
+        title="Memory",
+        uri_template=MEMORIES + "{id}",
+        description="The text of a note or memory, quoted.",
+    ),
+    Template(
+        name="document",
+        title="Document",
+        uri_template=DOCUMENTS + "{id}",
+        description="The text of a document, quoted; of a long one the beginning.",
+    ),
+)
+
+
+async def list_page(
+    service: Service, principal: Principal, *, cursor: str | None
+) -> ConversationPage:
+    """Return the most recent conversations; `cursor` is where the last page ended.
+
+    Raises:
+        InvalidRequestError: the cursor is not valid.
+    """
+    principal.require_toolset("conversations")
+    offset = 0 if cursor is None else parse_whole_number("cursor", cursor)
+    query = ConversationQuery(limit=limits.RESOURCES_PAGE, offset=offset)
+    return await service.conversations.list_conversations(principal, query)
+
+
+async def read_resource(service: Service, principal: Principal, *, uri: str) -> str:
+    """Return a resource as text, and how to read the rest of a long one.
+
+    Raises:
+        NotFoundError: there is no such resource here.
+    """
+    for prefix, read in _READERS.items():
+        identifier = uri.removeprefix(prefix)
+        if identifier not in (uri, ""):
+            return await read(service, principal, identifier)
+    raise NotFoundError("resource", uri)
+
+
+async def _read_conversation(service: Service, principal: Principal, identifier: str) -> str:
+    principal.require_toolset("conversations")
+    query = MessageQuery(conversation_id=ConversationId(identifier))
+    page = await service.conversations.get_conversation(principal, query)
+    return transcript(page, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+
+
+async def _read_memory(service: Service, principal: Principal, identifier: str) -> str:
+    from engram.model.memory_reading import MemoryFetch  # noqa: PLC0415 few sessions read memories so
+
+    principal.require_toolset("memories")
+    request = MemoryFetch(id=MemoryId(identifier))
+    memory = (await service.memories.fetch(principal, request)).memory
+    if not memory.is_searched:
+        # Plain text cannot mark it as forgotten; memory_fetch can.
+        raise NotFoundError("memory", identifier)
+    return memory_text(memory, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+
+
+async def _read_document(service: Service, principal: Principal, identifier: str) -> str:
+    principal.require_toolset("memories")
+    document = await service.documents.get(principal, identifier)
+    if document.state == "forgotten":
+        raise NotFoundError("document", identifier)
+    if document.needs_text or document.state == "unreadable":
+        return f"({label(document.name or document.id)} has no text: {_why_no_text(document)})"
+    pieces = await service.documents.read_text(principal, document)
+    return await document_text(document, pieces, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+
+
+_READERS: Mapping[str, Callable[[Service, Principal, str], Awaitable[str]]] = {
+    CONVERSATIONS: _read_conversation,
+    MEMORIES: _read_memory,
+    DOCUMENTS: _read_document,
+}
+
+
+def memory_text(memory: Memory, *, characters_max: int) -> str:
+    """Return a memory's content quoted; of a long one the beginning, and how to read the rest."""
+    shown = quotable(memory.content, characters_max)
+    quoted = f"{FIRST_LINE}\n{quote(memory.content[:shown])}"
+    if shown == len(memory.content):
+        return quoted
+    project = IN_JSON.text(json.dumps(memory.project, ensure_ascii=False))
+    call = f'memory_fetch(id="{memory.id}", project={project}, detail="chunk")'
+    left = len(memory.content) - shown
+    return (
+        f"{quoted}\n\n"
+        f"({left:,} of {len(memory.content):,} characters are not shown: read on with {call})"
+    )
+
+
+async def document_text(
+    document: Document, pieces: AsyncIterator[bytes], *, characters_max: int
+) -> str:
+    """Return a document's text quoted; of a long one the beginning, and how to find the rest."""
+    reader, text = Utf8Reader(), ""
+    async for piece in pieces:
+        text += reader.feed(piece)
+        if len(text) > characters_max:
+            break
+    shown = text[: quotable(text, characters_max)]
+    quoted = f"{FIRST_LINE}\n{quote(shown)}"
+    if shown == text:
+        return quoted
+    left = document.text_bytes - len(shown.encode())
+    call = f'memory_query_document(memory_id="{document.memory_id}", question="…")'
+    return (
+        f"{quoted}\n\n"
+        f"({left:,} of {document.text_bytes:,} bytes are not shown: find what you need with {call})"
+    )
+
+
+def _why_no_text(document: Document) -> str:
+    return label(document.problem or "it is being converted; read it again soon")
+
+
+def transcript(page: MessagePage, *, characters_max: int) -> str:
+    """Return the first page of a conversation as text, and how to read the rest."""
+    parts, left = [f"{SPOKEN_FIRST_LINE}\n{heading(page.conversation)}"], characters_max
+    shown = 0
+    for message in page.messages:
+        # Escaping shortens nothing, so what is too long already need not be escaped.
+        line = _line(message) if len(message.content) <= left else None
+        if line is None or len(line) > left:
+            break
+        left -= len(line)
+        parts.append(line)
+        shown += 1
+    if page.messages and not shown:
+        parts += [_beginning(page.messages[0], characters_max), "(this message is cut here)"]
+    if shown < page.total:
+        parts.append(_continuation(page, shown))
+    return "\n\n".join(parts)
+
+
+def heading(conversation: Conversation) -> str:
+    """Return the heading of a transcript: title, id, size and time."""
+    return (
+        f"# {label(conversation.title or conversation.id)} ({conversation.id},"
+        f" {conversation.message_count} messages, updated {format_time(conversation.updated_at)})"
+    )
+
+
+def _line(message: Message) -> str:
+    return quote_after(_head(message), message.content)
+
+
+def _beginning(message: Message, characters_max: int) -> str:
+    shown = quotable(message.content, characters_max)
+    return quote_after(_head(message), message.content[:shown])
+
+
+def _head(message: Message) -> str:
+    return f"[{message.sequence}] {speaker_label(role=message.role, name=message.name)}:"
+
+
+def _continuation(page: MessagePage, offset: int) -> str:
+    call = f'get_conversation(conversation_id="{page.conversation.id}", message_offset={offset})'
+    return f"({page.total - offset} of {page.total} messages are not shown: read on with {call})"

@@ -1,0 +1,138 @@
+"""Fetch the candidates for a query from a store, by words and by vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Protocol, TypeVar
+
+from engram import limits
+from engram.clock import to_microseconds
+from engram.model.search import KINDS, Candidates, Choice, Kind, Loaded, ProfileName, SearchFilters
+from engram.model.value import Value
+from engram.search.profiles import PROFILES
+from engram.search.query import (
+    EMBEDDER_CHANGED,
+    INDEX_LAG,
+    WITHOUT_VECTORS,
+    WORDS_ONLY,
+    EmbeddedQuery,
+    EmbedQuery,
+)
+from engram.search.score import Calibrations, has_vectors
+from engram.storage.organization import OrganizationStore
+from engram.text.analyse import query_terms
+from engram.yielding import offload
+
+QUERY_SHORTENED = "query_shortened"
+
+
+class SearchSession(Value):
+    """What every search needs beside its request."""
+
+    store: OrganizationStore
+    embed: EmbedQuery
+    at: datetime
+    has_lag: bool = False
+    """Whether new texts have no vectors until the background has embedded them."""
+
+    @property
+    def now(self) -> int:
+        """Return the moment of the search in microseconds."""
+        return to_microseconds(self.at)
+
+
+class CandidateQuery(Value):
+    """The text of a query with its filters, kinds and profile."""
+
+    text: str
+    filters: SearchFilters
+    kinds: Sequence[Kind] = KINDS
+    profile: ProfileName = "default"
+    leg_candidates: int = limits.LEG_CANDIDATES
+    """The number of candidates that each leg contributes."""
+
+
+class CandidatesChoice(Choice, Protocol):
+    """A choice that also keeps the candidates it was made from."""
+
+    @property
+    def candidates(self) -> Candidates:
+        """All candidates."""
+        ...
+
+
+ChoiceT = TypeVar("ChoiceT", bound=CandidatesChoice)
+ChoiceT_co = TypeVar("ChoiceT_co", bound=CandidatesChoice, covariant=True)
+
+
+class Choose(Protocol[ChoiceT_co]):
+    """Scores candidates and chooses which of them to read."""
+
+    def __call__(
+        self, candidates: Candidates, calibrations: Calibrations, *, now: int
+    ) -> ChoiceT_co: ...
+
+
+async def find(
+    query: CandidateQuery, session: SearchSession, *, choose: Choose[ChoiceT]
+) -> tuple[ChoiceT, Loaded, tuple[str, ...]]:
+    """Return the choice that `choose` makes, what was read for it, and the reasons for degradation.
+
+    `choose` runs within the store's snapshot, so everything it chooses can still be read.
+
+    Raises:
+        NotFoundError: the filters name a conversation that does not exist here.
+    """
+    profile = PROFILES[query.profile]
+    is_admitted = bool(query.filters.admit(query.kinds))
+    text = query.text if is_admitted and profile.needs_words else ""
+    terms = await offload(partial(query_terms, text), characters=len(text))
+    searched = shorten(terms)
+    embedded = WITHOUT_VECTORS
+    if is_admitted and profile.needs_vectors:
+        embedded = await session.embed(query.text, is_instant_needed=False)
+    chosen, loaded = await _search(query, session, searched, embedded, choose)
+    if chosen.candidates.unasked:
+        # Some candidates only have instant vectors: search again with the instant model too.
+        embedded = await session.embed(query.text, is_instant_needed=True)
+        chosen, loaded = await _search(query, session, searched, embedded, choose)
+    degraded = [*embedded.degraded, *_mismatches(chosen.candidates)]
+    if searched != terms:
+        degraded.append(QUERY_SHORTENED)
+    if session.has_lag and loaded.pending:
+        degraded.append(INDEX_LAG)
+    return chosen, loaded, tuple(degraded)
+
+
+def shorten(terms: Sequence[str]) -> list[str]:
+    """Return the terms, repeats included, limited to the first `QUERY_TERMS_MAX` distinct ones."""
+    kept = set(list(dict.fromkeys(terms))[: limits.QUERY_TERMS_MAX])
+    return [term for term in terms if term in kept]
+
+
+async def _search(
+    query: CandidateQuery,
+    session: SearchSession,
+    terms: Sequence[str],
+    embedded: EmbeddedQuery,
+    choose: Choose[ChoiceT],
+) -> tuple[ChoiceT, Loaded]:
+    now = session.now
+    return await session.store.search(
+        terms,
+        vectors=embedded.vectors,
+        filters=query.filters,
+        kinds=query.kinds,
+        now=now,
+        limit=query.leg_candidates,
+        choose=lambda candidates: choose(candidates, embedded.calibrations, now=now),
+    )
+
+
+def _mismatches(candidates: Candidates) -> tuple[str, ...]:
+    """Return the reasons to report when stored vectors come from another embedder."""
+    if not candidates.mismatched:
+        return ()
+    return (EMBEDDER_CHANGED,) if has_vectors(candidates) else (WORDS_ONLY, EMBEDDER_CHANGED)

@@ -1,0 +1,126 @@
+"""Usage: counters of this process, usage of organisations by day, and quota warnings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import date
+
+from msgspec import Struct
+
+from engram.clock import Clock
+from engram.errors import EngramError, NotFoundError
+from engram.model.access import Principal, Quota
+from engram.model.ids import OrganizationId
+from engram.model.status import Counters, UsageDay
+from engram.model.value import replace
+from engram.storage.organization import OrganizationStore
+from engram.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+WARNING_SHARE = 0.8
+"""Early enough to act, late enough to matter."""
+
+Days = dict[date, UsageDay]
+
+
+class Activity(Struct):
+    """Counters of this process since its start."""
+
+    messages_appended: int = 0
+    memories_stored: int = 0
+    searches: int = 0
+    audit_lost: int = 0
+    """Audit events that could not be stored or sent on; the log has a warning of each outage."""
+    begun: int = 0
+    """Appends and searches, also those that failed."""
+    in_flight: int = 0
+    """Appends and searches that have not ended."""
+
+    @contextmanager
+    def answering(self) -> Generator[None]:
+        """Count a caller who waits until the block ends."""
+        self.begun += 1
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
+
+class UsageMeter:
+    """Counters by organisation and day, written to the store in the background."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._counted: dict[OrganizationId, Days] = {}
+
+    def count(
+        self,
+        organization_id: OrganizationId,
+        *,
+        requests: int = 0,
+        searches: int = 0,
+        embedded_texts: int = 0,
+    ) -> None:
+        """Add to the present day of an organisation."""
+        added = UsageDay(
+            day=self._clock.now().date(),
+            requests=requests,
+            searches=searches,
+            embedded_texts=embedded_texts,
+        )
+        self._add(organization_id, added)
+
+    async def record(self) -> None:
+        """Write the counters to the store; if that fails they are kept for the next time."""
+        counted, self._counted = self._counted, {}
+        if not counted:
+            return
+        try:
+            used = {each: await self._with_bytes(each, days) for each, days in counted.items()}
+            await self._store.control.add_usage(used)
+        except EngramError as exc:
+            logger.warning("the usage by day is written down later: %s", exc.message)
+            for organization_id, days in counted.items():
+                for each in days.values():
+                    self._add(organization_id, each)
+
+    def _add(self, organization_id: OrganizationId, added: UsageDay) -> None:
+        days = self._counted.setdefault(organization_id, {})
+        before = days.get(added.day)
+        days[added.day] = added if before is None else before + added
+
+    async def _with_bytes(self, organization_id: OrganizationId, days: Days) -> list[UsageDay]:
+        try:
+            store = await self._store.organization(organization_id)
+            stored_bytes = (await store.counters()).use.stored_bytes
+        except NotFoundError:
+            return []  # deleted meanwhile
+        return [replace(each, stored_bytes=stored_bytes) for each in days.values()]
+
+
+def quota_warning(quota: Quota, counters: Counters) -> str | None:
+    """Return a sentence if a bound of `quota` is at least 80 % used."""
+    use = counters.use
+    uses = (
+        ("messages", use.messages, quota.messages_max),
+        ("bytes", use.stored_bytes, quota.bytes_max),
+    )
+    for resource, used, bound in uses:
+        if bound is not None and used >= WARNING_SHARE * bound:
+            return f"{used:,} of {bound:,} {resource} of the quota are used"
+    return None
+
+
+async def find_quota_warning(principal: Principal, store: OrganizationStore) -> str | None:
+    """Return the warning that is due after a write, and log it."""
+    if principal.quota.is_unbounded:
+        return None
+    warning = quota_warning(principal.quota, await store.counters())
+    if warning:
+        logger.warning("organisation %s: %s", principal.organization_id, warning)
+    return warning

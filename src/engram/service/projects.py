@@ -1,0 +1,131 @@
+"""Use cases of projects: verify, dump or delete their memories, and record episodes of work."""
+
+from __future__ import annotations
+
+from engram import limits
+from engram.errors import InvalidRequestError, NotFoundError
+from engram.model.access import Principal
+from engram.model.checks import check_range, check_text
+from engram.model.ids import EpisodeId, MemoryId
+from engram.model.maintenance import Verified
+from engram.model.memory import Episode, MemoryFilters, MemoryPage, MemoryQuery, check_project
+from engram.service.use_case import UseCases
+from engram.storage.memories.store import MemoryStore
+from engram.text.excerpts import tokens_of
+
+CHECKED_TOGETHER = 200
+DUMPED_TOGETHER = 500
+
+
+class Projects(UseCases):
+    """Verifies, dumps and deletes the memories of a project."""
+
+    async def verify(self, principal: Principal, project: str | None = None) -> Verified:
+        """Verify the checksums of memories and of their former versions."""
+        store = await self._open(principal, "read")
+        if project is not None:
+            check_project(project)
+        total, corrupt = 0, list[MemoryId]()
+        after: MemoryId | None = None
+        while True:
+            checked = await store.verify_memories(project, after=after, limit=CHECKED_TOGETHER)
+            total += checked.checked
+            corrupt.extend(checked.corrupt)
+            if checked.last is None:
+                break
+            after = checked.last
+        return Verified(total=total, hashed=total - len(corrupt), corrupt=tuple(corrupt))
+
+    async def dump(
+        self, principal: Principal, *, project: str, offset: int, token_budget: int
+    ) -> MemoryPage:
+        """Return a project's memories, newest first, as many as fit the budget, but at least one.
+
+        The next page begins at `next_offset`.
+        """
+        store = await self._open(principal, "read")
+        query = MemoryQuery(
+            limit=DUMPED_TOGETHER, offset=offset, filters=MemoryFilters(projects=(project,))
+        )
+        page = await store.memories.list(query, now=self._tools.clock.now())
+        left, shown = token_budget, 0
+        for memory in page.memories:
+            left -= tokens_of(len(memory.content))
+            if left < 0 and shown:
+                break
+            shown += 1
+        self._tools.trail.count(
+            principal.organization_id, actor=principal.actor, action="memory_dump", project=project
+        )
+        seen = offset + shown
+        return MemoryPage(
+            memories=page.memories[:shown],
+            total=page.total,
+            next_offset=seen if shown and seen < page.total else None,
+        )
+
+    async def delete_project(self, principal: Principal, project: str, *, confirm: str) -> int:
+        """Remove every memory and episode of a project for good; return how many memories.
+
+        Raises:
+            InvalidRequestError: `confirm` does not repeat the project's name.
+        """
+        store = await self._open(principal, "delete")
+        check_project(project)
+        if confirm != project:
+            raise InvalidRequestError("must repeat the project's name", field="confirm")
+        return await store.memories.delete_project(project, actor=principal.actor)
+
+
+class Episodes(UseCases):
+    """Begins, ends, lists and recalls episodes; an episode of another project is unknown."""
+
+    async def start(self, principal: Principal, project: str, description: str) -> Episode:
+        """Begin an episode."""
+        memories = (await self._open(principal, "write")).memories
+        check_project(project)
+        check_text("description", description, bytes_max=limits.EPISODE_BYTES_MAX)
+        episode_id = await memories.start_episode(
+            project, description, actor=principal.actor, quota=principal.quota
+        )
+        return await memories.get_episode(episode_id)
+
+    async def end(
+        self, principal: Principal, episode_id: EpisodeId, *, project: str, summary: str | None
+    ) -> Episode:
+        """End an episode; if it has ended already, only a given summary is stored."""
+        memories = (await self._open(principal, "write")).memories
+        if summary is not None:
+            check_text("summary", summary, bytes_max=limits.EPISODE_BYTES_MAX)
+        await _find(memories, episode_id, project)
+        return await memories.end_episode(
+            episode_id, summary=summary, actor=principal.actor, quota=principal.quota
+        )
+
+    async def list(self, principal: Principal, project: str, *, limit: int) -> tuple[Episode, ...]:
+        """Return the episodes of a project, newest first."""
+        memories = (await self._open(principal, "read")).memories
+        check_project(project)
+        check_range("limit", limit, minimum=1, maximum=limits.EPISODE_PAGE_MAX)
+        return await memories.list_episodes(project, limit=limit)
+
+    async def recall(
+        self, principal: Principal, episode_id: EpisodeId, *, project: str, limit: int, offset: int
+    ) -> tuple[Episode, MemoryPage]:
+        """Return an episode and the memories that belong to it, newest first."""
+        memories = (await self._open(principal, "read")).memories
+        episode = await _find(memories, episode_id, project)
+        query = MemoryQuery(
+            limit=limit,
+            offset=offset,
+            filters=MemoryFilters(projects=(project,), episode_id=episode_id),
+        )
+        return episode, await memories.list(query, now=self._tools.clock.now())
+
+
+async def _find(memories: MemoryStore, episode_id: EpisodeId, project: str) -> Episode:
+    check_project(project)
+    episode = await memories.get_episode(episode_id)
+    if episode.project != project:
+        raise NotFoundError("episode", episode_id)
+    return episode

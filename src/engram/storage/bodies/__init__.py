@@ -1,1 +1,0 @@
-"""The rows of documents below their memories: places, chunks and sizes."""

@@ -1,1 +1,0 @@
-"""Move organisations from one database to another: every row as it is, proved on both sides."""

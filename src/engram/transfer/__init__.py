@@ -1,0 +1,1 @@
+"""What enters or leaves a store: organisations moved between databases, memories as Markdown files."""

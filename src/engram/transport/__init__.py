@@ -1,1 +1,0 @@
-"""How the world reaches Engram: each transport parses, calls one use case and serialises."""

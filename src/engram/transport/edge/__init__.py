@@ -1,1 +1,0 @@
-"""The wire below the application: bounds that hold before anybody has shown a credential."""

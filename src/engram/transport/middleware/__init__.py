@@ -1,1 +1,0 @@
-"""What every HTTP request passes before a route sees it; plain ASGI, because it is on every path."""

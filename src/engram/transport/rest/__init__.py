@@ -1,1 +1,0 @@
-"""Engram over REST: the routes under `/api/v1` and `/admin`, and the document that describes them."""
