@@ -234,8 +234,8 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 256
 IDEMPOTENCY_HOURS = 24
 """How long a retried append returns the first response."""
 
-SEARCH_RESULTS_MAX = 50
-"""More results than this are a listing, not a search."""
+SEARCH_RESULTS_MAX = 200
+"""Messages and memories of an answer; more are a listing, not a search."""
 
 TOKEN_BUDGET_MIN = 100
 """No message fits into fewer tokens."""
@@ -297,6 +297,9 @@ WINDOW_MESSAGES = 5
 
 WINDOW_STRIDE = 3
 """Adjacent windows overlap by two messages, so any three consecutive messages share a window."""
+
+WORD_PASSAGE_WORDS = 300
+"""Longer messages are scored by a passage of so many words: the length of a chunk of a document."""
 
 COMPRESS_BYTES_MIN = 128
 """Shorter content rarely compresses."""
@@ -478,6 +481,12 @@ PASSAGE_TOKENS_MAX = 480
 SENTENCE_CHARACTERS_MIN = 20
 """A sentence of a document that is shorter than three or four words shares its vector with the next
 one."""
+
+EXCERPT_PASSAGES_MAX = 4_000
+"""Passages of long texts that are compared to find the matching parts: 1.6 MB of vectors."""
+
+EXCERPT_SCANNED_CHARACTERS_MAX = 200_000
+"""Of longer texts only the surroundings of the nearest passages and of exact words are scanned: some 20 ms."""
 
 SENTENCE_TOKENS_MAX = 100
 """Longer sentences, by a rough count of tokens, are split at a boundary if there is one."""

@@ -31,6 +31,7 @@ class Row:
     sequence: int
     message: float = 0.0
     window: float = 0.0
+    coverage: float = 0.0
     cosine: float = math.nan
     around: float = math.nan
     is_deep: bool = False
@@ -57,6 +58,7 @@ def table(rows: Iterable[Row]) -> Candidates:
         are_documents=np.array([row.is_document for row in found], dtype=np.bool_),
         share_message=np.array([row.message for row in found], dtype=np.float64),
         share_window=np.array([row.window for row in found], dtype=np.float64),
+        coverage=np.array([row.coverage for row in found], dtype=np.float64),
         cosine=np.array([row.cosine for row in found], dtype=np.float64),
         cosine_around=np.array([row.around for row in found], dtype=np.float64),
         is_deep=np.array([row.is_deep for row in found], dtype=np.bool_),

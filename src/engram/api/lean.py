@@ -31,13 +31,24 @@ class LeanText:
 
     def __init__(self, token_budget: int) -> None:
         self._lines: list[str] = []
+        self._footers: list[str] = []
         self._left = token_budget - NOTES_TOKENS
 
-    def add(self, label: str, content: str = "", *, head: str | None = None) -> bool:
-        """Add a line, stored text after its label, below a head; return False if they do not fit."""
+    def add(
+        self, label: str, content: str = "", *, head: str | None = None, footer: str | None = None
+    ) -> bool:
+        """Add a line, stored text after its label, below a head; return False if they do not fit.
+
+        Args:
+            footer: a line that comes after all others.
+        """
         if len(content) > self._left * CHARACTERS_PER_TOKEN_MAX:
             return False
-        return self._add(quote_after(label, content) if content else label, head)
+        return self._add(quote_after(label, content) if content else label, head, footer)
+
+    def add_footer(self, footer: str) -> bool:
+        """Add a line that comes after all others; return False if it does not fit."""
+        return self._add(None, None, footer)
 
     def add_beginning(self, label: str, content: str, *, head: str | None = None) -> bool:
         """Add as much of a text as fits, with a mark where it was cut; return False if too little does."""
@@ -51,12 +62,14 @@ class LeanText:
             characters = len(shown) * self._left * 9 // (self._cost([line, head or ""]) * 10)
         return False
 
-    def _add(self, line: str, head: str | None) -> bool:
-        lines = [line] if head is None else [head, line]
-        cost = self._cost(lines)
+    def _add(self, line: str | None, head: str | None, footer: str | None = None) -> bool:
+        lines = [each for each in (head, line) if each is not None]
+        footers = [] if footer is None else [footer]
+        cost = self._cost([*lines, *footers])
         if cost > self._left:
             return False
         self._lines += lines
+        self._footers += footers
         self._left -= cost
         return True
 
@@ -66,7 +79,8 @@ class LeanText:
 
     def finish(self, notes: Sequence[str]) -> str:
         """Return the text, with the notes as its last line."""
-        return "\n".join([*self._lines, *(["; ".join(notes)] if notes else [])])
+        last = ["; ".join(notes)] if notes else []
+        return "\n".join([*self._lines, *self._footers, *last])
 
 
 def list_text(
@@ -97,7 +111,7 @@ def add_messages(
 
     Messages in order end with the first that does not fit; of others, later ones may.
     """
-    dates = {date_of(_said_at(message)) for message in messages}
+    dates = {date_of(said_at(message)) for message in messages}
     is_one_day = len(dates) == 1
     pending: str | None = f"{head}, {dates.pop()}" if is_one_day else head
     hidden = 0
@@ -116,11 +130,12 @@ def add_messages(
 
 
 def _line_head(message: Message, *, with_date: bool) -> str:
-    date = f" {date_of(_said_at(message))}" if with_date else ""
+    date = f" {date_of(said_at(message))}" if with_date else ""
     return f"#{message.sequence}{date} {quoting.label(message.name or message.tool_name or message.role)}:"
 
 
-def _said_at(message: Message) -> datetime:
+def said_at(message: Message) -> datetime:
+    """Return when a message was said, or else when it was stored."""
     return message.occurred_at or message.created_at
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from engram.api.encoding import answer_text
-from engram.api.lean import LeanText, add_messages, date_of
+from engram.api.lean import LeanText, date_of, said_at
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal
 from engram.model.conversation import Conversation, Message
 from engram.model.memory import Category, Memory, MemoryType
 from engram.model.search import (
+    CutBy,
     FoundMessage,
     Kind,
     ScoreBreakdown,
     SearchRequest,
     SearchResult,
+    TextRange,
 )
 from engram.model.value import Score, Value, replace
 from engram.text.quoting import label, quote_after, speaker_label
@@ -28,14 +33,19 @@ if TYPE_CHECKING:
     from engram.service import Service
 
 
-NEAR_MISSES = 3
-"""Handles that are shown where nothing is relevant."""
+HANDLES_SHOWN = 3
+"""Handles in a lean answer; REST has them all."""
+
+
+_TIMESTAMP = re.compile(r"[\d:TZ.+ -]{10,40}")
+"""A title that says no more than the date beside it."""
 
 
 class FoundMessageView(Message, omit_defaults=True):
-    """A message of a result, with its score."""
+    """A message of a result, with its score; of a long one the part that matches."""
 
     score: Score
+    range: TextRange | None = None
     score_breakdown: ScoreBreakdown | None = None
 
 
@@ -64,6 +74,8 @@ class SearchResultView(Value, omit_defaults=True):
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     expires_at: datetime | None = None
+    found_sequence: int | None = None
+    range: TextRange | None = None
     score_breakdown: ScoreBreakdown | None = None
 
 
@@ -76,6 +88,8 @@ class SearchAnswered(Value, omit_defaults=True):
     truncated: bool
     pending: int
     degraded: tuple[str, ...]
+    weaker: int = 0
+    cut_by: CutBy | None = None
     note: str | None = None
 
 
@@ -88,6 +102,8 @@ async def search(service: Service, principal: Principal, request: SearchRequest)
         truncated=answer.truncated,
         pending=answer.pending,
         degraded=answer.degraded,
+        weaker=answer.weaker,
+        cut_by=answer.cut_by,
         note=answer.note,
     )
 
@@ -102,6 +118,8 @@ def _result(result: SearchResult) -> SearchResultView:
         end_sequence=result.end_sequence,
         chunk_text=result.chunk_text,
         messages=tuple(map(_found, result.messages)),
+        found_sequence=result.found_sequence,
+        range=result.range,
         score_breakdown=result.messages[0].breakdown if result.messages else result.breakdown,
         **_owner(result.owner),
     )
@@ -133,7 +151,10 @@ OWNED_FIELDS = (
 
 def _found(found: FoundMessage) -> FoundMessageView:
     return FoundMessageView(
-        **asdict(found.message), score=found.score, score_breakdown=found.breakdown
+        **asdict(found.message),
+        score=found.score,
+        range=found.range,
+        score_breakdown=found.breakdown,
     )
 
 
@@ -155,61 +176,137 @@ def _show(answer: SearchAnswered) -> str:
 
 
 def search_text(answer: SearchAnswered, token_budget: int) -> str:
-    """Return what was found, best first: messages by conversation, memories, then handles.
+    """Return what was found, best first, a line for each message or memory.
 
-    If nothing is relevant, the nearest misses come as handles, without their text.
+    A line begins with the number of its source; the sources are listed after the last line, because
+    a reader who stops early has then read answers and not ids. If nothing is relevant, only places
+    of what came nearest are listed.
     """
     text = LeanText(token_budget)
-    if answer.note:
-        for result in answer.results[:NEAR_MISSES]:
-            text.add(_handle(result))
-        return text.finish([answer.note, *_notes_of_search(answer)])
+    sources = _Sources(answer.results)
     shown = [result for result in answer.results if not _is_handle(result)]
-    handles = [result for result in answer.results if _is_handle(result)]
-    hidden = 0
-    for result in shown:
-        if result.messages:
-            hidden += add_messages(text, _head_of(result), result.messages)
-        else:
-            hidden += not text.add(f"{_head_of(result)}:", result.chunk_text or "")
-    hidden += sum(not text.add(_handle(result)) for result in handles)
-    notes = _notes_of_search(answer)
-    if hidden:
-        notes.append(f"{hidden} more did not fit: raise token_budget or narrow the query")
-    if handles:
-        notes.append(
-            "read what is not shown with get_conversation(around_sequence) or memory_fetch"
-        )
-    return text.finish(notes)
+    handles = [result for result in answer.results if _is_handle(result)][:HANDLES_SHOWN]
+    hidden = sum(not _add_line(text, sources, line) for result in shown for line in _lines(result))
+    places = [place for each in handles if (place := _add_place(text, sources, each)) is not None]
+    notes = [answer.note] if answer.note else []
+    if places:
+        notes.append(f"{'nearest' if answer.note else 'also found'}: {', '.join(places)}")
+    if hidden or answer.cut_by:
+        notes.append(f"more was found: raise {'token_budget' if hidden else answer.cut_by}")
+    if answer.weaker and not answer.note:
+        notes.append(f"{answer.weaker} weaker: min_score=0 shows them")
+    return text.finish([*notes, *_state_notes(answer)])
+
+
+class _Line(NamedTuple):
+    """A line of an answer: a message, or the text of a memory."""
+
+    result: SearchResultView
+    content: str
+    range: TextRange | None
+    message: Message | None = None
+
+
+def _lines(result: SearchResultView) -> list[_Line]:
+    if not result.messages:
+        return [_Line(result, result.chunk_text or "", result.range)]
+    return [_Line(result, each.content, each.range, each) for each in result.messages]
+
+
+class _Sources:
+    """The conversations and memories of an answer, numbered in the order in which they come."""
+
+    def __init__(self, results: Iterable[SearchResultView]) -> None:
+        self._numbers: dict[str, int] = {}
+        self._days = defaultdict[str, set[str]](set)
+        for result in results:
+            for message in result.messages:
+                self._days[_source_id(result)].add(date_of(said_at(message)))
+
+    def number_of(self, result: SearchResultView) -> tuple[int, str | None]:
+        """Return the number of a result's source, and the line that introduces it if it is new."""
+        source = _source_id(result)
+        known = self._numbers.get(source)
+        if known is not None:
+            return known, None
+        number = len(self._numbers) + 1
+        return number, f"{number}: {_described(result, self._day_of(source))}"
+
+    def keep(self, result: SearchResultView, number: int) -> None:
+        """Remember that a source has been introduced."""
+        self._numbers[_source_id(result)] = number
+
+    def date_in_line(self, result: SearchResultView, message: Message) -> str:
+        """Return the date for the line of a message, unless its source has the same for all."""
+        if result.conversation_id is None or self._day_of(_source_id(result)):
+            return ""
+        return f" {date_of(said_at(message))}"
+
+    def _day_of(self, source: str) -> str | None:
+        days = self._days[source]
+        return min(days) if len(days) == 1 else None
+
+
+def _source_id(result: SearchResultView) -> str:
+    return result.conversation_id or result.memory_id or ""
+
+
+def _described(result: SearchResultView, day: str | None) -> str:
+    """Return the id of a source with its title and date, or with the fields of a memory."""
+    if result.conversation_id is None:
+        dated = result.valid_from or result.created_at
+        date = "" if dated is None else f", {date_of(dated)}"
+        return f"{result.memory_id} {result.kind}, {result.category}{date}"
+    title = result.conversation_title or ""
+    if day and _TIMESTAMP.fullmatch(title):
+        title = ""
+    described = ", ".join(filter(None, (label(title), day)))
+    return f"{result.conversation_id} {described}".rstrip()
+
+
+def _add_line(text: LeanText, sources: _Sources, line: _Line) -> bool:
+    number, footer = sources.number_of(line.result)
+    is_added = text.add(_label_of(number, line, sources), _marked(line), footer=footer)
+    if is_added:
+        sources.keep(line.result, number)
+    return is_added
+
+
+def _label_of(number: int, line: _Line, sources: _Sources) -> str:
+    message, place = line.message, f"{number}"
+    if message is not None:
+        place += f"#{message.sequence}{sources.date_in_line(line.result, message)}"
+        if line.result.conversation_id is not None:
+            place += f" {label(message.name or message.tool_name or message.role)}"
+    if line.range is not None:
+        place += f" (characters {line.range.start}-{line.range.end} of {line.range.of})"
+    return f"{place}:"
+
+
+def _marked(line: _Line) -> str:
+    """Return a text with marks where its beginning and its end were left out."""
+    if line.range is None:
+        return line.content
+    before = "… " if line.range.start else ""
+    after = " …" if line.range.end < line.range.of else ""
+    return f"{before}{line.content}{after}"
+
+
+def _add_place(text: LeanText, sources: _Sources, handle: SearchResultView) -> str | None:
+    """Return where something was found whose text is not shown; None if there is no room."""
+    number, footer = sources.number_of(handle)
+    if footer is not None and not text.add_footer(footer):
+        return None
+    sources.keep(handle, number)
+    is_single = handle.conversation_id is None and handle.document_id is None
+    return f"{number}" if is_single else f"{number}#{handle.found_sequence}"
 
 
 def _is_handle(result: SearchResultView) -> bool:
     return result.chunk_text is None and not result.messages
 
 
-def _handle(result: SearchResultView) -> str:
-    """Return one line that says where something was found."""
-    if result.messages:
-        return f"{_head_of(result)} #{result.messages[0].sequence}: not shown"
-    return f"{_head_of(result)} {_range_of(result)}: not shown"
-
-
-def _head_of(result: SearchResultView) -> str:
-    if result.conversation_id is not None:
-        title = result.conversation_title
-        return f"{result.conversation_id} {label(title)}" if title else result.conversation_id
-    date = result.valid_from or result.created_at
-    dated = "" if date is None else f" {date_of(date)}"
-    return f"{result.memory_id}{dated} {result.kind}, {result.category}"
-
-
-def _range_of(result: SearchResultView) -> str:
-    if result.start_sequence == result.end_sequence:
-        return f"#{result.start_sequence}"
-    return f"#{result.start_sequence}-{result.end_sequence}"
-
-
-def _notes_of_search(answer: SearchAnswered) -> list[str]:
+def _state_notes(answer: SearchAnswered) -> list[str]:
     notes = list[str]()
     if answer.pending:
         notes.append(f"pending: {answer.pending}")

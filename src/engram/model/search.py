@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["conversation", "note", "document"]
 Detail = Literal["messages", "window", "handle"]
+CutBy = Literal["limit", "token_budget"]
 ProfileName = Literal["default", "composite", "words", "vectors"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -79,7 +80,9 @@ class SearchRequest(Request):
     """A search over everything that is stored."""
 
     query: Query
-    limit: Annotated[int, Between(1, limits.SEARCH_RESULTS_MAX)] = 5
+    limit: Annotated[
+        int, Between(1, limits.SEARCH_RESULTS_MAX), "Most messages and notes to return."
+    ] = 30
     conversation_id: ConversationId | None = None
     tags: Annotated[Tags, "All must match."] = ()
     agent_id: Name | None = None
@@ -88,8 +91,10 @@ class SearchRequest(Request):
     since: datetime | None = None
     before: datetime | None = None
     kinds: Kinds = KINDS
-    min_score: Share = 0.0
-    token_budget: TokenBudget = 2000
+    min_score: Annotated[
+        Share | None, "0 shows everything; by default only what is relevant comes."
+    ] = None
+    token_budget: TokenBudget = 1500
     detail: Annotated[Detail, "The best messages, whole windows, or handles without text."] = (
         "messages"
     )
@@ -132,6 +137,8 @@ class Candidates(Value, eq=False):
     """BM25 score of the message divided by the maximum possible score for this query."""
     share_window: NDArray[np.float64]
     """The same for the best window that contains the message."""
+    coverage: NDArray[np.float64]
+    """The part of the query that its words make up, rare words counting more; 1 if it has them all."""
     cosine: NDArray[np.float64]
     """Of the query and the message's nearest passage; NaN if it has no vector."""
     cosine_around: NDArray[np.float64]
@@ -148,6 +155,16 @@ class Candidates(Value, eq=False):
     """Tiers with stored vectors but without a query vector to compare them with."""
 
 
+class ComparedPassage(NamedTuple):
+    """A passage of a message, compared with a query."""
+
+    start: int
+    end: int
+    cosine: float
+    tier: Tier
+    """Of the vectors that were compared."""
+
+
 class Loaded(Value):
     """The requested messages and conversations that still exist.
 
@@ -161,6 +178,8 @@ class Loaded(Value):
     """The number of stored chunks of each document among them."""
     pending: int
     """Messages that wait for deep vectors."""
+    passages: Mapping[MessageKey, Sequence[ComparedPassage]] = {}
+    """Of the messages of which only a part is delivered."""
 
 
 class ScoreBreakdown(Value, omit_defaults=True):
@@ -187,12 +206,24 @@ class ScoreBreakdown(Value, omit_defaults=True):
     and the factors."""
 
 
+class TextRange(Value):
+    """The part of a stored text that is delivered, in characters."""
+
+    start: int
+    end: int
+    of: int
+    """The length of the whole text."""
+
+
 class FoundMessage(NamedTuple):
     """A message of a result, with its score."""
 
     message: Message
+    """With only the matching part of a long content."""
     score: float
     breakdown: ScoreBreakdown | None = None
+    range: TextRange | None = None
+    """Set if the content is a part."""
 
 
 class SearchResult(Value):
@@ -214,6 +245,10 @@ class SearchResult(Value):
     """The text of the whole window, or of the memory."""
     breakdown: ScoreBreakdown | None = None
     """For a memory; messages have their own."""
+    range: TextRange | None = None
+    """Set if the text of a memory is a part."""
+    found_sequence: int | None = None
+    """Of a handle: the message that was found."""
     is_handle: bool = False
     """True if the text is left out: read it with `get_conversation(around_sequence)`, with
     `memory_fetch`, or at `engram://memories/{id}`."""
@@ -228,6 +263,10 @@ class SearchAnswer(Value):
     truncated: bool
     pending: int
     degraded: tuple[str, ...]
+    weaker: int = 0
+    """Candidates that are not delivered because they are not relevant enough."""
+    cut_by: CutBy | None = None
+    """The bound that left out something relevant."""
     note: str | None = None
 
 
@@ -242,4 +281,9 @@ class Choice(Protocol):
     @property
     def conversations(self) -> Sequence[ConversationKey]:
         """The conversations to load without their messages."""
+        ...
+
+    @property
+    def excerpted(self) -> Sequence[MessageKey]:
+        """The messages whose passages are to be compared, because only a part is delivered."""
         ...

@@ -14,23 +14,49 @@ from typing import assert_never
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName, SearchRequest
 from engram.model.value import Value, replace
-from engram.search.pack import Packed, pack
+from engram.search.pack import Packed, count_good, pack
 from engram.search.profiles import usable_profile
-from engram.search.score import Calibrations, Ranking, Scored, Scoring, has_vectors, score
+from engram.search.score import (
+    WHOLE_TEXTS,
+    Calibrations,
+    DeliveredLengths,
+    Ranking,
+    Scored,
+    Scoring,
+    has_vectors,
+    score,
+)
+from engram.text.excerpts import tokens_of
 
-FETCHED_SHARE = 0.45
-"""Share of the profile's `relevant` score that an entry must reach if the caller sets no minimum.
+RELEVANT_SCORE = 0.5
+"""An answer whose best score is lower has nothing relevant, unless `RELEVANT_COVERAGE` is reached."""
+
+RELEVANT_COVERAGE = 0.6
+"""A message with so much of the query's words is an answer whatever its score.
+
+Questions about a chat reach it in 60 %, questions about other people's chats in 1 %."""
+
+RECALLED_SCORE_MIN = 0.09
+"""The least score of a memory that is recalled, if the caller sets no minimum.
 
 Among 200 notes it kept 90 % of those that answer a question in other words, and 0.4 notes for a question
-that none answers; `relevant` itself kept 6 % of the answers."""
+that none answers."""
+
+NEAREST = 3
+"""Handles of what came nearest if nothing is relevant."""
 
 
 class Chosen(Value):
-    """The ranked candidates, packed into texts and handles."""
+    """The ranked candidates, and what of them is delivered."""
 
     scoring: Scoring
-    ranked: Ranking
+    calibrations: Calibrations
     packed: Packed
+    lengths: DeliveredLengths
+    """How much of a long text is delivered."""
+    is_relevant: bool
+    is_silent: bool
+    """Whether nothing is delivered but handles of what came nearest."""
 
     @property
     def candidates(self) -> Candidates:
@@ -39,19 +65,24 @@ class Chosen(Value):
     @property
     def messages(self) -> list[MessageKey]:
         """Return the messages to read."""
-        return [item.key for group in self.packed.groups for item in group.items]
+        return [item.key for item in self.packed.items]
 
     @property
     def conversations(self) -> list[ConversationKey]:
         """Return the conversations of texts and handles."""
-        groups = dict.fromkeys(group.conversation for group in self.packed.groups)
-        handles = dict.fromkeys(item.conversation for item in self.packed.handles)
-        return list(groups | handles)
+        return list(
+            dict.fromkeys(item.conversation for item in (*self.packed.items, *self.packed.handles))
+        )
 
     @property
-    def is_relevant(self) -> bool:
-        """Return True if the best candidate scores high enough to be an answer."""
-        return max(self.ranked.scores, default=0.0) >= self.scoring.profile.relevant
+    def excerpted(self) -> list[MessageKey]:
+        """Return the messages of which only a part is delivered."""
+        characters = self.candidates.characters
+        return [
+            item.key
+            for item in self.packed.items
+            if tokens_of(int(characters[item.row])) > self.lengths.whole_max
+        ]
 
 
 class Best(Value):
@@ -77,7 +108,12 @@ class Best(Value):
     @property
     def is_relevant(self) -> bool:
         """Return True if one of them scores high enough to be an answer."""
-        return any(item.score >= self.scoring.profile.relevant for item in self.ranked)
+        return any(item.score >= RELEVANT_SCORE for item in self.ranked)
+
+    @property
+    def excerpted(self) -> list[MessageKey]:
+        """Return no messages: recall and contexts cut long texts themselves."""
+        return []
 
 
 def choose(
@@ -85,9 +121,34 @@ def choose(
 ) -> Chosen:
     """Rank the candidates and pack them in the detail that a request asks for."""
     profile = usable_profile(request.profile, has_vectors=has_vectors(candidates))
-    scoring = score(candidates, profile=profile, calibrations=calibrations, now=now)
-    ranked = scoring.rank(score_min=request.min_score)
-    return Chosen(scoring=scoring, ranked=ranked, packed=_packed(ranked, request, scoring))
+    is_by_message = request.detail == "messages"
+    lengths = DeliveredLengths.within(request.token_budget) if is_by_message else WHOLE_TEXTS
+    scoring = score(
+        candidates, profile=profile, calibrations=calibrations, now=now, lengths=lengths
+    )
+    ranked = scoring.rank(score_min=request.min_score or 0.0)
+    is_relevant = _is_relevant(ranked, candidates)
+    is_silent = request.min_score is None and not is_relevant
+    return Chosen(
+        scoring=scoring,
+        calibrations=calibrations,
+        packed=_nearest(ranked) if is_silent else _packed(ranked, request, scoring),
+        lengths=lengths,
+        is_relevant=is_relevant,
+        is_silent=is_silent,
+    )
+
+
+def _is_relevant(ranked: Ranking, candidates: Candidates) -> bool:
+    """Return True if one of the candidates is good enough to be an answer."""
+    is_good = max(ranked.scores, default=0.0) >= RELEVANT_SCORE
+    return is_good or bool((candidates.coverage[ranked.rows] >= RELEVANT_COVERAGE).any())
+
+
+def _nearest(ranked: Ranking) -> Packed:
+    """Return handles of what came nearest."""
+    nearest = ranked.best_of_each(NEAREST)
+    return Packed(items=(), handles=nearest, weaker=len(ranked))
 
 
 def choose_best(
@@ -103,14 +164,12 @@ def choose_best(
     """Rank the candidates and keep the first `limit` that reach `score_min`.
 
     Args:
-        score_min: by default `FETCHED_SHARE` of what the profile calls relevant.
+        score_min: by default `RECALLED_SCORE_MIN`.
         is_each_once: keep only the best message of each conversation, or chunk of each document.
     """
     chosen_profile = usable_profile(profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=chosen_profile, calibrations=calibrations, now=now)
-    if score_min is None:
-        score_min = FETCHED_SHARE * chosen_profile.relevant
-    ranked = scoring.rank(score_min=score_min)
+    ranked = scoring.rank(score_min=RECALLED_SCORE_MIN if score_min is None else score_min)
     kept = ranked.best_of_each(limit) if is_each_once else ranked[:limit]
     return Best(scoring=scoring, ranked=kept)
 
@@ -143,16 +202,22 @@ def choose_either_way(
 
 
 def _packed(ranked: Ranking, request: SearchRequest, scoring: Scoring) -> Packed:
+    has_bar = request.min_score is None
+    good = count_good(ranked) if has_bar else len(ranked)
+    weaker = len(ranked) - good
     match request.detail:
         case "messages":
-            return pack(ranked, limit=request.limit, token_budget=request.token_budget)
+            return pack(
+                ranked, limit=request.limit, token_budget=request.token_budget, has_bar=has_bar
+            )
         case "handle":
-            best = ranked.best_of_each(request.limit + 1)
-            return _as_handles(best[: request.limit], is_truncated=len(best) > request.limit)
+            best = ranked.best_of_each(request.limit + 1, among=range(good))
+            cut_by = "limit" if len(best) > request.limit else None
+            return Packed(items=(), handles=best[: request.limit], weaker=weaker, cut_by=cut_by)
         case "window":
             # The windows depend on the lengths of the conversations, which are read later.
-            shown = _limit_memories(ranked, request.limit + 1, scoring)
-            return _as_handles(shown, is_truncated=False)
+            shown = _limit_memories(ranked[:good], request.limit + 1, scoring)
+            return Packed(items=(), handles=shown, weaker=weaker)
         case _:
             assert_never(request.detail)
 
@@ -162,7 +227,3 @@ def _limit_memories(ranked: Sequence[Scored], limit: int, scoring: Scoring) -> l
     are_memories = scoring.are_memories.tolist()
     numbers = count(1)
     return [item for item in ranked if not are_memories[item.row] or next(numbers) <= limit]
-
-
-def _as_handles(items: Sequence[Scored], *, is_truncated: bool) -> Packed:
-    return Packed(groups=(), handles=items, tokens=0, is_truncated=is_truncated)

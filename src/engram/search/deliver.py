@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 from engram.model.conversation import Message
-from engram.model.ids import ConversationKey, chunk_id
-from engram.model.memory import Memory
-from engram.model.search import FoundMessage, Loaded, SearchRequest, SearchResult
-from engram.model.value import replace
+from engram.model.ids import ConversationKey, MessageKey, chunk_id
+from engram.model.search import (
+    CutBy,
+    FoundMessage,
+    Loaded,
+    ScoreBreakdown,
+    SearchRequest,
+    SearchResult,
+    TextRange,
+)
+from engram.model.value import Value, replace
 from engram.search.choose import Chosen
-from engram.search.pack import Group, Packed
-from engram.search.score import Scored, Scoring
+from engram.search.excerpt import NearPassage, find_excerpt
+from engram.search.score import Scored
 from engram.storage.organization import OrganizationStore
-from engram.text.excerpts import tokens_of
+from engram.text.analyse import query_terms
+from engram.text.chunks import chunks_of, matched_chunk
+from engram.text.tokens import count_tokens
 from engram.text.windows import Window, window, window_numbers_holding, window_text
 from engram.yielding import offload
 
 
 class Delivered(NamedTuple):
-    """The results, the cost of their text, and whether more was found than they contain."""
+    """The results, and the cost of their text."""
 
     results: tuple[SearchResult, ...]
     tokens: int
-    is_truncated: bool
+    cut_by: CutBy | None
+    """The bound that left something out."""
 
 
 class ChosenWindow(NamedTuple):
@@ -36,17 +47,26 @@ class ChosenWindow(NamedTuple):
     window: Window
 
 
+class _Part(NamedTuple):
+    """What is delivered of a message or memory: all of it, or the part that matches."""
+
+    item: Scored
+    content: str
+    range: TextRange | None
+
+
+REPEATED_CHARACTERS_MIN = 40
+"""Shorter texts may come twice: `yes` means something else in every place."""
+
+
 async def deliver(
     chosen: Chosen, loaded: Loaded, *, request: SearchRequest, store: OrganizationStore
 ) -> Delivered:
     """Build results in the detail that the request asks for."""
-    builder = _ResultBuilder(loaded, request, chosen.scoring if request.explain else None)
-    if request.detail == "window":
+    builder = _ResultBuilder(loaded=loaded, request=request, chosen=chosen)
+    if request.detail == "window" and not chosen.is_silent:
         return await _deliver_windows(chosen.packed.handles, builder, store)
-    return await offload(
-        partial(_deliver_packed, chosen.packed, builder),
-        characters=builder.characters(loaded.memories.values()),
-    )
+    return await offload(partial(_deliver_packed, builder), characters=builder.characters)
 
 
 def choose_windows(
@@ -83,23 +103,51 @@ def _windows_of(
     return [(item.conversation, number) for number in numbers]
 
 
-def _deliver_packed(packed: Packed, builder: _ResultBuilder) -> Delivered:
-    """Return texts and handles, merged by the rank of their best message."""
-    handles = deque(choose_windows(packed.handles, last_sequences=builder.last_sequences()))
+def _deliver_packed(builder: _ResultBuilder) -> Delivered:
+    """Return texts and handles, by the rank of their best message."""
+    packed = builder.chosen.packed
+    fitting, left_out = _fit(builder.parts(), builder.request.token_budget)
+    texts = groupby(fitting, key=lambda part: part.item.conversation)
+    handles = deque(
+        choose_windows(
+            sorted((*packed.handles, *left_out), key=lambda item: -item.order),
+            last_sequences=builder.last_sequences(),
+        )
+    )
     results: list[SearchResult] = []
-    for group in packed.groups:
-        result = builder.group(group)
-        if result is None:
-            continue
-        while handles and handles[0].item.order > group.items[0].order:
+    for _, run in texts:
+        parts = list(run)
+        while handles and handles[0].item.order > parts[0].item.order:
             results.append(builder.handle(handles.popleft()))
-        results.append(result)
+        results.append(builder.text(parts))
     results += map(builder.handle, handles)
     return Delivered(
         results=tuple(results),
-        tokens=sum(map(_tokens, results)),
-        is_truncated=packed.is_truncated,
+        tokens=sum(count_tokens(part.content) for part in fitting),
+        cut_by=packed.cut_by or ("token_budget" if left_out else None),
     )
+
+
+def _fit(parts: Iterable[_Part], token_budget: int) -> tuple[list[_Part], list[Scored]]:
+    """Return the parts that fit the budget, each text once, and the messages that do not fit.
+
+    Packing estimates tokens by characters; only here are they counted.
+    """
+    fitting: list[_Part] = []
+    left_out: list[Scored] = []
+    seen = set[str]()
+    for part in parts:
+        is_long = len(part.content) > REPEATED_CHARACTERS_MIN
+        if is_long and part.content in seen:
+            continue
+        tokens = count_tokens(part.content)
+        if tokens > token_budget:
+            left_out.append(part.item)
+            continue
+        token_budget -= tokens
+        seen.add(part.content)
+        fitting.append(part)
+    return fitting, left_out
 
 
 async def _deliver_windows(
@@ -116,8 +164,10 @@ async def _deliver_windows(
             result = _without_text(result) if result.kind == "note" else builder.handle(shown)
         tokens += _tokens(result)
         results.append(result)
-    is_truncated = len(chosen) > len(results) or any(result.is_handle for result in results)
-    return Delivered(results=tuple(results), tokens=tokens, is_truncated=is_truncated)
+    cut_by: CutBy | None = "limit" if len(chosen) > len(results) else None
+    if any(result.is_handle for result in results):
+        cut_by = "token_budget"
+    return Delivered(results=tuple(results), tokens=tokens, cut_by=cut_by)
 
 
 async def _window_result(
@@ -130,9 +180,7 @@ async def _window_result(
     key, sequence = shown.item.conversation, shown.item.sequence
     memory = builder.loaded.memories.get(key)
     if memory is not None and not builder.is_document(key):
-        return await offload(
-            partial(builder.memory, shown.item), characters=builder.characters([memory])
-        )
+        return await offload(partial(builder.memory, shown.item), characters=builder.characters)
     start, end = (sequence, sequence) if memory else (shown.window.start, shown.window.end)
     found = tuple(
         builder.found(message, scored.get((key, message.sequence)))
@@ -142,44 +190,55 @@ async def _window_result(
     return replace(builder.handle(shown), messages=found, chunk_text=text, is_handle=False)
 
 
-class _ResultBuilder(NamedTuple):
+class _ResultBuilder(Value, eq=False):
     """Builds results from what was read for one search."""
 
     loaded: Loaded
     request: SearchRequest
-    explained: Scoring | None
-    """Set if the caller asked for the components of scores."""
+    chosen: Chosen
 
-    def group(self, group: Group) -> SearchResult | None:
-        """Return the result of a group; None if it has been deleted meanwhile."""
-        memory = self.loaded.memories.get(group.conversation)
-        if memory is not None and not self.is_document(group.conversation):
-            return self.memory(group.items[0])
-        owner = memory or self.loaded.conversations.get(group.conversation)
-        messages = self.loaded.messages
-        found = tuple(
-            self.found(messages[item.key], item) for item in group.items if item.key in messages
-        )
-        if owner is None or not found:
-            return None
-        sequences = [item.sequence for item in group.items]
+    @property
+    def characters(self) -> int:
+        """Return how much text is analysed."""
+        read = (*self.loaded.memories.values(), *self.loaded.messages.values())
+        return len(self.request.query) + sum(len(each.content) for each in read)
+
+    def parts(self) -> Iterator[_Part]:
+        """Yield what is delivered of the packed messages that still exist."""
+        excerpted = set(self.chosen.excerpted)
+        terms = frozenset(query_terms(self.request.query) if excerpted else ())
+        for item in self.chosen.packed.items:
+            content = self._content(item)
+            if content is None:
+                continue
+            if item.key in excerpted:
+                yield self._excerpt(item, content, terms)
+            else:
+                yield _Part(item, content, None)
+
+    def text(self, parts: Sequence[_Part]) -> SearchResult:
+        """Return the result of parts of one conversation, or of one memory."""
+        items = [part.item for part in parts]
+        key = items[0].conversation
+        memory = self.loaded.memories.get(key)
+        if memory is not None and not self.is_document(key):
+            result = self.memory(items[0])
+            return replace(result, chunk_text=parts[0].content, range=parts[0].range)
+        owner = memory or self.loaded.conversations[key]
+        sequences = [item.sequence for item in items]
         start, end = min(sequences), max(sequences)
         return SearchResult(
             kind="conversation" if memory is None else "document",
-            score=max(item.score for item in group.items),
+            score=max(item.score for item in items),
             chunk_id=chunk_id(owner.id, start=start, end=end),
             owner=owner,
             start_sequence=start,
             end_sequence=end,
-            messages=found,
+            messages=tuple(map(self._found_part, parts)),
         )
 
     def memory(self, item: Scored) -> SearchResult:
         """Return the result of a memory with its text."""
-        # Imported here because many searches find no memory.
-        from engram.text.analyse import query_terms  # noqa: PLC0415
-        from engram.text.chunks import chunks_of, matched_chunk  # noqa: PLC0415
-
         memory = self.loaded.memories[item.conversation]
         chunks = chunks_of(memory)
         terms = frozenset(query_terms(self.request.query) if len(chunks) > 1 else ())
@@ -191,7 +250,7 @@ class _ResultBuilder(NamedTuple):
             start_sequence=item.sequence,
             end_sequence=item.sequence,
             chunk_text=memory.content,
-            breakdown=None if self.explained is None else self.explained.explain(item),
+            breakdown=self._breakdown(item),
         )
 
     def handle(self, shown: ChosenWindow) -> SearchResult:
@@ -210,6 +269,7 @@ class _ResultBuilder(NamedTuple):
             owner=owner,
             start_sequence=start,
             end_sequence=end,
+            found_sequence=shown.item.sequence,
             is_handle=True,
         )
 
@@ -217,15 +277,49 @@ class _ResultBuilder(NamedTuple):
         """Return a message with its score; 0 for a neighbour that is no candidate itself."""
         if item is None:
             return FoundMessage(message=message, score=0.0)
-        breakdown = None if self.explained is None else self.explained.explain(item)
-        return FoundMessage(message=message, score=item.score, breakdown=breakdown)
+        return FoundMessage(message=message, score=item.score, breakdown=self._breakdown(item))
 
     def is_document(self, key: ConversationKey) -> bool:
         return key in self.loaded.memories and key in self.loaded.chunk_counts
 
-    def characters(self, memories: Iterable[Memory]) -> int:
-        """Return how much text is analysed to find the matching chunks of memories."""
-        return len(self.request.query) + sum(len(memory.content) for memory in memories)
+    def _found_part(self, part: _Part) -> FoundMessage:
+        message = self.loaded.messages[part.item.key]
+        if part.range is not None:
+            message = replace(message, content=part.content)
+        return self.found(message, part.item)._replace(range=part.range)
+
+    def _breakdown(self, item: Scored) -> ScoreBreakdown | None:
+        return self.chosen.scoring.explain(item) if self.request.explain else None
+
+    def _content(self, item: Scored) -> str | None:
+        """Return the stored text of a message or memory; None if it has been deleted meanwhile."""
+        key = item.conversation
+        memory = self.loaded.memories.get(key)
+        if memory is not None and not self.is_document(key):
+            return memory.content
+        message = self.loaded.messages.get(item.key)
+        is_owned = memory is not None or key in self.loaded.conversations
+        return message.content if message is not None and is_owned else None
+
+    def _excerpt(self, item: Scored, content: str, terms: Collection[str]) -> _Part:
+        lengths = self.chosen.lengths
+        if count_tokens(content) <= lengths.whole_max:
+            return _Part(item, content, None)
+        found = find_excerpt(content, terms, near=self._near(item.key), tokens_max=lengths.excerpt)
+        shown = TextRange(start=found.start, end=found.end, of=len(content))
+        return _Part(item, content[found.start : found.end], shown)
+
+    def _near(self, key: MessageKey) -> list[NearPassage]:
+        """Return the passages of a message on the scale of the model that made their vectors."""
+        scales = {tier: each.message for tier, each in self.chosen.calibrations.items()}
+        return [
+            NearPassage(
+                each.start,
+                each.end,
+                (each.cosine - scales[each.tier].offset) / scales[each.tier].span,
+            )
+            for each in self.loaded.passages.get(key, ())
+        ]
 
     def last_sequences(self) -> dict[ConversationKey, int]:
         """Return the messages of each conversation, the chunks of each document, 1 for a memory."""
@@ -240,5 +334,5 @@ def _without_text(memory: SearchResult) -> SearchResult:
 
 def _tokens(result: SearchResult) -> int:
     """Return the cost of a result; a window's text repeats its messages, and both are counted."""
-    messages = sum(tokens_of(len(found.message.content)) for found in result.messages)
-    return messages + tokens_of(len(result.chunk_text or ""))
+    messages = sum(count_tokens(found.message.content) for found in result.messages)
+    return messages + count_tokens(result.chunk_text or "")

@@ -27,8 +27,10 @@ async def search(request: SearchRequest, session: SearchSession) -> SearchAnswer
         results=delivered.results,
         total_candidates=len(chosen.candidates.keys),
         tokens=delivered.tokens,
-        truncated=delivered.is_truncated,
+        truncated=delivered.cut_by is not None,
+        cut_by=delivered.cut_by,
         pending=loaded.pending,
         degraded=degraded,
+        weaker=chosen.packed.weaker,
         note=None if chosen.is_relevant else NOTHING_RELEVANT,
     )

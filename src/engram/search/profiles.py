@@ -22,21 +22,20 @@ LegName = Literal[
 
 
 class Profile(Value):
-    """Weights of the legs, and thresholds for their weighted mean (the fused value)."""
+    """Weights of the legs, and how their weighted mean (the fused value) becomes an order and a score."""
 
     weights: Mapping[LegName, float]
-    good: float
-    """The fused value shown as score 1; very few messages reach it."""
-    relevant: float
-    """If the best score is lower, the answer notes that nothing is relevant."""
+    middle: float
+    """The order value whose score is one half: where what a store can answer parts from what it cannot.
+
+    For the default profile that is 0.55: of 1,370 questions about a chat, 2.5 % have no message above
+    it; of 1,040 questions about other people's chats, 91 % have none."""
     conversation_weight: float = 0.3
     """Weight of the conversation's best message when its other messages are ordered."""
     charges_length: bool = True
     """Whether longer messages are ranked lower at the same fused value."""
     importance_exponent: float = 0.25
     """Strength of a memory's importance: at 1, a critical memory counts five times a trivial one."""
-    scores_importance: bool = False
-    """Whether importance and usefulness change the score, or only the order of the results."""
 
     @property
     def needs_vectors(self) -> bool:
@@ -49,7 +48,8 @@ class Profile(Value):
         return bool({"message_words", "window_words", "bm25_of_best"} & self.weights.keys())
 
 
-FUSED_GOOD = 1.3
+SCORE_WIDTH = 0.12
+"""How far from the middle of a profile an order value is whose score is 0.27 or 0.73."""
 
 PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(
     {
@@ -60,28 +60,22 @@ PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(
                 "message_words": 0.35,
                 "window_words": 0.2,
             },
-            good=FUSED_GOOD,
-            relevant=0.44,
+            middle=0.55,
         ),
         # The formula of engram-go, without the inputs that this store does not have.
         "composite": Profile(
             weights={"cosine": 0.50, "bm25_of_best": 0.35, "recency": 0.15},
-            good=1.0,
-            relevant=0.5,
+            middle=0.5,
             conversation_weight=0.0,
             charges_length=False,
             importance_exponent=1.0,
-            scores_importance=True,
         ),
         "words": Profile(
             weights={"message_words": 0.5, "window_words": 0.5},
-            good=FUSED_GOOD,
-            relevant=0.3,
+            middle=0.37,
             conversation_weight=0.0,
         ),
-        "vectors": Profile(
-            weights={"message_vector": 0.7, "neighbor_vectors": 0.2}, good=FUSED_GOOD, relevant=0.44
-        ),
+        "vectors": Profile(weights={"message_vector": 0.7, "neighbor_vectors": 0.2}, middle=0.62),
     }
 )
 

@@ -138,7 +138,7 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
                     limit=limit,
                 )
             )
-            return choice, load_found(tx, choice.messages, choice.conversations, state=state)
+            return choice, load_found(tx, choice, state=state, vectors=vectors)
 
         return await self._tenant.read(find_and_load)
 

@@ -34,7 +34,7 @@ def worth(*, occurrences: int, length: int, length_average: float) -> float:
 
 
 def worths(
-    *, occurrences: NDArray[np.int64], lengths: NDArray[np.int64], length_average: float
+    *, occurrences: NDArray[np.float64], lengths: NDArray[np.int64], length_average: float
 ) -> NDArray[np.float64]:
     """Return `worth` for many texts at once."""
     saturations = K1 * (1 - B + B * lengths / length_average)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engram import limits
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import SEQUENCE_MASK
 from engram.storage.postings.caches import RowsAtRevision, WordsAtRevision
@@ -29,10 +30,12 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Keys in ascending order, and the share of each."""
+    """Keys in ascending order, with the share and the coverage of each."""
 
     keys: Keys
     shares: Values
+    coverages: Values
+    """The part of the query's weight that belongs to words which the text contains."""
 
     def best(self, limit: int) -> Keys:
         """Return the `limit` keys with the highest shares, ties by key."""
@@ -42,15 +45,22 @@ class Shares:
 
     def only(self, wanted: NDArray[np.bool_]) -> Shares:
         """Return those selected by a mask."""
-        return Shares(self.keys[wanted], self.shares[wanted])
+        return Shares(self.keys[wanted], self.shares[wanted], self.coverages[wanted])
 
     def among(self, keys: Keys) -> Values:
         """Return the share of each of `keys`, 0 if it has none."""
+        return self._at(keys, self.shares)
+
+    def coverages_among(self, keys: Keys) -> Values:
+        """Return the coverage of each of `keys`, 0 if it contains no word of the query."""
+        return self._at(keys, self.coverages)
+
+    def _at(self, keys: Keys, values: Values) -> Values:
         if not len(self.keys):
             return np.zeros(keys.shape)
         places = self.keys.searchsorted(keys)
         is_here = self.keys.take(places, mode="clip") == keys
-        return np.where(is_here, self.shares.take(places, mode="clip"), 0.0)
+        return np.where(is_here, values.take(places, mode="clip"), 0.0)
 
 
 class WordScan:
@@ -80,7 +90,7 @@ class WordScan:
             # The window after the last messages of a conversation may not exist yet.
             in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
         return (
-            _shares(in_messages, lengths, counts, self._words.statistics()),
+            _shares(in_messages, lengths, counts, self._words.statistics(), is_by_passage=True),
             _shares(in_windows, window_lengths, counts, self._windows),
         )
 
@@ -115,24 +125,45 @@ class _Occurrences:
 
 
 def _shares(
-    held: _Occurrences, lengths: Keys, repeats: Sequence[int], statistics: WordStatistics
+    held: _Occurrences,
+    lengths: Keys,
+    repeats: Sequence[int],
+    statistics: WordStatistics,
+    *,
+    is_by_passage: bool = False,
 ) -> Shares:
     """Return the share of every text: its BM25 score, divided by the highest that is possible."""
     holding = np.bincount(held.terms, minlength=len(repeats)).tolist()
-    weights = [
-        count * bm25.weight(texts=statistics.texts, holding=texts)
-        for count, texts in zip(repeats, holding, strict=True)
-    ]
-    bound = bm25.bound((1, weight) for weight in weights)
+    weights = np.array(
+        [
+            count * bm25.weight(texts=statistics.texts, holding=texts)
+            for count, texts in zip(repeats, holding, strict=True)
+        ]
+    )
+    counts, lengths = held.counts.astype(np.float64), lengths.take(held.places)
+    if is_by_passage:
+        counts, lengths = _in_one_passage(counts, lengths)
     worths = bm25.worths(
-        occurrences=held.counts,
-        lengths=lengths.take(held.places),
+        occurrences=counts,
+        lengths=lengths,
         length_average=max(statistics.words, 1) / max(statistics.texts, 1),
     )
-    weighted = np.array(weights).take(held.terms) * worths
+    weighted = weights.take(held.terms)
     # Added up in the order of the terms, so that the sum is the same on every machine.
-    shares = np.bincount(held.places, weighted, minlength=len(held.keys)).astype(np.float64)
-    return Shares(held.keys, shares / bound if bound else shares)
+    scores = np.bincount(held.places, weighted * worths, minlength=len(held.keys))
+    covered = np.bincount(held.places, weighted, minlength=len(held.keys))
+    total = float(weights.sum()) or 1.0
+    return Shares(held.keys, scores / (total * bm25.WORTH_MAX), covered / total)
+
+
+def _in_one_passage(counts: Values, lengths: Keys) -> tuple[Values, Keys]:
+    """Return the occurrences of words in a passage of each text, and its length.
+
+    A word that a long text contains stands in one of its passages, with as many of its repeats as
+    would be there if they were spread evenly. Which passage that is, delivery finds out.
+    """
+    within = np.minimum(lengths, limits.WORD_PASSAGE_WORDS)
+    return np.maximum(1.0, counts * within / np.maximum(lengths, 1)), within
 
 
 def _in_windows(messages: _Occurrences, telling: Sequence[int] | None) -> _Occurrences:
@@ -178,7 +209,7 @@ def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
     return conversations + first, conversations + (sequences - 1) // WINDOW_STRIDE
 
 
-NO_SHARES = Shares(np.empty(0, dtype=np.int64), np.empty(0))
+NO_SHARES = Shares(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 
 def are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:

@@ -122,6 +122,7 @@ def _united(words: WordMatches, found: _Legs, importance: Values, usefulness: Va
         are_documents=words.are_documents,
         share_message=words.messages,
         share_window=words.windows,
+        coverage=words.coverages,
         cosine=cosine,
         cosine_around=around,
         is_deep=is_deep,

@@ -11,7 +11,8 @@ from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.memory import Memory
 from engram.model.row_keys import conversation_of, kind_of
-from engram.model.search import Loaded
+from engram.model.search import Choice, Loaded
+from engram.model.vectors import QueryVector
 from engram.storage.bookkeeping.counters import COUNTERS_MISSING
 from engram.storage.content.messages import find_rows, read_conversations, read_rows
 from engram.storage.memories.relations import usefulness
@@ -20,6 +21,7 @@ from engram.storage.postings.index import WordStatistics
 from engram.storage.rows.caches import CachedMessage
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
+from engram.storage.vectors.passages import compare_passages
 
 _SQL = load_queries("search/found.sql")
 
@@ -48,16 +50,13 @@ def read_search_state(tx: Transaction) -> SearchState:
 
 
 def load_found(
-    tx: Transaction,
-    messages: Sequence[MessageKey],
-    conversations: Sequence[ConversationKey],
-    *,
-    state: SearchState,
+    tx: Transaction, choice: Choice, *, state: SearchState, vectors: Sequence[QueryVector]
 ) -> Loaded:
-    """Return those of the messages and conversations that still exist; records are memories."""
-    records = [number for number in conversations if kind_of(number) != "conversation"]
-    said = [key for key in messages if kind_of(conversation_of(key)) != "memory"]
-    numbers = [number for number in conversations if kind_of(number) == "conversation"]
+    """Return those of the chosen messages and conversations that still exist; records are memories."""
+    chosen = choice.conversations
+    records = [number for number in chosen if kind_of(number) != "conversation"]
+    said = [key for key in choice.messages if kind_of(conversation_of(key)) != "memory"]
+    numbers = [number for number in chosen if kind_of(number) == "conversation"]
     known = read_conversations(tx, numbers)
     return Loaded(
         messages=_read_found(tx, said, known, revision=state.revision),
@@ -65,6 +64,7 @@ def load_found(
         memories=read_found_memories(tx, records) if records else {},
         chunk_counts=_chunk_counts(tx, records),
         pending=state.pending,
+        passages=compare_passages(tx, choice.excerpted, vectors),
     )
 
 

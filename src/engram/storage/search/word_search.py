@@ -41,6 +41,8 @@ class WordMatches:
     """The share of each message itself."""
     windows: Values
     """The share of its best window."""
+    coverages: Values
+    """The part of the query's weight that belongs to words of the message."""
 
 
 def search_words(
@@ -76,6 +78,7 @@ def search_words(
         are_documents=facts[:, 2] == 1,
         messages=messages.among(keys),
         windows=windows.among(np.array(windows_holding(keys))).max(axis=0),
+        coverages=messages.coverages_among(keys),
     )
 
 

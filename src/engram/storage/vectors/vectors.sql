@@ -84,3 +84,16 @@ WHERE organization_id = :organization_id AND seq > :seq AND seq <= :upto AND emb
 -- Returns the first and last keys of removed conversations.
 SELECT first_key, last_key FROM vector_removal
 WHERE organization_id = :organization_id AND seq > :seq AND seq <= :upto;
+
+-- passages_of_messages --
+-- Returns key, range and content of the deep vectors of some messages.
+SELECT key, start_character, end_character, content FROM vector
+WHERE organization_id = :organization_id AND embedder = :embedder
+    AND key IN (SELECT value FROM json_each(:keys))
+ORDER BY key, start_character, end_character LIMIT :limit;
+
+-- instant_passages_of_messages --
+SELECT key, start_character, end_character, content FROM instant_vector
+WHERE organization_id = :organization_id AND embedder = :embedder
+    AND key IN (SELECT value FROM json_each(:keys))
+ORDER BY key, start_character, end_character LIMIT :limit;
