@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from engram.model.conversation import ConversationDraft, MessageDraft
 
@@ -40,6 +41,8 @@ class Question:
     evidence_conversations: frozenset[str]
     until: str | None = None
     """Id of the conversation before which it is asked; None asks it at the end."""
+    asked_at: datetime | None = None
+    """What relative time in the text is counted from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -307,6 +307,7 @@ def _question(row: Mapping[str, Any]) -> Question:
         evidence=_names(row, "evidence"),
         evidence_conversations=_names(row, "evidence_conversations"),
         until=_optional(row, "until"),
+        asked_at=_moment(row, "date"),
     )
 
 

@@ -272,3 +272,16 @@ async def test_an_index_that_stands_still_ends_the_evaluation(
 
     with pytest.raises(UnavailableError):
         await measure_with(Queue([3]), tmp_path)
+
+
+def test_a_question_is_asked_at_its_date(engram: Engram, tmp_path: Path) -> None:
+    said = [
+        a_conversation(day, a_message(f"m-{day}", "We sailed to an island."), date=day)
+        for day in ("2024-05-01", "2024-05-10", "2024-05-20")
+    ]
+    asked = a_question("Where did we sail yesterday?", evidence=["m-2024-05-10"], date="2024-05-11")
+    path = write_set(tmp_path / "sailing.jsonl", [*said, asked])
+
+    measured = evaluate(engram, str(path))
+
+    assert measured["quality"]["message_mrr"] == 100

@@ -60,6 +60,7 @@ SMALL_SET: Sequence[dict[str, Any]] = (
         evidence=["t1"],
         evidence_conversations=["tuesday"],
         until="tuesday",
+        date="2024-05-06T19:00",
         category="person",
     ),
     a_question("What does Ines play?", evidence=[], evidence_conversations=["tuesday"]),

@@ -35,6 +35,8 @@ def test_a_set_holds_its_haystacks_with_their_conversations_and_questions(
     assert small.name == "small.own"
     assert [conversation.id for conversation in home.conversations] == ["monday", "tuesday"]
     assert [question.until for question in home.questions] == [None, "tuesday", None]
+    asked = datetime(2024, 5, 6, 19, tzinfo=UTC)
+    assert [question.asked_at for question in home.questions] == [None, asked, None]
     assert [conversation.id for conversation in sea.conversations] == ["long"]
     assert (small.message_count, small.question_count) == (4, 4)
 

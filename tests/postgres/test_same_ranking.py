@@ -66,21 +66,23 @@ async def test_both_databases_answer_every_search_alike(tmp_path: Path, database
         here = await stack.enter_async_context(furnished(files, clocks[0], ids[0]))
         there = await stack.enter_async_context(furnished(database, clocks[1], ids[1]))
 
-        found, tiers = 0, set[str | None]()
+        found, raised, tiers = 0, 0, set[str | None]()
         for request in requests():
             expected, answer = await here.search(request), await there.search(request)
 
             assert identities(answer) == identities(expected), request
             assert measures(answer) == pytest.approx(measures(expected), abs=1e-9), request
             found += len(expected.results)
+            raised += sum(one.time_bonus > 0 for one in breakdowns(expected))
             tiers |= {one.vector_tier for one in breakdowns(expected)}
 
     assert found > 10 * QUESTIONS
+    assert raised > QUESTIONS
     assert {"instant", "deep"} <= tiers
 
 
 def requests() -> Iterator[SearchRequest]:
-    """Yield every question with all profiles, each with and without a filter."""
+    """Yield every question with all profiles, with and without a filter, and once with a time."""
     filters = cycle(FILTERS)
     for question in questions(QUESTIONS):
         for profile in PROFILES:
@@ -88,6 +90,12 @@ def requests() -> Iterator[SearchRequest]:
                 yield SearchRequest(
                     query=question, profile=profile, limit=10, explain=True, **chosen
                 )
+        yield SearchRequest(
+            query=f"{question} 3 hours ago",
+            asked_at=SOME_DAY + timedelta(hours=8),
+            limit=10,
+            explain=True,
+        )
 
 
 @asynccontextmanager
@@ -129,7 +137,7 @@ def measures(answer: SearchAnswer) -> list[float]:
     for one in breakdowns(answer):
         scores += [value for legs in (one.raw, one.legs, one.weights) for value in legs.values()]
         scores += [one.fused, one.conversation_best, one.length_charge, one.order]
-        scores += [one.importance_factor, one.usefulness_factor]
+        scores += [one.importance_factor, one.usefulness_factor, one.time_bonus]
     return scores
 
 

@@ -92,6 +92,8 @@ async def test_a_query_of_a_hundred_kilobytes_is_answered(
         ({"since": "yesterday"}, "invalid_request", "since"),
         ({"since": "2026-01-01T00:00:00"}, "invalid_request", "since"),
         ({"since": "2026-01-02T00:00:00Z", "before": "2026-01-01T00:00:00Z"}, "invalid_request", "since"),
+        ({"asked_at": "yesterday"}, "invalid_request", "asked_at"),
+        ({"asked_at": "2026-01-01T00:00:00"}, "invalid_request", "asked_at"),
         ({"tags": ["t"] * 51}, "limit_exceeded", "tags"),
         ({"top_k": 3}, "invalid_request", "top_k"),
         ({"query": None}, "invalid_request", "query"),

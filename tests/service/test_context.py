@@ -24,8 +24,9 @@ from engram.service import Service
 from engram.settings import Settings
 from engram.text.fence import FIRST_LINE, NOTHING_FOUND
 from engram.wiring import open_service
-from tests.fakes import FakeClock
+from tests.fakes import SOME_DAY, FakeClock
 
+DAY = timedelta(days=1)
 GREEN = "The harbour crane is green"
 
 
@@ -195,6 +196,17 @@ async def test_other_kinds_come_when_they_are_asked_for(house: House) -> None:
     (message,) = (entry for entry in both.entries if entry.kind == "conversation")
     assert (message.source, message.category) == ("user", None)
     assert (message.conversation_id or "").startswith("conv_")
+
+
+async def test_what_holds_since_the_time_asked_about_comes_first(house: House) -> None:
+    for days in (20, 10, 1):
+        await house.keep(f"The harbour crane was painted {days}", valid_from=SOME_DAY - days * DAY)
+
+    context = await house.fetch(
+        "harbour crane painted two days ago", asked_at=SOME_DAY - 8 * DAY, min_score=0.0
+    )
+
+    assert context.entries[0].content == "The harbour crane was painted 10"
 
 
 async def test_a_repeated_question_is_answered_from_memory(

@@ -37,6 +37,7 @@ from engram.wiring import open_service
 from tests.fakes import SOME_DAY, FakeClock
 
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 
 
 class House:
@@ -128,6 +129,19 @@ async def test_filters_choose_what_is_recalled(
     }
 
     assert sorted(expected) == sorted(kept[each] for each in await house.ids(**given))
+
+
+async def test_what_holds_since_the_time_asked_about_is_recalled_first(house: House) -> None:
+    for days in (20, 10, 1):
+        await house.keep(f"The crane was painted {days}", valid_from=SOME_DAY - days * DAY)
+    request = RecallRequest(query="crane painted two days ago", asked_at=SOME_DAY - 8 * DAY)
+
+    recalled = await house.service.search.recall(house.principal, request)
+
+    first, *others = recalled.results
+    assert first.memory.content == "The crane was painted 10"
+    assert first.breakdown.time_bonus > 0
+    assert [other.breakdown.time_bonus for other in others] == [0, 0]
 
 
 async def test_an_episode_is_recalled_alone(house: House, tmp_path: Path, clock: FakeClock) -> None:

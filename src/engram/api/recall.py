@@ -11,7 +11,16 @@ from engram.api.memories import Degraded, InProject, MemoryView, memory_view
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.errors import InvalidRequestError
 from engram.model.access import Principal
-from engram.model.fields import Between, DayOrMoment, Length, Project, Query, Tags, TokenBudget
+from engram.model.fields import (
+    AskedAt,
+    Between,
+    DayOrMoment,
+    Length,
+    Project,
+    Query,
+    Tags,
+    TokenBudget,
+)
 from engram.model.ids import ChunkId, MemoryId
 from engram.model.memory import Importance, Memory, MemoryFilters, MemoryType, StorageMode
 from engram.model.memory_reading import READING_TOKENS, FetchDetail
@@ -65,6 +74,7 @@ class RecallQuestion(InProject):
     record_event: Annotated[bool, "Give an event_id for feedback."] = False
     profile: ProfileName = "default"
     token_budget: TokenBudget = READING_TOKENS
+    asked_at: AskedAt = None
 
     def shape(self) -> RecallShape:
         """Return the format of the answer; a detail that handles lack implies mode `full`."""
@@ -94,6 +104,7 @@ class RecallQuestion(InProject):
             since=self.since,
             before=self.before,
             profile=self.profile,
+            asked_at=self.asked_at,
             hops=max(self.shape().hops, int(self.include_conflicts)),
         )
 
@@ -392,6 +403,7 @@ def _flat(breakdown: ScoreBreakdown) -> dict[str, float]:
     """Return the parts of a score as one flat object, as engram-go's clients expect."""
     parts = {
         **breakdown.legs,
+        **({"time_bonus": breakdown.time_bonus} if breakdown.time_bonus else {}),
         "fused": breakdown.fused,
         "importance_factor": breakdown.importance_factor,
         "usefulness_factor": breakdown.usefulness_factor,

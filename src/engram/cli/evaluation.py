@@ -133,7 +133,7 @@ class _Run:
         return (await self.service.account.status(self.me)).counters.pending
 
     async def _ask(self, question: Question, places: Places) -> Measurement:
-        request = replace(self.request, query=question.text)
+        request = replace(self.request, query=question.text, asked_at=question.asked_at)
         started = perf_counter()
         answer = await self.service.search.search(self.me, request)
         latency_ms = (perf_counter() - started) * 1000

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.fields import Between, Bytes, Length, Query, Share, Tags, TokenBudget
+from engram.model.fields import AskedAt, Between, Bytes, Length, Query, Share, Tags, TokenBudget
 from engram.model.ids import MemoryId
 from engram.model.memory import (
     EVERY_MEMORY,
@@ -66,6 +66,7 @@ class RecallRequest(Request):
     profile: ProfileName = "default"
     hops: Annotated[int, Between(0, limits.RELATION_HOPS_MAX)] = 0
     """Up to how many relations away related memories are loaded; 0 loads none."""
+    asked_at: AskedAt = None
 
     def check(self) -> None:
         check_since_before(self.since, self.before)
@@ -132,6 +133,7 @@ class ContextRequest(Request):
     """Minimum score of an entry; None means a default near which relevant answers begin."""
     token_budget: TokenBudget = 1500
     kinds: Kinds = ("note",)
+    asked_at: AskedAt = None
 
     def check(self) -> None:
         least = limits.CONTEXT_QUERY_CHARACTERS_MIN

@@ -10,6 +10,7 @@ from engram import limits
 from engram.errors import InvalidRequestError
 from engram.model.conversation import Conversation, Message, Role
 from engram.model.fields import (
+    AskedAt,
     Between,
     Length,
     Name,
@@ -100,6 +101,7 @@ class SearchRequest(Request):
     )
     profile: Annotated[ProfileName, "How words, meaning and recency are weighed."] = "default"
     explain: bool = False
+    asked_at: AskedAt = None
 
     def check(self) -> None:
         check_since_before(self.since, self.before)
@@ -149,6 +151,8 @@ class Candidates(Value, eq=False):
     """Of a memory, from 0 to `IMPORTANCE_MAX`; NaN for a message of a conversation."""
     usefulness: NDArray[np.float64]
     """Rating of a memory from feedback, from -1 to 1; 0 without feedback."""
+    are_in_time: NDArray[np.bool_] | None = None
+    """True if said in the time that words of the query mean; None if they do not set any apart."""
     mismatched: tuple[Tier, ...] = ()
     """Tiers whose stored vectors come from another embedder than the query's."""
     unasked: tuple[Tier, ...] = ()
@@ -193,6 +197,8 @@ class ScoreBreakdown(Value, omit_defaults=True):
     """The weight of each present leg in the fused value."""
     vector_tier: Tier | None = None
     """Tier of the cosines, if there are any."""
+    time_bonus: float = 0.0
+    """Part of the fused value that is for the time of which the query speaks."""
     fused: float
     conversation_best: float
     """The highest fused value in the same conversation."""

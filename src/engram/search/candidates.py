@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from engram import limits
 from engram.clock import to_microseconds
 from engram.model.search import KINDS, Candidates, Choice, Kind, Loaded, ProfileName, SearchFilters
-from engram.model.value import Value
+from engram.model.value import Value, replace
 from engram.search.profiles import PROFILES
 from engram.search.query import (
     EMBEDDER_CHANGED,
@@ -21,8 +21,10 @@ from engram.search.query import (
     EmbedQuery,
 )
 from engram.search.score import Calibrations, has_vectors
+from engram.search.time_asked import mark_in_time
 from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
+from engram.text.relative_time import TimeRange, find_range
 from engram.yielding import offload
 
 QUERY_SHORTENED = "query_shortened"
@@ -52,6 +54,8 @@ class CandidateQuery(Value):
     profile: ProfileName = "default"
     leg_candidates: int = limits.LEG_CANDIDATES
     """The number of candidates that each leg contributes."""
+    asked_at: datetime | None = None
+    """What relative time in the text is counted from; None leaves it unread."""
 
 
 class CandidatesChoice(Choice, Protocol):
@@ -85,6 +89,14 @@ async def find(
     Raises:
         NotFoundError: the filters name a conversation that does not exist here.
     """
+    said_in = await _time_meant(query)
+    if said_in is not None:
+        leg_candidates = max(query.leg_candidates, limits.LEG_CANDIDATES_IN_TIME)
+        query = replace(query, leg_candidates=leg_candidates)
+
+    def choose_in_time(candidates: Candidates, calibrations: Calibrations, *, now: int) -> ChoiceT:
+        return choose(mark_in_time(candidates, said_in), calibrations, now=now)
+
     profile = PROFILES[query.profile]
     is_admitted = bool(query.filters.admit(query.kinds))
     text = query.text if is_admitted and profile.needs_words else ""
@@ -93,17 +105,25 @@ async def find(
     embedded = WITHOUT_VECTORS
     if is_admitted and profile.needs_vectors:
         embedded = await session.embed(query.text, is_instant_needed=False)
-    chosen, loaded = await _search(query, session, searched, embedded, choose)
+    chosen, loaded = await _search(query, session, searched, embedded, choose_in_time)
     if chosen.candidates.unasked:
         # Some candidates only have instant vectors: search again with the instant model too.
         embedded = await session.embed(query.text, is_instant_needed=True)
-        chosen, loaded = await _search(query, session, searched, embedded, choose)
+        chosen, loaded = await _search(query, session, searched, embedded, choose_in_time)
     degraded = [*embedded.degraded, *_mismatches(chosen.candidates)]
     if searched != terms:
         degraded.append(QUERY_SHORTENED)
     if session.has_lag and loaded.pending:
         degraded.append(INDEX_LAG)
     return chosen, loaded, tuple(degraded)
+
+
+async def _time_meant(query: CandidateQuery) -> TimeRange | None:
+    """Return the time that relative words of the query mean."""
+    if query.asked_at is None:
+        return None
+    find = partial(find_range, query.text, query.asked_at)
+    return await offload(find, characters=len(query.text))
 
 
 def shorten(terms: Sequence[str]) -> list[str]:

@@ -69,6 +69,7 @@ async def fetch_context(request: ContextRequest, session: SearchSession) -> Cont
         text=request.query,
         filters=SearchFilters(memory=MemoryFilters(categories=categories)),
         kinds=request.kinds,
+        asked_at=request.asked_at or session.at,
     )
     choose = partial(
         choose_best, profile=query.profile, limit=request.top_k, score_min=request.min_score

@@ -19,7 +19,11 @@ async def search(request: SearchRequest, session: SearchSession) -> SearchAnswer
         NotFoundError: the filters name a conversation that does not exist here.
     """
     query = CandidateQuery(
-        text=request.query, filters=request.filters, kinds=request.kinds, profile=request.profile
+        text=request.query,
+        filters=request.filters,
+        kinds=request.kinds,
+        profile=request.profile,
+        asked_at=request.asked_at or session.at,
     )
     chosen, loaded, degraded = await find(query, session, choose=partial(choose, request=request))
     delivered = await deliver(chosen, loaded, request=request, store=session.store)

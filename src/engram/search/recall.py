@@ -81,6 +81,7 @@ async def recall(request: RecallRequest, session: SearchSession) -> Recalled:
             kinds=("note", "document"),
             profile=request.profile,
             leg_candidates=max(limits.LEG_CANDIDATES, ranked_max),
+            asked_at=request.asked_at or session.at,
         ),
         session,
         choose=partial(

@@ -48,6 +48,10 @@ evidence in assistant chats within 1,000 tokens, 3 points if those above 300 tok
 USEFULNESS_SHARE = 0.2
 """The most that feedback on earlier recalls can raise or lower a memory."""
 
+TIME_BONUS = 0.3
+"""Added to the fused value of what was said in the time of which the query speaks, but at most that
+value again: the time alone makes nothing relevant."""
+
 _SHARES_GOOD: Mapping[LegName, float] = {"message_words": 0.30, "window_words": 0.40}
 """Shares of the maximal BM25 value that count as 1."""
 
@@ -151,6 +155,7 @@ class Scoring(Value):
     profile: Profile
     raw: Mapping[LegName, Values]
     legs: Mapping[LegName, Values]
+    time_bonus: Values
     fused: Values
     conversation_best: Values
     """The best fused value in each candidate's conversation."""
@@ -212,6 +217,7 @@ class Scoring(Value):
             legs={**present},
             weights={name: self.profile.weights[name] / total for name in present},
             vector_tier=self._tier(row) if has_vector else None,
+            time_bonus=float(self.time_bonus[row]),
             fused=float(self.fused[row]),
             conversation_best=float(self.conversation_best[row]),
             length_charge=float(self.charge[row]),
@@ -241,7 +247,9 @@ def score(
         name: _raw_values(candidates, name, now=now) for name in profile.weights
     }
     legs = _leg_values(raw, is_deep=candidates.is_deep, calibrations=calibrations)
-    fused = fuse(legs, profile.weights)
+    matched = fuse(legs, profile.weights)
+    time_bonus = _time_bonus(candidates, matched)
+    fused = matched + time_bonus
     tokens = tokens_in(candidates.characters)
     delivered = lengths.of(tokens)
     return Scoring(
@@ -249,6 +257,7 @@ def score(
         profile=profile,
         raw=raw,
         legs=legs,
+        time_bonus=time_bonus,
         fused=fused,
         conversation_best=_best_of_conversations(candidates.conversations, fused),
         delivered_tokens=delivered,
@@ -341,6 +350,13 @@ def _calibrated(
     deep, instant = scales.get("deep", _UNKNOWN_SCALE), scales.get("instant", _UNKNOWN_SCALE)
     offsets = np.where(is_deep, deep.offset, instant.offset)
     return (cosines - offsets) / np.where(is_deep, deep.span, instant.span)
+
+
+def _time_bonus(candidates: Candidates, matched: Values) -> Values:
+    """Return what each candidate gains by its time."""
+    if candidates.are_in_time is None:
+        return np.zeros(len(matched))
+    return np.where(candidates.are_in_time, np.minimum(TIME_BONUS, matched), 0.0)
 
 
 def _best_of_conversations(conversations: NDArray[np.int64], values: Values) -> Values:
