@@ -17,6 +17,9 @@ from engram.yielding import yield_to_others
 STEM_CHARACTERS_MIN = 5
 """Of longer words the last letter is ignored: stems differ there from what is written (happi, happy)."""
 
+CONTEXT_SHARE = 0.4
+"""The share of an excerpt up to which sentences without a word of the query join it."""
+
 SURROUNDING_CHARACTERS = 2_000
 """What is scanned on each side of a place of interest in a very long text."""
 
@@ -35,7 +38,14 @@ class NearPassage(NamedTuple):
 class _Sentence(NamedTuple):
     start: int
     end: int
-    value: float
+    words: float
+    """The weight of the query's words that it contains, of all that the text contains."""
+    meaning: float
+    """The value of the passage that it lies in."""
+
+    @property
+    def value(self) -> float:
+        return self.words + self.meaning
 
 
 def find_excerpt(
@@ -54,18 +64,16 @@ def find_excerpt(
     sentences = _valued(content, stems, near)
     best = max(range(len(sentences)), key=lambda index: (sentences[index].value, -index))
     first = last = best
-    left = tokens_max - count_tokens(_text(content, sentences[best]))
-    while True:
-        grown = [
-            index
-            for index in (last + 1, first - 1)
-            if 0 <= index < len(sentences) and _touches(sentences, index, first, last)
-        ]
-        if not grown:
-            break
-        chosen = max(grown, key=lambda index: sentences[index].value)
-        left -= count_tokens(_text(content, sentences[chosen]))
-        if left < 0:
+    tokens = count_tokens(_text(content, sentences[best]))
+    while beside := [
+        index
+        for index in (last + 1, first - 1)
+        if 0 <= index < len(sentences) and _touches(sentences, index, first, last)
+    ]:
+        chosen = max(beside, key=lambda index: (sentences[index].value, -abs(index - best)))
+        tokens += count_tokens(_text(content, sentences[chosen]))
+        has_words = sentences[chosen].words > 0
+        if tokens > (tokens_max if has_words else tokens_max * CONTEXT_SHARE):
             break
         first, last = min(first, chosen), max(last, chosen)
     return _trimmed(content, Passage(sentences[first].start, sentences[last].end))
@@ -84,7 +92,7 @@ def _valued(content: str, stems: set[str], near: Sequence[NearPassage]) -> list[
     total = sum(weights.values()) or 1.0
     meanings = _meanings(ranges, near)
     return [
-        _Sentence(*each, sum(weights[stem] for stem in words) / total + meaning)
+        _Sentence(*each, sum(weights[stem] for stem in words) / total, meaning)
         for each, words, meaning in zip(ranges, contained, meanings, strict=True)
     ]
 
