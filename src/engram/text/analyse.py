@@ -23,6 +23,9 @@ ANALYSER_VERSION = 3
 TOKEN_CHARACTERS_MAX = 64
 """A longer token (a key, base64, a line of one letter) is indexed as a prefix and a hash."""
 
+IDENTIFIER_CHARACTERS_MIN = 5
+"""Shorter terms with digits are times and sizes: `3pm`, `10am`, `4gb`."""
+
 _PREFIX_CHARACTERS = 32
 _SLICE_CHARACTERS = 16_384
 """Tokenized in one call, about 3 ms: `re` holds the GIL meanwhile."""
@@ -94,6 +97,15 @@ def query_terms(query: str) -> list[str]:
 def is_prefix(term: str) -> bool:
     """Return True if a term matches every word that begins with it."""
     return len(term) == 1 and _UNSPACED_FIRST.match(term) is not None
+
+
+def is_identifier(term: str) -> bool:
+    """Return True if a term is a name that people make up, such as `parse_v2` or `e4471`."""
+    return (
+        len(term) >= IDENTIFIER_CHARACTERS_MIN
+        and not term.isalpha()
+        and any(character.isalpha() for character in term)
+    )
 
 
 def iterate_tokens(

@@ -18,11 +18,15 @@ from engram.model.row_keys import SEQUENCE_MASK
 from engram.storage.postings.caches import RowsAtRevision, WordsAtRevision
 from engram.storage.postings.index import Postings, WordStatistics
 from engram.text import bm25
+from engram.text.analyse import is_identifier
 from engram.text.english import STOP_WORDS
 from engram.vectors.arrays import distinct_places, highest, run_starts
 
 _DENSE_MAX = 16
 """Sums are made in a dense array of up to so many cells for each entry, else by sorting."""
+
+RARE_TEXTS_MAX = 5
+"""An identifier in more messages than this is part of the project's vocabulary."""
 
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -35,7 +39,10 @@ class Shares:
     keys: Keys
     shares: Values
     coverages: Values
-    """The part of the query's weight that belongs to words which the text contains."""
+    """The part of the query's weight that belongs to words which the text contains.
+
+    A text that contains a rare identifier of the query covers it.
+    """
 
     def best(self, limit: int) -> Keys:
         """Return the `limit` keys with the highest shares, ties by key."""
@@ -89,10 +96,11 @@ class WordScan:
         if not is_there.all():
             # The window after the last messages of a conversation may not exist yet.
             in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
-        return (
-            _shares(in_messages, lengths, counts, self._words.statistics(), is_by_passage=True),
-            _shares(in_windows, window_lengths, counts, self._windows),
+        messages = _shares(
+            in_messages, lengths, counts, self._words.statistics(), is_by_passage=True
         )
+        messages.coverages[_with_rare_identifiers(in_messages, terms)] = 1.0
+        return messages, _shares(in_windows, window_lengths, counts, self._windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,17 @@ def _shares(
     covered = np.bincount(held.places, weighted, minlength=len(held.keys))
     total = float(weights.sum()) or 1.0
     return Shares(held.keys, scores / (total * bm25.WORTH_MAX), covered / total)
+
+
+def _with_rare_identifiers(held: _Occurrences, terms: Sequence[str]) -> Keys:
+    """Return the places of texts that contain an identifier of the query which few texts contain."""
+    holding = np.bincount(held.terms, minlength=len(terms))
+    rare = [
+        place
+        for place, term in enumerate(terms)
+        if holding[place] <= RARE_TEXTS_MAX and is_identifier(term)
+    ]
+    return held.places[np.isin(held.terms, rare)]
 
 
 def _in_one_passage(counts: Values, lengths: Keys) -> tuple[Values, Keys]:
