@@ -234,6 +234,10 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 256
 IDEMPOTENCY_HOURS = 24
 """How long a retried append returns the first response."""
 
+CONVERSATION_REFERENCE_CHARACTERS = 11
+"""Of `conv_` and 21 random characters, so many name a conversation where it is read: among a million, one
+reference in seventy thousand is ambiguous, and is refused."""
+
 SEARCH_RESULTS_MAX = 200
 """Messages and memories of an answer; more are a listing, not a search."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
+from engram import limits
 from engram.api.encoding import answer_text
 from engram.api.lean import LeanText, date_of, said_at
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
@@ -261,7 +262,8 @@ def _described(result: SearchResultView, day: str | None) -> str:
     if day and _TIMESTAMP.fullmatch(title):
         title = ""
     described = ", ".join(filter(None, (label(title), day)))
-    return f"{result.conversation_id} {described}".rstrip()
+    reference = result.conversation_id[: limits.CONVERSATION_REFERENCE_CHARACTERS]
+    return f"{reference} {described}".rstrip()
 
 
 def _add_line(text: LeanText, sources: _Sources, line: _Line) -> bool:

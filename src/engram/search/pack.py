@@ -23,7 +23,7 @@ BAR_RISE = 0.22
 Measured on the chats and the assistant chats of docs/evaluation.md, this delivers two thirds of the tokens
 of a full budget, and of the evidence within its first 1,000 tokens all but half a point."""
 
-LINE_TOKENS, SOURCE_TOKENS = 6, 25
+LINE_TOKENS, SOURCE_TOKENS = 6, 15
 """What a model reads beside the text: about so much for each message, and for each conversation."""
 
 NEW_SOURCE_TOKENS = 300

@@ -22,6 +22,12 @@ WHERE +organization_id = :organization_id AND conversation = :conversation;
 SELECT number, id, message_count, content_bytes FROM conversation
 WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
 
+-- find_conversations_by_beginning --
+-- Returns the numbers of at most two conversations whose public ids lie in a range.
+SELECT number FROM conversation
+WHERE organization_id = :organization_id AND id >= :first AND id < :last AND number < 4294967296
+ORDER BY id LIMIT 2;
+
 -- find_default_conversation --
 -- Returns number, id and message_count of the organisation's default conversation.
 SELECT number, id, message_count FROM conversation

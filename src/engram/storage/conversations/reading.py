@@ -25,7 +25,7 @@ from engram.storage.content.messages import (
     read_conversations,
     read_message,
 )
-from engram.storage.conversations.records import find_conversation
+from engram.storage.conversations.records import find_readable
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import TenantStore, Transaction
 
@@ -63,7 +63,7 @@ class ConversationReader(TenantStore):
         """
 
         def read(tx: Transaction) -> MessagePage:
-            number = ConversationKey(find_conversation(tx, query.conversation_id)[0].conversation)
+            number = find_readable(tx, query.conversation_id)
             conversation = read_conversations(tx, [number])[number]
             total = conversation.message_count
             page = _fitting(tx, number, _page_of(query, total), query.around_sequence)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from engram.errors import NotFoundError, StoreCorruptError
-from engram.model.ids import ConversationId
+from engram import limits
+from engram.errors import InvalidRequestError, NotFoundError, StoreCorruptError
+from engram.model.ids import ConversationId, ConversationKey
 from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
 from engram.storage.bookkeeping.state import State, take_numbers
@@ -36,6 +37,10 @@ _SQL = load_queries("conversations/conversations.sql")
 T = TypeVar("T")
 
 
+AFTER_ID_CHARACTERS = "~"
+"""Sorts after every character of an id."""
+
+
 class NewRecord(NamedTuple):
     """A text to store as a record of one message."""
 
@@ -56,6 +61,32 @@ def find_conversation(tx: Transaction, conversation_id: ConversationId) -> tuple
     if row is None:
         raise NotFoundError("conversation", conversation_id)
     return Stretch(*row[:3]), row[3]
+
+
+def find_readable(tx: Transaction, reference: str) -> ConversationKey:
+    """Return the conversation with this id, or the only one whose id begins so.
+
+    Lean answers name conversations by the beginnings of their ids. Only reading takes them: what
+    changes a conversation needs its whole id.
+
+    Raises:
+        NotFoundError: there is no such conversation here.
+        InvalidRequestError: several ids begin so.
+    """
+    if len(reference) < limits.CONVERSATION_REFERENCE_CHARACTERS:
+        raise NotFoundError("conversation", reference)
+    last = reference + AFTER_ID_CHARACTERS
+    rows = tx.execute(_SQL["find_conversations_by_beginning"], first=reference, last=last)
+    numbers = [number for (number,) in rows]
+    if not numbers:
+        raise NotFoundError("conversation", reference)
+    if len(numbers) > 1:
+        raise InvalidRequestError(
+            "begins the ids of several conversations; give the whole id, which"
+            " list_conversations shows",
+            field="conversation_id",
+        )
+    return ConversationKey(numbers[0])
 
 
 def add_records(

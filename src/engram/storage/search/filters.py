@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.clock import to_microseconds
-from engram.errors import NotFoundError
 from engram.model.row_keys import KIND_BITS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.model.search import KINDS, Kind, SearchFilters
+from engram.storage.conversations.records import find_readable
 from engram.storage.memories.reading import filter_values, memory_conditions
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
@@ -125,7 +125,7 @@ def allowed_keys(
     if of_conversation:
         in_conversation = _SQL["is_in_conversations"].replace("/*conditions*/", of_conversation)
     if filters.conversation_id is not None:
-        values["number"] = _number_of(tx, filters.conversation_id)
+        values["number"] = find_readable(tx, filters.conversation_id)
         of_conversation = f"{_SQL['is_conversation']} {of_conversation}"
         in_conversation = f"{_SQL['is_in_conversation']} {in_conversation}"
     of_message = _joined(_OF_MESSAGES, values)
@@ -197,10 +197,3 @@ def _values(filters: SearchFilters) -> dict[str, Any]:
 
 def _joined(conditions: Mapping[str, str], values: Mapping[str, Any]) -> str:
     return " ".join(_SQL[name] for field, name in conditions.items() if field in values)
-
-
-def _number_of(tx: Transaction, conversation_id: str) -> int:
-    row = tx.execute(_SQL["find_conversation"], id=conversation_id).fetchone()
-    if row is None:
-        raise NotFoundError("conversation", conversation_id)
-    return row[0]

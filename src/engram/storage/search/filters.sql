@@ -27,11 +27,6 @@ WHERE organization_id = :organization_id AND record IS NOT NULL
 -- Keys of one kind of record are contiguous.
 AND key BETWEEN :first_key AND :last_key
 
--- find_conversation --
--- Returns its number.
-SELECT number FROM conversation
-WHERE organization_id = :organization_id AND id = :id AND number < 4294967296;
-
 -- is_in_conversation --
 AND key >> 24 = :number
 
