@@ -7,6 +7,7 @@ ranking. The exception is `bm25_of_best`, which the `composite` profile defines 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, assert_never, overload
@@ -186,10 +187,11 @@ class Scoring(Value):
         """Return the scores of the candidates, in 0..1: one half at the profile's middle."""
         return 1.0 / (1.0 + np.exp((self.profile.middle - self.order) / SCORE_WIDTH))
 
-    def rank(self, *, score_min: float = 0.0) -> Ranking:
-        """Return the candidates that reach `score_min`, best first, ties by key."""
+    def rank(self, *, score_min: float = 0.0, coverage_min: float = math.inf) -> Ranking:
+        """Return the candidates that reach `score_min` or `coverage_min`, best first, ties by key."""
         candidates, scores, order = self.candidates, self.scores, self.order
-        kept = ((self.fused > 0) & (scores >= score_min)).nonzero()[0]
+        is_good = (scores >= score_min) | (candidates.coverage >= coverage_min)
+        kept = ((self.fused > 0) & is_good).nonzero()[0]
         # Candidates are sorted by key, so a stable sort breaks ties by key.
         rows = kept.take((-order.take(kept)).argsort(kind="stable"))
         return Ranking(
