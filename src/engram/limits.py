@@ -592,6 +592,9 @@ each."""
 CONSOLIDATE_MERGES_MAX = 1_000
 """Merges in one consolidation; the response lists every one."""
 
+KEPT_APART_SHOWN_MAX = 100
+"""Near-duplicates that a consolidation left alone and names; it counts all of them."""
+
 IMPORT_FILES_MAX = 10_000
 """Foreign files read by one `memory_ingest`; an Engram export may have any number."""
 
