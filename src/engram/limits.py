@@ -313,6 +313,9 @@ BACKFILL_BATCH_MAX = 1_000
 OPEN_ORGANIZATIONS_MAX = 64
 """Organisation files kept open; each costs a few file descriptors and page caches."""
 
+PING_S = 2
+"""Seconds that `memory_status_ping` waits for the store: whoever asks wants to know now."""
+
 STORE_BUSY_S = 30
 """How long to wait for a lock held by another writer before giving up."""
 
