@@ -530,6 +530,13 @@ CONTEXTS_KEPT = 256
 CONTEXT_CHARACTERS_KEPT = 40_000
 """Longer contexts are not cached, which keeps the cache below about 10 MB."""
 
+EPISODE_IDLE_S = 7_200
+"""Pause after which what a connection stores belongs to another automatic episode: as long as engram-go
+keeps a session that is not connected."""
+
+EPISODE_MARGIN = 50
+"""Extra memories ranked beyond those asked for, so that those of the caller's episode can move ahead."""
+
 SUPERSEDED_MARGIN = 20
 """Extra memories ranked beyond those asked for, so that a superseding one can move ahead of the one
 it supersedes."""
