@@ -225,6 +225,8 @@ def a_recalled_memory(number: int, order: float, is_own: bool) -> RecalledMemory
             usefulness_factor=1,
             order=order,
         ),
-        matched=MemoryChunk(id=chunk_id(memory_id, start=1, end=1), index=0, start=0, end=7, text="harbour"),
+        matched=MemoryChunk(
+            id=chunk_id(memory_id, start=1, end=1), index=0, start=0, end=7, text="harbour"
+        ),
         chunk_count=1,
     )
