@@ -324,6 +324,9 @@ BACKFILL_BATCH_MAX = 1_000
 OPEN_ORGANIZATIONS_MAX = 64
 """Organisation files kept open; each costs a few file descriptors and page caches."""
 
+PING_S = 2
+"""Seconds that `memory_status_ping` waits for the store: whoever asks wants to know now."""
+
 STORE_BUSY_S = 30
 """How long to wait for a lock held by another writer before giving up."""
 
@@ -544,6 +547,13 @@ CONTEXTS_KEPT = 256
 CONTEXT_CHARACTERS_KEPT = 40_000
 """Longer contexts are not cached, which keeps the cache below about 10 MB."""
 
+EPISODE_IDLE_S = 7_200
+"""Pause after which what a connection stores belongs to another automatic episode: as long as engram-go
+keeps a session that is not connected."""
+
+EPISODE_MARGIN = 50
+"""Extra memories ranked beyond those asked for, so that those of the caller's episode can move ahead."""
+
 SUPERSEDED_MARGIN = 20
 """Extra memories ranked beyond those asked for, so that a superseding one can move ahead of the one
 it supersedes."""
@@ -608,6 +618,9 @@ each."""
 
 CONSOLIDATE_MERGES_MAX = 1_000
 """Merges in one consolidation; the response lists every one."""
+
+KEPT_APART_SHOWN_MAX = 100
+"""Near-duplicates that a consolidation left alone and names; it counts all of them."""
 
 IMPORT_FILES_MAX = 10_000
 """Foreign files read by one `memory_ingest`; an Engram export may have any number."""

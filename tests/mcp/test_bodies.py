@@ -25,6 +25,7 @@ def test_every_tool_has_a_bound_and_only_writers_get_a_large_one() -> None:
     assert {tool.name for tool in TOOLS if tool.body_bytes_max > SMALL} == {
         "append_messages",
         "memory_store",
+        "memory_quick_store",
         "memory_store_batch",
         "memory_correct",
         "memory_store_document",

@@ -62,6 +62,8 @@ async def test_notes_at_their_bounds_are_kept(anybody: Client) -> None:
 
 
 NEEDED: dict[str, dict[str, Any]] = {
+    "memory_quick_store": {"content": "x"},
+    "memory_query": {"query": "x"},
     "store_note": NOTE,
     "fetch_context": {"query": "harbour"},
     "remove_entry": {"entry_id": "mem_x"},

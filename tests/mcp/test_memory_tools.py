@@ -234,6 +234,9 @@ async def test_each_tool_asks_for_its_scope(server: RunningServer) -> None:
         "memory_feedback": {"memory_ids": ["mem_x"]},
         "memory_projects": {},
         "memory_status": {},
+        "memory_quick_store": {"content": "x"},
+        "memory_query": {"query": "x"},
+        "memory_status_ping": {},
     }
 
     async with http_client(server.url, await server.new_key("admin")) as nobody:
@@ -248,9 +251,13 @@ async def test_each_tool_asks_for_its_scope(server: RunningServer) -> None:
         "memory_connect",
         "memory_correct",
         "memory_feedback",
+        "memory_quick_store",
     }
     assert {tool for tool, scope in required.items() if scope == "delete"} == {"memory_forget"}
-    assert {tool for tool, scope in required.items() if scope == "search"} == {"memory_recall"}
+    assert {tool for tool, scope in required.items() if scope == "search"} == {
+        "memory_recall",
+        "memory_query",
+    }
 
 
 async def test_answers_match_their_published_schema(server: RunningServer) -> None:
@@ -292,6 +299,9 @@ async def answers_of_each_tool(client: Client) -> dict[str, Any]:
     await ask("memory_feedback", memory_ids=[stored["id"]])
     await ask("memory_projects")
     await ask("memory_status")
+    await ask("memory_quick_store", content="a third text")
+    await ask("memory_query", query="text")
+    await ask("memory_status_ping")
     await ask("memory_forget", memory_id=stored["id"])
     await ask("remove_entry", entry_id=note["id"])
     return answered

@@ -99,7 +99,7 @@ def test_every_argument_of_a_request_is_published(tool: Tool) -> None:
 
 
 def test_annotations_tell_reading_from_writing_and_destroying() -> None:
-    shown = [tool for tool in TOOLS if tool.toolset != "maintenance"]
+    shown = tools_of(("conversations", "notes", "memories"))
     annotations = {tool.name: tool.annotations for tool in shown}
 
     reading = {name for name, hints in annotations.items() if hints["readOnlyHint"]}
@@ -132,8 +132,12 @@ def test_tools_stand_in_the_order_of_their_toolsets() -> None:
 
 @pytest.mark.parametrize("toolset", TOOLSETS)
 def test_the_tools_of_a_toolset_are_in_the_order_of_the_table(toolset: Toolset) -> None:
-    assert tools_of((toolset,)) == tuple(tool for tool in TOOLS if tool.toolset == toolset)
+    listed = tuple(tool for tool in TOOLS if tool.toolset == toolset and tool.is_listed)
+
+    assert tools_of((toolset,)) == listed
 
 
-def test_the_tools_of_all_toolsets_are_all_tools() -> None:
-    assert tools_of(TOOLSETS) == TOOLS
+def test_the_toolsets_list_all_tools_but_short_forms() -> None:
+    unlisted = {tool.name for tool in set(TOOLS) - set(tools_of(TOOLSETS))}
+
+    assert unlisted == {"memory_quick_store", "memory_query", "memory_status_ping"}

@@ -74,7 +74,7 @@ async def shown(client: Client) -> list[str]:
 
 
 def names_of(*toolsets: Toolset) -> list[str]:
-    return [tool.name for tool in TOOLS if tool.toolset in toolsets]
+    return [tool.name for tool in TOOLS if tool.is_listed and tool.toolset in toolsets]
 
 
 @pytest.mark.parametrize("way", ["http", "http-handshake", "sse", "relay", "relay-handshake"])

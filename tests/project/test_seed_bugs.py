@@ -21,6 +21,7 @@ ITEMS = [
     *numbered("3.6.", 7),
     *numbered("3.8.", 5),
     *numbered("3.7.", 15),
+    *numbered("3.4.", 2),
     *numbered("3.9.", 8),
     *numbered("4.1.", 14),
     *numbered("4.2.", 15),

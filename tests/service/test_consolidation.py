@@ -22,14 +22,17 @@ from engram.model.memory import Memory, MemoryChange, MemoryDraft, RelationDraft
 from engram.model.memory_reading import MemoryFetch
 from engram.service import Service
 from engram.settings import Settings
-from engram.storage.sqlite.store import SqliteStore
 from engram.text.near_duplicates import JACCARD_MIN, compare_characters
 from engram.wiring import build_service
 from tests.fakes import FakeClock
 from tests.service.embedders import NamedEmbedder
+from tests.storage.places import place, store_at
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
+
+__all__ = ["place"]
+"""A fixture of another module."""
 
 FACT = "The nightly backup of the billing database runs at two and is kept for thirty days."
 NEAR = "The nightly backup of the billing database runs at two, and is kept for thirty days!"
@@ -74,8 +77,10 @@ class House:
         return {merge.merged_id: merge.kept_id for merge in done.merges}
 
 
-async def _house(tmp_path: Path, clock: FakeClock, tiers: Tiers) -> AsyncIterator[House]:
-    store = SqliteStore(tmp_path / "store", clock=clock, ids=RandomIds())
+async def _house(
+    tmp_path: Path, clock: FakeClock, tiers: Tiers, *, place: str | None = None
+) -> AsyncIterator[House]:
+    store = store_at(place or str(tmp_path / "store"), clock=clock)
     await store.open()
     settings = Settings(home=tmp_path, embedder=NoEmbedder())
     service = build_service(store, tiers, settings, clock=clock, ids=RandomIds())
@@ -85,9 +90,9 @@ async def _house(tmp_path: Path, clock: FakeClock, tiers: Tiers) -> AsyncIterato
 
 
 @pytest.fixture
-async def house(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
-    """A house with an embedder."""
-    async for house in _house(tmp_path, clock, Tiers.of(deep=HashedEmbedder())):
+async def house(tmp_path: Path, place: str, clock: FakeClock) -> AsyncIterator[House]:
+    """A house with an embedder, on each database."""
+    async for house in _house(tmp_path, clock, Tiers.of(deep=HashedEmbedder()), place=place):
         yield house
 
 
@@ -205,6 +210,7 @@ async def test_memories_of_other_projects_are_not_looked_at(house: House) -> Non
         ({"importance": 0}, {"importance": 4}),
         ({"memory_type": "decision"}, {}),
         ({"category": "technical"}, {}),
+        ({"category": "technical"}, {"category": "project"}),
         ({"expires_at": FakeClock().now() + timedelta(days=1)}, {}),
         ({}, {"valid_to": FakeClock().now() + timedelta(days=1)}),
     ],
@@ -218,6 +224,73 @@ async def test_what_a_filter_finds_it_still_finds_after_a_consolidation(
     done = await house.consolidate()
 
     assert (done.merges, done.kept_apart) == ((), 1)
+
+
+async def test_a_duplicate_in_another_category_is_named_with_what_keeps_it_apart(
+    house: House,
+) -> None:
+    older = await house.store(FACT, category="technical", tags=("billing",))
+    newer = await house.store(NEAR, category="project")
+
+    (apart,) = (await house.consolidate(dry_run=True)).apart
+
+    assert (apart.older_id, apart.newer_id) == (older, newer)
+    assert apart.because == ("category", "tags")
+    assert apart.jaccard == compare_characters(FACT, NEAR)
+
+
+async def test_a_note_without_a_category_gives_way_to_its_duplicate_that_has_one(
+    house: House,
+) -> None:
+    older, newer = await house.store(FACT), await house.store(NEAR, category="technical")
+
+    assert await house.merged() == {older: newer}
+
+
+async def test_what_is_kept_apart_is_counted_in_full_and_named_up_to_a_bound(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "KEPT_APART_SHOWN_MAX", 1)
+    for tag in ("a", "b", "c"):
+        await house.store(FACT, tags=(tag,))
+
+    done = await house.consolidate()
+
+    assert (done.kept_apart, len(done.apart)) == (2, 1)
+
+
+async def test_an_undone_merge_is_not_proposed_again(house: House) -> None:
+    older, newer = await house.store(FACT), await house.store(NEAR)
+    await house.consolidate()
+    house.clock.advance(timedelta(minutes=1))
+    await house.service.consolidation.undo(house.principal, [older])
+
+    done = await house.consolidate()
+
+    (apart,) = done.apart
+    assert (done.merges, apart.because) == ((), ("undone",))
+    assert {apart.older_id, apart.newer_id} == {older, newer}
+    assert (await house.get(older)).is_searched
+    assert (await house.get(newer)).is_searched
+
+
+async def test_both_of_an_undone_merge_still_give_way_to_a_third(house: House) -> None:
+    older, newer = await house.store(FACT), await house.store(NEAR)
+    await house.consolidate()
+    await house.service.consolidation.undo(house.principal, [older])
+    third = await house.store(FACT.upper())
+
+    assert await house.merged() == {older: third, newer: third}
+
+
+async def test_a_text_that_changed_after_an_undone_merge_is_compared_anew(house: House) -> None:
+    older, newer = await house.store(FACT), await house.store(NEAR)
+    await house.consolidate()
+    await house.service.consolidation.undo(house.principal, [older])
+    house.clock.advance(timedelta(minutes=1))
+    await house.service.memories.correct(house.principal, older, MemoryChange(content=NEAR))
+
+    assert await house.merged() == {newer: older}
 
 
 async def test_without_an_embedder_letters_decide_and_the_answer_says_so(plain: House) -> None:

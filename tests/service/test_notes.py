@@ -24,15 +24,25 @@ async def test_a_note_is_kept_once(service: Service, principal: Principal) -> No
     assert (await service.memories.list(principal, MemoryQuery(limit=10))).total == 1
 
 
-@pytest.mark.parametrize("field", [{"project": "harbour"}, {"category": "technical"}])
-async def test_the_same_words_elsewhere_are_another_note(
-    service: Service, principal: Principal, field: dict[str, str]
+async def test_the_same_words_in_another_project_are_another_note(
+    service: Service, principal: Principal
 ) -> None:
     draft = NoteDraft(content="The harbour opens at six.")
 
-    kept = await service.memories.store_notes(principal, [draft, replace(draft, **field)])
+    kept = await service.memories.store_notes(principal, [draft, replace(draft, project="harbour")])
 
     assert not any(stored.is_duplicate for stored in kept.memories)
+
+
+async def test_the_same_words_in_another_category_are_a_duplicate(
+    service: Service, principal: Principal
+) -> None:
+    draft = NoteDraft(content="The harbour opens at six.")
+
+    drafts = [draft, replace(draft, category="technical")]
+    first, again = (await service.memories.store_notes(principal, drafts)).memories
+
+    assert (again.id, again.is_duplicate) == (first.id, True)
 
 
 async def test_notes_of_one_call_are_told_apart_too(service: Service, principal: Principal) -> None:

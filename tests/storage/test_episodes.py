@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
+from engram import limits
 from engram.errors import NotFoundError
 from engram.model.access import OrganizationDraft
 from engram.model.ids import EpisodeId
@@ -13,10 +15,11 @@ from engram.model.memory import Episode
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.fakes import FakeClock
-from tests.storage.drafts import ACTOR
+from tests.storage.drafts import ACTOR, findings
 from tests.storage.memory_drafts import remember
 
 MINUTE = timedelta(minutes=1)
+IDLE = timedelta(seconds=limits.EPISODE_IDLE_S)
 
 
 async def start(
@@ -116,3 +119,66 @@ async def test_the_audit_says_who_began_and_ended_an_episode(
         ("memory_episode_end", episode_id, ACTOR, {}),
         ("memory_episode_start", episode_id, ACTOR, {}),
     ]
+
+
+async def continued(
+    organization: OrganizationStore, project: str = "engine", actor: str = ACTOR
+) -> EpisodeId:
+    return await organization.memories.continue_episode(project, actor=actor)
+
+
+async def test_an_automatic_episode_goes_on_until_a_pause_and_then_another_begins(
+    organization: OrganizationStore, elsewhere: OrganizationStore, clock: FakeClock
+) -> None:
+    first = await continued(organization)
+    clock.advance(IDLE - MINUTE)
+    again = await continued(elsewhere)
+    last = clock.now()
+    clock.advance(IDLE)
+    after = await continued(organization)
+
+    assert first == again != after
+    ended = await organization.memories.get_episode(first)
+    assert (ended.description, ended.ended_at) == (f"auto: {ACTOR}", last + IDLE)
+
+
+async def test_each_caller_and_each_project_has_an_automatic_episode_of_its_own(
+    organization: OrganizationStore,
+) -> None:
+    mine = await continued(organization)
+    others = [
+        await continued(organization, project="port"),
+        await continued(organization, actor="key_b"),
+    ]
+
+    assert len({mine, *others}) == 3
+    assert set(await organization.memories.open_episodes(ACTOR)) == {mine, others[0]}
+
+
+async def test_an_episode_that_somebody_began_is_not_continued(
+    organization: OrganizationStore,
+) -> None:
+    begun = await start(organization, f"auto: {ACTOR}")
+
+    assert await continued(organization) != begun
+
+
+async def test_an_automatic_episode_can_be_ended_before_its_time(
+    organization: OrganizationStore, clock: FakeClock
+) -> None:
+    first = await continued(organization)
+
+    ended = await organization.memories.end_episode(first, summary="done", actor=ACTOR)
+
+    assert (ended.ended_at, ended.summary) == (clock.now(), "done")
+    assert await organization.memories.open_episodes(ACTOR) == ()
+    assert await continued(organization) != first
+
+
+async def test_two_processes_that_begin_at_once_share_an_automatic_episode(
+    organization: OrganizationStore, elsewhere: OrganizationStore
+) -> None:
+    begun = await asyncio.gather(*(continued(each) for each in (organization, elsewhere) * 5))
+
+    assert len(set(begun)) == 1
+    assert await findings(organization) == []

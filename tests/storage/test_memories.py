@@ -170,18 +170,22 @@ async def test_once_answers_a_repeated_text_with_the_memory_that_has_it(
 ) -> None:
     first = await note(organization, "stored once")
 
-    (again,) = await store(elsewhere, MemoryDraft(content="stored once"), once=True)
+    again = await store(
+        elsewhere,
+        MemoryDraft(content="stored once"),
+        MemoryDraft(content="stored once", category="technical"),
+        once=True,
+    )
     others = await store(
         organization,
         MemoryDraft(content="stored once", project="other"),
-        MemoryDraft(content="stored once", category="technical"),
         MemoryDraft(content="Stored once"),
         once=True,
     )
 
-    assert again == StoredMemory(id=first, is_duplicate=True)
+    assert set(again) == {StoredMemory(id=first, is_duplicate=True)}
     assert not any(one.is_duplicate for one in others)
-    assert (await organization.counters()).memories == 4
+    assert (await organization.counters()).memories == 3
 
 
 async def test_once_tells_drafts_of_one_call_apart(organization: OrganizationStore) -> None:

@@ -7,14 +7,16 @@ OpenAPI document, `engram.cli` a command.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from msgspec.structs import asdict
 
 from engram import limits
 from engram.model.access import KeyScope, Principal
-from engram.model.request import Request
+from engram.model.request import Request, subset
 from engram.model.toolsets import Toolset
-from engram.model.value import Value
+from engram.model.value import Value, replace
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -48,6 +50,8 @@ class Tool(Value):
 
     title: str
     hints: tuple[Hint, ...] = ()
+    is_listed: bool = True
+    """False if it is only called by its name, and no client pays for it."""
     show: Callable[[Any], str] | None = None
     """Renders the text beside structured content; the default is the answer's JSON."""
     lean: Callable[[Any, int], str] | None = None
@@ -146,3 +150,33 @@ OperatorOperation = Operation[str, Any, Any]
 """Its caller is the actor that the operator's token identifies."""
 
 AnyOperation = Operation[Any, Any, Any]
+
+
+def alias(
+    operation: KeyOperation,
+    name: str,
+    *,
+    title: str,
+    description: str,
+    fields: Collection[str],
+    complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda given: given,
+) -> KeyOperation:
+    """Return an unlisted tool that calls an operation by another name, with some of its fields.
+
+    `complete` returns the operation's fields for those of the alias, where defaults differ.
+    """
+
+    async def run(service: Service, caller: Principal, request: Request) -> Any:
+        given = operation.request(**complete(asdict(request)))
+        return await operation.run(service, caller, given)
+
+    return replace(
+        operation,
+        name=name,
+        description=description,
+        request=subset(operation.request, fields),
+        run=run,
+        tool=replace(operation.tool, title=title, is_listed=False),
+        routes=(),
+        command=None,
+    )

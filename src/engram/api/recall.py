@@ -21,7 +21,7 @@ from engram.model.fields import (
     Tags,
     TokenBudget,
 )
-from engram.model.ids import ChunkId, MemoryId
+from engram.model.ids import ChunkId, EpisodeId, MemoryId
 from engram.model.memory import Importance, Memory, MemoryFilters, MemoryType, StorageMode
 from engram.model.memory_reading import READING_TOKENS, FetchDetail
 from engram.model.recall import (
@@ -72,6 +72,7 @@ class RecallQuestion(InProject):
         "Steps to related memories; 1 in mode full.",
     ] = None
     record_event: Annotated[bool, "Give an event_id for feedback."] = False
+    episode_id: Annotated[EpisodeId | None, "Its memories rank higher."] = None
     profile: ProfileName = "default"
     token_budget: TokenBudget = READING_TOKENS
     asked_at: AskedAt = None
@@ -106,6 +107,7 @@ class RecallQuestion(InProject):
             profile=self.profile,
             asked_at=self.asked_at,
             hops=max(self.shape().hops, int(self.include_conflicts)),
+            episode_ids=() if self.episode_id is None else (self.episode_id,),
         )
 
     def _top_k(self) -> int:
@@ -321,7 +323,7 @@ def _recalled(each: RecalledMemory, texts: Iterator[Excerpt], shape: RecallShape
     return RecalledView(
         memory=memory,
         score=each.score,
-        score_breakdown=_flat(each.breakdown),
+        score_breakdown={**_flat(each.breakdown), "episode_boost": each.episode_boost},
         chunk_count=each.chunk_count,
         matched_chunk_id=each.matched.id,
         matched_chunk_index=each.matched.index,

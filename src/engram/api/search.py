@@ -17,6 +17,8 @@ from engram.api.lean import LeanText, date_of, said_at
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal
 from engram.model.conversation import Conversation, Message
+from engram.model.fields import Metadata
+from engram.model.ids import ConversationId
 from engram.model.memory import Category, Memory, MemoryType
 from engram.model.search import (
     CutBy,
@@ -43,8 +45,15 @@ _TIMESTAMP = re.compile(r"[\d:TZ.+ -]{10,40}")
 
 
 class FoundMessageView(Message, omit_defaults=True):
-    """A message of a result, with its score; of a long one the part that matches."""
+    """A message of a result, with its score; of a long one the part that matches.
 
+    One of a window has empty fields too, as a row has.
+    """
+
+    tool_call_id: str | UnsetType | None = UNSET  # pyright: ignore[reportIncompatibleVariableOverride] it can be left out
+    tool_name: str | UnsetType | None = UNSET  # pyright: ignore[reportIncompatibleVariableOverride] as above
+    metadata: Metadata | UnsetType | None = UNSET  # pyright: ignore[reportIncompatibleVariableOverride] as above
+    conversation_id: ConversationId | UnsetType = UNSET
     score: Score
     range: TextRange | None = None
     score_breakdown: ScoreBreakdown | None = None
@@ -118,7 +127,7 @@ def _result(result: SearchResult) -> SearchResultView:
         start_sequence=result.start_sequence,
         end_sequence=result.end_sequence,
         chunk_text=result.chunk_text,
-        messages=tuple(map(_found, result.messages)),
+        messages=tuple(_found(each, **_columns(result)) for each in result.messages),
         found_sequence=result.found_sequence,
         range=result.range,
         score_breakdown=result.messages[0].breakdown if result.messages else result.breakdown,
@@ -150,9 +159,18 @@ OWNED_FIELDS = (
 """The fields of a memory that a result repeats."""
 
 
-def _found(found: FoundMessage) -> FoundMessageView:
+def _columns(result: SearchResult) -> dict[str, Any]:
+    """Return what each message of a window has, where it has nothing of its own."""
+    if result.chunk_text is None or not isinstance(result.owner, Conversation):
+        return {}
+    empty = dict.fromkeys(("tool_call_id", "tool_name", "metadata"))
+    return {**empty, "conversation_id": result.owner.id}
+
+
+def _found(found: FoundMessage, **columns: Any) -> FoundMessageView:
+    given = {name: value for name, value in asdict(found.message).items() if value is not None}
     return FoundMessageView(
-        **asdict(found.message),
+        **{**columns, **given},
         score=found.score,
         range=found.range,
         score_breakdown=found.breakdown,

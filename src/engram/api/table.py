@@ -5,6 +5,7 @@ from __future__ import annotations
 from engram.api import (
     account,
     admin,
+    aliases,
     conversations,
     documents,
     maintenance,
@@ -22,6 +23,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     *memories.STORING,
     *recall.OPERATIONS,
     *memories.OPERATIONS,
+    *aliases.OPERATIONS,
     *documents.OPERATIONS,
     *maintenance.OPERATIONS,
     *account.OPERATIONS,

@@ -144,7 +144,7 @@ def _refuse(status: int, message: str, *, code: str) -> Response:
 
 def _identify_by_request(toolsets: tuple[Toolset, ...]) -> Identify:
     def identify(request: Request) -> Caller:
-        asked = request.query_params.get("toolsets")
+        asked = request.query_params
         return find_caller(request.state.principal, asked=asked, setting=toolsets)
 
     return identify

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -30,8 +30,11 @@ from engram.mcp.messages import finish, texts_of
 from engram.mcp.tools import TOOLS_BY_NAME, Tool, tools_of
 from engram.model.access import LOCAL, Principal
 from engram.model.checks import nearest, shortened
+from engram.model.request import Request as Fields
+from engram.model.request import parse
+from engram.model.shape import fields_of
 from engram.model.toolsets import Toolset, parse_toolsets
-from engram.model.value import Value
+from engram.model.value import Value, replace
 from engram.service import Service
 from engram.text.quoting import label
 
@@ -87,7 +90,16 @@ class Caller(Value, kw_only=False):
     toolsets: tuple[Toolset, ...]
 
 
-def find_caller(principal: Principal, *, asked: str | None, setting: tuple[Toolset, ...]) -> Caller:
+class ConnectionOptions(Fields):
+    """What the address of a connection asks for."""
+
+    toolsets: str | None = None
+    auto_episode: bool = False
+
+
+def find_caller(
+    principal: Principal, *, asked: Mapping[str, str], setting: tuple[Toolset, ...]
+) -> Caller:
     """Return the caller: what a connection asks for wins over the key's toolsets or the setting.
 
     A connection and the setting choose what is shown; a key's toolsets are all that it may use.
@@ -96,12 +108,15 @@ def find_caller(principal: Principal, *, asked: str | None, setting: tuple[Tools
         InvalidRequestError: the connection asks for a toolset that does not exist.
         ToolsetDeniedError: it asks for one that its key may not use.
     """
-    if asked is None:
-        return Caller(principal, setting if principal.toolsets is None else principal.toolsets)
-    toolsets = parse_toolsets(asked)
+    known = {name: asked[name] for name in fields_of(ConnectionOptions) if name in asked}
+    options = parse(ConnectionOptions, known, mode="lenient")
+    caller = replace(principal, auto_episode=options.auto_episode)
+    if options.toolsets is None:
+        return Caller(caller, setting if principal.toolsets is None else principal.toolsets)
+    toolsets = parse_toolsets(options.toolsets)
     for toolset in toolsets:
         principal.require_toolset(toolset)
-    return Caller(principal, toolsets)
+    return Caller(caller, toolsets)
 
 
 Identify = Callable[[Request], Caller]

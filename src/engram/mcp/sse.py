@@ -102,7 +102,7 @@ class SseStreams:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The messages come in other requests, so what this one asks for is remembered here.
-        asked = Request(scope).query_params.get("toolsets")
+        asked = Request(scope).query_params
 
         def identify(request: Request) -> Caller:
             return find_caller(request.state.principal, asked=asked, setting=self._toolsets)

@@ -45,6 +45,7 @@ class Tool:
         self.title = operation.tool.title
         self.description = operation.description
         self.toolset: Toolset = operation.toolset
+        self.is_listed = operation.tool.is_listed
         self.body_bytes_max = operation.body_bytes_max
 
     @property
@@ -117,14 +118,14 @@ class Tool:
 
 
 TOOLS: tuple[Tool, ...] = tuple(Tool(each) for each in OPERATIONS if each.tool is not None)
-"""Every tool, in the order in which clients see them."""
+"""Every tool that can be called, in the order in which clients see those that are listed."""
 
 TOOLS_BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}
 
 
 def tools_of(toolsets: tuple[Toolset, ...]) -> tuple[Tool, ...]:
-    """Return the tools of these toolsets, in their order."""
-    return tuple(tool for tool in TOOLS if tool.toolset in toolsets)
+    """Return the tools that these toolsets list, in their order."""
+    return tuple(tool for tool in TOOLS if tool.is_listed and tool.toolset in toolsets)
 
 
 @cache

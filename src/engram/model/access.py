@@ -85,6 +85,8 @@ class Principal(Value):
     quota: Quota = Quota()
     toolsets: tuple[Toolset, ...] | None = None
     """The toolsets the credential may use; None means every one."""
+    auto_episode: bool = False
+    """True if its connection wants memories without an episode to belong to one of its own."""
 
     def allows(self, scope: KeyScope) -> bool:
         """Return True if the credential carries `scope`."""

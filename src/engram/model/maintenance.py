@@ -12,6 +12,20 @@ from engram.model.value import Mark, Score, Value, computed
 
 SummaryMethod = Literal["extractive", "language_model"]
 ReembeddingStatus = Literal["planned", "running", "done"]
+Obstacle = Literal[
+    "memory_type",
+    "category",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "tags",
+    "importance",
+    "episode_id",
+    "undone",
+    "related",
+]
+"""Why near-duplicates are not merged: a field in which a filter finds the older and would miss the newer,
+an undone merge of the two, or a relation that says the opposite."""
 
 
 class ConsolidationRequest(Request):
@@ -34,6 +48,15 @@ class Merge(Value, omit_defaults=True):
     cosine: Annotated[float | None, Mark.ROUNDED] = None
 
 
+class KeptApart(Value):
+    """A memory that was not merged into a newer near-duplicate, and why."""
+
+    older_id: MemoryId
+    newer_id: MemoryId
+    jaccard: Score
+    because: tuple[Obstacle, ...]
+
+
 class Consolidated(Value, omit_defaults=True):
     """What a consolidation did, or would do."""
 
@@ -42,7 +65,9 @@ class Consolidated(Value, omit_defaults=True):
     examined: int
     merges: tuple[Merge, ...]
     kept_apart: int
-    """Near-duplicates left alone because a filter that finds the older would miss the newer."""
+    """Near-duplicates left alone."""
+    apart: tuple[KeptApart, ...] = ()
+    """The first of them."""
     truncated: bool
     """True if a limit was reached, so that there may be more."""
     degraded: tuple[str, ...]

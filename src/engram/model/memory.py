@@ -65,6 +65,9 @@ MEMORY_TYPES: tuple[MemoryType, ...] = get_args(MemoryType)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
 
+UNFILED: Category = "general"
+"""The category of a memory that was given none."""
+
 IMPORTANCE_DEFAULT = 2
 DEFAULT_SOURCE = "manual"
 
@@ -79,7 +82,7 @@ class MemoryOptions(Request):
     """The fields of a memory other than its content."""
 
     memory_type: MemoryType = "context"
-    category: Category = "general"
+    category: Category = UNFILED
     source: Source = DEFAULT_SOURCE
     importance: Importance = IMPORTANCE_DEFAULT
     tags: Tags = ()
@@ -140,7 +143,7 @@ class NoteDraft(Request):
         Length(limits.NOTE_CHARACTERS_MIN, limits.NOTE_CHARACTERS_MAX),
         "One fact, at most 2,000 characters.",
     ]
-    category: Category = "general"
+    category: Category = UNFILED
     source: Source = DEFAULT_SOURCE
     tags: Tags = ()
     project: Project = DEFAULT_PROJECT

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from engram import limits
 from engram.errors import InvalidRequestError
 from engram.model.fields import AskedAt, Between, Bytes, Length, Query, Share, Tags, TokenBudget
-from engram.model.ids import MemoryId
+from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import (
     EVERY_MEMORY,
     Category,
@@ -67,6 +67,8 @@ class RecallRequest(Request):
     hops: Annotated[int, Between(0, limits.RELATION_HOPS_MAX)] = 0
     """Up to how many relations away related memories are loaded; 0 loads none."""
     asked_at: AskedAt = None
+    episode_ids: tuple[EpisodeId, ...] = ()
+    """Memories of these episodes rank higher."""
 
     def check(self) -> None:
         check_since_before(self.since, self.before)
@@ -99,6 +101,8 @@ class RecalledMemory(Value):
     matched: MemoryChunk
     """The chunk that matches the query best; a short memory has a single one."""
     chunk_count: int
+    episode_boost: float = 1.0
+    """Above 1 if it ranks higher because of its episode."""
     superseded_by: tuple[MemoryId, ...] = ()
     """Memories that supersede it; it is ranked behind those of them that are recalled too."""
     connected: tuple[ConnectedMemory, ...] = ()

@@ -7,11 +7,11 @@ fields, and leaves bounds to the constructor. Errors name the field and what it 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -19,7 +19,7 @@ from engram.errors import InvalidRequestError
 from engram.model import checks
 from engram.model.checks import is_near, nearest, shortened
 from engram.model.shape import Constraint, Field, Kind, Shape, fields_of
-from engram.model.value import Value
+from engram.model.value import Value, defaults_of
 
 R = TypeVar("R", bound="Request")
 Mode = Literal["exact", "lenient"]
@@ -34,6 +34,8 @@ _Place: TypeAlias = "tuple[_Place, int | str] | None"
 copied per value; the path is built only for an error."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_Meta: Callable[..., type] = type(Value)
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 # `int` raises ValueError for a string of more than 4,300 digits.
@@ -65,6 +67,18 @@ class Request(Value):
 
     def check(self) -> None:
         """Validate fields against each other; subclasses override it."""
+
+
+def subset(request: type[Request], names: Collection[str]) -> type[Request]:
+    """Return a request with some of the fields of another, in their own order."""
+    hints, defaults = get_type_hints(request, include_extras=True), defaults_of(request)
+    given = {name: defaults[name] for name in names if name in defaults}
+    namespace = {
+        "__module__": request.__module__,
+        "__annotations__": {name: hints[name] for name in names},
+        **given,
+    }
+    return cast("type[Request]", _Meta(f"{request.__name__}Subset", (Request,), namespace))
 
 
 def parse(

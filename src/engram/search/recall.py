@@ -7,7 +7,7 @@ and graph neighbours are returned beside them. Nothing is written, so the same s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 from engram import limits
 from engram.clock import format_time
 from engram.model.conversation import Message
-from engram.model.ids import MemoryId, OrganizationId, chunk_id
+from engram.model.ids import EpisodeId, MemoryId, OrganizationId, chunk_id
 from engram.model.memory import Memory, Relation
 from engram.model.memory_reading import MemoryChunk
 from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallRequest
@@ -29,6 +29,9 @@ from engram.search.score import Scored
 from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
 from engram.yielding import offload
+
+EPISODE_BOOST = 1.15
+"""Factor for memories of the caller's episode, as in engram-go: enough to decide between equals."""
 
 
 class Neighbour(NamedTuple):
@@ -72,8 +75,10 @@ class Relations(NamedTuple):
 
 async def recall(request: RecallRequest, session: SearchSession) -> Recalled:
     """Return the memories that answer a query, best first."""
-    # A few more than requested, because superseded ones among them are moved back.
+    # A few more than requested, because superseded ones among them are moved back, and those of the
+    # caller's episodes ahead.
     ranked_max = request.top_k + limits.SUPERSEDED_MARGIN
+    ranked_max += limits.EPISODE_MARGIN if request.episode_ids else 0
     best, loaded, degraded = await find(
         CandidateQuery(
             text=request.query,
@@ -94,7 +99,7 @@ async def recall(request: RecallRequest, session: SearchSession) -> Recalled:
     )
     characters = len(request.query) + sum(len(each.content) for each in loaded.memories.values())
     recalled = await offload(partial(_recalled, best, loaded, request.query), characters=characters)
-    found = {each.memory.id: each for each in recalled}
+    found = {each.memory.id: each for each in raise_episodes(recalled, request.episode_ids)}
     relations = await _read_relations(session, request, found)
     superseded = relations.superseding
     order = put_behind(list(found), superseded)[: request.top_k]
@@ -113,6 +118,27 @@ async def recall(request: RecallRequest, session: SearchSession) -> Recalled:
         pending=loaded.pending,
         degraded=degraded,
     )
+
+
+def raise_episodes(
+    ranked: Sequence[RecalledMemory], episode_ids: Collection[EpisodeId]
+) -> list[RecalledMemory]:
+    """Return the ranking with the memories of some episodes raised, of equals those of the episodes first.
+
+    All others keep their order.
+    """
+    raised = [
+        replace(each, score=_boosted(each.score), episode_boost=EPISODE_BOOST)
+        if each.memory.episode_id in episode_ids
+        else each
+        for each in ranked
+    ]
+    return sorted(raised, key=lambda each: (each.score, each.episode_boost), reverse=True)
+
+
+def _boosted(value: float) -> float:
+    """Return a value with its odds multiplied, so that one below 1 stays below 1."""
+    return max(value, EPISODE_BOOST * value / (1 + (EPISODE_BOOST - 1) * value))
 
 
 def superseding(relations: Iterable[Relation]) -> dict[MemoryId, list[MemoryId]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from heapq import merge
 from itertools import islice
 
 from engram import limits
-from engram.errors import InvalidRequestError
+from engram.errors import InvalidRequestError, UnavailableError
 from engram.model.access import AccountDeletion, AuditEntry, Principal
 from engram.model.checks import check_range
 from engram.model.ids import OrganizationId
@@ -38,6 +39,19 @@ class Account(UseCases):
             embedder=await self._embedders.embedder_name(),
             degraded=(*self._embedders.degraded, *await self._embedders.find_mismatch(store)),
         )
+
+    async def ping(self, principal: Principal) -> datetime:
+        """Read from the organisation's store, and return the present moment.
+
+        Raises:
+            UnavailableError: it does not answer in time.
+        """
+        try:
+            async with asyncio.timeout(limits.PING_S):
+                await (await self._open(principal, "read")).counters()
+        except TimeoutError as exc:
+            raise UnavailableError(f"the store did not answer within {limits.PING_S} s") from exc
+        return self._tools.clock.now()
 
     async def usage(self, principal: Principal, *, days: int = USAGE_DAYS) -> Usage:
         """Return what is used of the quota, and what was done on the last days."""

@@ -13,8 +13,22 @@ from engram.embedding.port import EMBEDDING_FAILURES
 from engram.errors import ConflictError, InvalidRequestError, NotFoundError
 from engram.model.access import Principal
 from engram.model.ids import MemoryId
-from engram.model.maintenance import Consolidated, ConsolidationRequest, Merge, Unmerged
-from engram.model.memory import Memory, MemoryDraft, RelationDraft, check_project
+from engram.model.maintenance import (
+    Consolidated,
+    ConsolidationRequest,
+    KeptApart,
+    Merge,
+    Obstacle,
+    Unmerged,
+)
+from engram.model.memory import (
+    UNFILED,
+    Memory,
+    MemoryDraft,
+    MemoryVersion,
+    RelationDraft,
+    check_project,
+)
 from engram.search.query import WORDS_ONLY
 from engram.service.use_case import Tools, UseCases
 from engram.storage.memories.store import MemoryStore
@@ -52,7 +66,8 @@ class Consolidation(UseCases):
             dry_run=request.dry_run,
             examined=len(hashed),
             merges=tuple(run.merges),
-            kept_apart=run.kept_apart,
+            kept_apart=len(run.apart),
+            apart=tuple(run.apart[: limits.KEPT_APART_SHOWN_MAX]),
             truncated=is_cut or run.is_full,
             degraded=(WORDS_ONLY,) if run.is_words_only else (),
         )
@@ -145,7 +160,7 @@ class _Run:
         principal: Principal,
     ) -> None:
         self.merges: list[Merge] = []
-        self.kept_apart = 0
+        self.apart: list[KeptApart] = []
         self.is_words_only = tools.tiers.deep is None
         self._memories = memories
         self._embedder = tools.tiers.deep
@@ -180,9 +195,7 @@ class _Run:
             return None
         letters = await asyncio.to_thread(_compare, older, others)
         near = [(other, value) for other, value in letters if value >= near_duplicates.JACCARD_MIN]
-        replacing = [(other, value) for other, value in near if _replaces(other, older)]
-        self.kept_apart += bool(near) and not replacing
-        similarities = await self._similarities(older, replacing)
+        similarities = await self._similarities(older, await self._replacing(older, near))
         merges = [
             Merge(
                 kept_id=other.id,
@@ -196,6 +209,35 @@ class _Run:
         ]
         # The newer ones come in their order, the newest first: among equals it is taken.
         return max(merges, key=lambda merge: merge.score, default=None)
+
+    async def _replacing(
+        self, older: Memory, near: Sequence[tuple[Memory, float]]
+    ) -> list[tuple[Memory, float]]:
+        """Return those that can stand for the older; if none can, note what keeps the nearest apart."""
+        replacing = list[tuple[Memory, float]]()
+        apart = list[KeptApart]()
+        for other, value in near:
+            because = _differences(other, older) or await self._undone_between(other, older)
+            if because:
+                apart.append(
+                    KeptApart(older_id=older.id, newer_id=other.id, jaccard=value, because=because)
+                )
+            else:
+                replacing.append((other, value))
+        if apart and not replacing:
+            self.apart.append(max(apart, key=lambda each: each.jaccard))
+        return replacing
+
+    async def _undone_between(self, one: Memory, other: Memory) -> tuple[Obstacle, ...]:
+        """Return the obstacle that a merge of the two was undone, in whichever direction it was made."""
+        is_undone = other.id in await self._undone(one) or one.id in await self._undone(other)
+        return ("undone",) if is_undone else ()
+
+    async def _undone(self, memory: Memory) -> set[MemoryId]:
+        """Return the memories that this text was merged into, and taken out of again."""
+        versions = await self._memories.history(memory.id)
+        merged = (_merged_into(each.memory) for each in versions if _has_text_of(each, memory))
+        return {into for into in merged if into is not None}
 
     async def _similarities(
         self, older: Memory, near: Sequence[tuple[Memory, float]]
@@ -236,7 +278,14 @@ class _Run:
             await self._memories.connect(relation, actor=actor, quota=quota)
         except (InvalidRequestError, NotFoundError):
             # Somebody says the opposite, or has removed one of them.
-            self.kept_apart += 1
+            self.apart.append(
+                KeptApart(
+                    older_id=merge.merged_id,
+                    newer_id=merge.kept_id,
+                    jaccard=merge.jaccard,
+                    because=("related",),
+                )
+            )
             return False
         await self._memories.forget(
             merge.merged_id,
@@ -256,30 +305,35 @@ def _compare(older: Memory, others: Sequence[Memory]) -> list[tuple[Memory, floa
     ]
 
 
-def _replaces(newer: Memory, older: Memory) -> bool:
-    """Return True if whoever looks for the older by its fields finds the newer instead."""
-    return (
-        _kind(newer) == _kind(older)
-        and set(older.tags) <= set(newer.tags)
-        and newer.importance <= older.importance
-        and older.episode_id in (None, newer.episode_id)
-    )
+def _differences(newer: Memory, older: Memory) -> tuple[Obstacle, ...]:
+    """Return the fields by which somebody finds the older and would not find the newer."""
+    is_missed: dict[Obstacle, bool] = {
+        "memory_type": newer.memory_type != older.memory_type,
+        "category": older.category not in (UNFILED, newer.category),
+        "valid_from": newer.valid_from != older.valid_from,
+        "valid_to": newer.valid_to != older.valid_to,
+        "expires_at": newer.expires_at != older.expires_at,
+        "tags": not set(older.tags) <= set(newer.tags),
+        "importance": newer.importance > older.importance,
+        "episode_id": older.episode_id not in (None, newer.episode_id),
+    }
+    return tuple(name for name, missed in is_missed.items() if missed)
 
 
-def _kind(memory: Memory) -> tuple[object, ...]:
-    return (
-        memory.memory_type,
-        memory.category,
-        memory.valid_from,
-        memory.valid_to,
-        memory.expires_at,
-    )
+def _has_text_of(version: MemoryVersion, memory: Memory) -> bool:
+    return version.memory.content_hash == memory.content_hash
+
+
+def _merged_into(memory: Memory) -> MemoryId | None:
+    """Return what a memory was merged into; None if it is searched, or was forgotten otherwise."""
+    into = None if memory.is_searched else _MERGED_INTO.fullmatch(memory.reason or "")
+    return None if into is None else MemoryId(into[1])
 
 
 def _merge_of(memory: Memory | None, memory_id: MemoryId, *, project: str | None) -> Unmerged:
     if memory is None or project not in (None, memory.project):
         raise NotFoundError("memory", memory_id)
-    into = _MERGED_INTO.fullmatch(memory.reason or "")
-    if memory.is_searched or into is None:
+    kept = _merged_into(memory)
+    if kept is None:
         raise ConflictError(f"memory {memory_id} was not merged into another")
-    return Unmerged(memory_id=memory_id, kept=MemoryId(into[1]))
+    return Unmerged(memory_id=memory_id, kept=kept)

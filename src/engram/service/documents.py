@@ -25,6 +25,7 @@ from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import MemoryQuery, Tombstone
 from engram.model.value import replace
 from engram.service.access.usage import find_quota_warning
+from engram.service.projects import with_episodes
 from engram.service.use_case import UseCases
 from engram.storage.documents.store import DocumentStore
 from engram.storage.organization import OrganizationStore
@@ -81,8 +82,10 @@ class Documents(UseCases):
 
     async def begin_upload(self, principal: Principal, draft: DocumentDraft) -> Upload:
         """Begin the upload of a document in parts."""
-        documents = await self._documents(principal, "write")
-        return await documents.begin_upload(
+        store = await self._open(principal, "write")
+        (options,) = await with_episodes(store.memories, principal, [draft.options])
+        draft = replace(draft, options=options)
+        return await store.documents.begin_upload(
             draft, actor=principal.actor, limits=self.bounds, quota=principal.quota
         )
 

@@ -36,6 +36,7 @@ from engram.model.memory_reading import FetchedMemory, MemoryFetch, MemoryHistor
 from engram.model.value import Value, replace
 from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.service.access.usage import find_quota_warning
+from engram.service.projects import with_episodes
 from engram.service.use_case import UseCases
 from engram.storage.memories.store import MemoryStore
 from engram.text.chunks import read_memory
@@ -88,6 +89,8 @@ class Memories(UseCases):
     ) -> StoredMemories:
         """Store all the memories or none; with `once`, those that exist already are not repeated.
 
+        Notes and imports, which are stored once, belong to no automatic episode.
+
         Raises:
             NotFoundError: a draft names an unknown episode.
             LimitExceededError: there are too many of them, or they are too large together.
@@ -95,6 +98,8 @@ class Memories(UseCases):
         """
         store = await self._open(principal, "write")
         _check_batch(drafts)
+        if not once:
+            drafts = await with_episodes(store.memories, principal, drafts)
         indexing = await self._tools.indexer.index_new(
             [draft.as_message() for draft in drafts], organization_id=principal.organization_id
         )

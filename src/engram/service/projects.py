@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.access import Principal
 from engram.model.checks import check_range, check_text
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.maintenance import Verified
-from engram.model.memory import Episode, MemoryFilters, MemoryPage, MemoryQuery, check_project
+from engram.model.memory import (
+    Episode,
+    MemoryFilters,
+    MemoryOptions,
+    MemoryPage,
+    MemoryQuery,
+    check_project,
+)
+from engram.model.value import replace
 from engram.service.use_case import UseCases
 from engram.storage.memories.store import MemoryStore
 from engram.text.excerpts import tokens_of
 
 CHECKED_TOGETHER = 200
 DUMPED_TOGETHER = 500
+
+OptionsT = TypeVar("OptionsT", bound=MemoryOptions)
 
 
 class Projects(UseCases):
@@ -121,6 +134,23 @@ class Episodes(UseCases):
             filters=MemoryFilters(projects=(project,), episode_id=episode_id),
         )
         return episode, await memories.list(query, now=self._tools.clock.now())
+
+
+async def with_episodes(
+    memories: MemoryStore, principal: Principal, drafts: Sequence[OptionsT]
+) -> list[OptionsT]:
+    """Return drafts with the caller's automatic episode, where it wants one and a draft names none."""
+    missing = {
+        each.project for each in drafts if principal.auto_episode and each.episode_id is None
+    }
+    actor, quota = principal.actor, principal.quota
+    episodes = {
+        project: await memories.continue_episode(project, actor=actor, quota=quota)
+        for project in sorted(missing)
+    }
+    return [
+        replace(each, episode_id=each.episode_id or episodes.get(each.project)) for each in drafts
+    ]
 
 
 async def _find(memories: MemoryStore, episode_id: EpisodeId, project: str) -> Episode:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from engram import limits
+from engram.errors import NotFoundError
 from engram.model.access import Principal
 from engram.model.value import replace
 from engram.search.query import QueryEmbedder
@@ -16,10 +17,12 @@ from engram.service.use_case import Tools, UseCases
 
 if TYPE_CHECKING:
     from engram.model.document_query import DocumentQuery, QueriedDocuments
+    from engram.model.ids import EpisodeId
     from engram.model.recall import Context, ContextRequest, Recalled, RecallRequest
     from engram.model.search import SearchAnswer, SearchRequest
     from engram.search.candidates import SearchSession
     from engram.search.context import ContextCache
+    from engram.storage.memories.store import MemoryStore
 
 SCANS_AT_ONCE = 2
 """Documents that are scanned for patterns at the same time; each takes a processor."""
@@ -41,10 +44,20 @@ class Search(UseCases):
             return await search(request, session)
 
     async def recall(self, principal: Principal, request: RecallRequest) -> Recalled:
-        """Return the memories that answer a query, best first."""
+        """Return the memories that answer a query, best first, those of the caller's episode raised.
+
+        Raises:
+            NotFoundError: there is no such episode in the projects that are searched.
+        """
         from engram.search.recall import recall
 
         async with self._session(principal) as session:
+            memories = session.store.memories
+            for episode_id in request.episode_ids:
+                await _check_episode(memories, episode_id, request.filters.projects)
+            if principal.auto_episode and not request.episode_ids:
+                episodes = await memories.open_episodes(principal.actor)
+                request = replace(request, episode_ids=episodes)
             return await recall(request, session)
 
     async def fetch_context(self, principal: Principal, request: ContextRequest) -> Context:
@@ -96,3 +109,11 @@ class Search(UseCases):
             )
         self._tools.activity.searches += 1
         self._tools.meter.count(organization_id, searches=1)
+
+
+async def _check_episode(
+    memories: MemoryStore, episode_id: EpisodeId, projects: Collection[str] | None
+) -> None:
+    episode = await memories.get_episode(episode_id)
+    if projects is not None and episode.project not in projects:
+        raise NotFoundError("episode", episode_id)

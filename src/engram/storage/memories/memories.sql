@@ -106,10 +106,10 @@ AND EXISTS
      WHERE value IN (SELECT value FROM json_each(:tags)))
 
 -- find_duplicate --
--- Returns the id of the first memory with that text that is searched now.
+-- Returns the id of the first memory of a project with that text that is searched now.
 SELECT id FROM memory
 WHERE organization_id = :organization_id AND sha256 = :sha256 AND record IS NOT NULL
-    AND project = :project AND category = :category
+    AND project = :project
     AND (expires_at IS NULL OR expires_at > :now)
     AND (valid_to IS NULL OR valid_to > :now)
 ORDER BY number

@@ -132,17 +132,45 @@ class RelationStore(TenantStore):
             QuotaExceededError: it exceeds the quota.
         """
 
+        episode = {"project": project, "description": description, "ends_at": None}
+        return await self._tenant.write(
+            lambda tx: _start_episode(tx, episode, actor=actor, quota=quota)
+        )
+
+    async def continue_episode(
+        self, project: str, *, actor: str, quota: Quota = UNBOUNDED
+    ) -> EpisodeId:
+        """Return the actor's automatic episode in a project; after a pause another one begins.
+
+        It ends by itself `EPISODE_IDLE_S` after it was last continued.
+
+        Raises:
+            QuotaExceededError: a new one exceeds the quota.
+        """
+
         def write(tx: Transaction) -> EpisodeId:
-            episode_id = EpisodeId(tx.tenant.ids.new("ep_"))
             now = tx.tenant.now()
-            values = {"id": episode_id, "project": project, "description": description}
-            tx.execute(_SQL["start_episode"], **values, now=now)
-            grow_counters(tx, quota=quota, stored_bytes=row_bytes(project, description))
-            action = "memory_episode_start"
-            audit.record(tx, now=now, actor=actor, action=action, subject=episode_id)
-            return episode_id
+            episode = {
+                "project": project,
+                "description": _automatic(actor),
+                "ends_at": now + limits.EPISODE_IDLE_S * 1_000_000,
+            }
+            found = tx.execute(_SQL["extend_episode"], **episode, now=now).fetchone()
+            if found is not None:
+                return EpisodeId(found[0])
+            return _start_episode(tx, episode, actor=actor, quota=quota)
 
         return await self._tenant.write(write)
+
+    async def open_episodes(self, actor: str) -> tuple[EpisodeId, ...]:
+        """Return the automatic episodes of an actor that have not ended, in all projects."""
+
+        def read(tx: Transaction) -> tuple[EpisodeId, ...]:
+            asked = {"description": _automatic(actor), "now": tx.tenant.now()}
+            rows = tx.execute(_SQL["open_episodes"], **asked).fetchall()
+            return tuple(EpisodeId(each) for (each,) in rows)
+
+        return await self._tenant.read(read)
 
     async def end_episode(
         self, episode_id: EpisodeId, *, summary: str | None, actor: str, quota: Quota = UNBOUNDED
@@ -326,6 +354,24 @@ def _put_feedback(
         (number,) = tx.execute(_SQL["add_feedback"], **values).fetchone()
         tx.execute(_SQL["drop_feedback"], memory=memory, upto=number - limits.FEEDBACK_KEPT)
     return measure(tx, "feedback", number=memory) - before
+
+
+def _automatic(actor: str) -> str:
+    """Return the description of the automatic episodes of an actor."""
+    return f"auto: {actor}"
+
+
+def _start_episode(
+    tx: Transaction, episode: Mapping[str, Any], *, actor: str, quota: Quota
+) -> EpisodeId:
+    episode_id = EpisodeId(tx.tenant.ids.new("ep_"))
+    now = tx.tenant.now()
+    tx.execute(_SQL["start_episode"], **episode, id=episode_id, now=now)
+    added = row_bytes(episode["project"], episode["description"])
+    grow_counters(tx, quota=quota, stored_bytes=added)
+    action = "memory_episode_start"
+    audit.record(tx, now=now, actor=actor, action=action, subject=episode_id)
+    return episode_id
 
 
 def _read_episode(tx: Transaction, episode_id: EpisodeId) -> Episode:

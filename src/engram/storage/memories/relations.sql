@@ -94,13 +94,31 @@ WHERE organization_id = :organization_id AND memory IN (SELECT value FROM json_e
 GROUP BY memory;
 
 -- start_episode --
-INSERT INTO episode (id, organization_id, project, description, started_at)
-VALUES (:id, :organization_id, :project, :description, :now);
+-- An automatic episode has an end from the first, which each memory moves.
+INSERT INTO episode (id, organization_id, project, description, started_at, ended_at)
+VALUES (:id, :organization_id, :project, :description, :now, :ends_at);
+
+-- extend_episode --
+-- Moves the end of the episode that has this description and has not ended; returns its id if there is one.
+UPDATE episode SET ended_at = :ends_at
+WHERE organization_id = :organization_id AND id =
+    (SELECT id FROM episode
+     WHERE organization_id = :organization_id AND project = :project
+         AND description = :description AND ended_at > :now
+     ORDER BY started_at DESC, id DESC
+     LIMIT 1)
+RETURNING id;
+
+-- open_episodes --
+-- Returns the automatic episodes of any project that have this description and have not ended.
+SELECT id FROM episode
+WHERE organization_id = :organization_id AND description = :description AND ended_at > :now
+ORDER BY id;
 
 -- end_episode --
 -- An episode that has ended keeps its end.
 UPDATE episode SET
-    ended_at = coalesce(ended_at, :now),
+    ended_at = CASE WHEN ended_at <= :now THEN ended_at ELSE :now END,
     summary = coalesce(:summary, summary)
 WHERE organization_id = :organization_id AND id = :id;
 

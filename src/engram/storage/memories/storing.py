@@ -66,8 +66,8 @@ class MemoryWriter(TenantStore):
         """Store memories with all that is derived from them and an audit row, or nothing.
 
         `indexing` covers the drafts in their order, as for messages. With `once`, a draft that has
-        the content, project and category of a searched memory, or of an earlier draft, is not stored
-        again: its place in the answer names that memory.
+        the content and project of a searched memory, or of an earlier draft, is not stored again:
+        its place in the answer names that memory.
 
         Raises:
             NotFoundError: a draft names an episode that does not exist here.
@@ -111,12 +111,12 @@ def _find_new(
     tx: Transaction, batch: _Batch, now: int
 ) -> tuple[list[_New], tuple[StoredMemory, ...]]:
     """Return the drafts to store, and the memory that each draft of the call becomes."""
-    ids: dict[tuple[bytes, str, str], MemoryId] = {}
+    ids: dict[tuple[bytes, str], MemoryId] = {}
     new: list[_New] = []
     stored: list[StoredMemory] = []
     for position, (draft, message) in enumerate(zip(batch.drafts, batch.messages, strict=True)):
         sha256 = message.values["sha256"]
-        same = (sha256, draft.project, draft.category)
+        same = (sha256, draft.project)
         found = None
         if batch.once:
             found = ids.get(same) or _find_duplicate(tx, *same, now=now)
@@ -128,12 +128,8 @@ def _find_new(
     return new, tuple(stored)
 
 
-def _find_duplicate(
-    tx: Transaction, sha256: bytes, project: str, category: str, *, now: int
-) -> MemoryId | None:
-    row = tx.execute(
-        _SQL["find_duplicate"], sha256=sha256, project=project, category=category, now=now
-    ).fetchone()
+def _find_duplicate(tx: Transaction, sha256: bytes, project: str, *, now: int) -> MemoryId | None:
+    row = tx.execute(_SQL["find_duplicate"], sha256=sha256, project=project, now=now).fetchone()
     return None if row is None else row[0]
 
 

@@ -1,0 +1,80 @@
+"""engram-go's short forms of operations: the same under other names, with fewer arguments."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from engram.api import memories, recall
+from engram.api.operation import KeyOperation, Operation, Tool, alias
+from engram.model.access import Principal
+from engram.model.request import Request
+from engram.model.value import Value
+
+if TYPE_CHECKING:
+    from engram.service import Service
+
+QUERY_RESULTS = 5
+"""What `memory_query` finds if it is not told how many."""
+
+_NAMED = {each.name: each for each in (*memories.STORING, *recall.OPERATIONS)}
+
+
+class Ping(Request):
+    """A request without fields."""
+
+
+class Pong(Value):
+    """The store was read."""
+
+    status: Literal["ok"]
+    ping: Literal[True]
+    ts: datetime
+
+
+async def ping(service: Service, principal: Principal, _: Ping) -> Pong:
+    return Pong(status="ok", ping=True, ts=await service.account.ping(principal))
+
+
+def _with_limit(given: dict[str, Any]) -> dict[str, Any]:
+    if given["top_k"] is None and given["limit"] is None:
+        return {**given, "limit": QUERY_RESULTS}
+    return given
+
+
+OPERATIONS: tuple[KeyOperation, ...] = (
+    alias(
+        _NAMED["memory_store"],
+        "memory_quick_store",
+        title="Keep a memory quickly",
+        description="memory_store with fewer arguments.",
+        fields=("content", "memory_type", "importance", "tags", "project", "immutable"),
+    ),
+    alias(
+        _NAMED["memory_recall"],
+        "memory_query",
+        title="Query memories",
+        description="memory_recall with fewer arguments; finds 5 unless limit says otherwise.",
+        fields=(
+            "query",
+            "project",
+            "limit",
+            "top_k",
+            "mode",
+            "detail",
+            "include_conflicts",
+            "token_budget",
+        ),
+        complete=_with_limit,
+    ),
+    Operation(
+        name="memory_status_ping",
+        description="Ask whether the memory answers.",
+        request=Ping,
+        answer=Pong,
+        run=ping,
+        scopes=("read",),
+        toolset=memories.TOOLSET,
+        tool=Tool(title="Ping", hints=("reads",), is_listed=False),
+    ),
+)
