@@ -41,6 +41,44 @@ async def test_an_id_that_is_no_text_is_refused(organization: OrganizationStore)
             await attempt
 
 
+async def test_the_beginning_of_an_id_is_enough_to_read(organization: OrganizationStore) -> None:
+    conversation_id = await begin(organization, "a text about herons")
+    beginning = ConversationId(conversation_id[:-1])
+
+    page = await organization.get_conversation(MessageQuery(conversation_id=beginning))
+    found = await find(organization, "herons", filters=SearchFilters(conversation_id=beginning))
+
+    assert page.conversation.id == conversation_id
+    assert len(found.keys) == 1
+    for attempt in (
+        append(organization, "text", to=beginning),
+        organization.delete_conversation(beginning, actor=ACTOR),
+    ):
+        with pytest.raises(NotFoundError):
+            await attempt
+
+
+async def test_a_beginning_that_several_ids_share_is_refused(
+    organization: OrganizationStore,
+) -> None:
+    conversation_id = await begin(organization, "one")
+    await begin(organization, "another")
+    shared = ConversationId(conversation_id[: limits.CONVERSATION_REFERENCE_CHARACTERS])
+
+    with pytest.raises(InvalidRequestError) as refused:
+        await organization.get_conversation(MessageQuery(conversation_id=shared))
+
+    assert refused.value.field == "conversation_id"
+
+
+async def test_a_beginning_that_is_too_short_is_not_found(organization: OrganizationStore) -> None:
+    conversation_id = await begin(organization, "one")
+    short = conversation_id[: limits.CONVERSATION_REFERENCE_CHARACTERS - 1]
+
+    with pytest.raises(NotFoundError):
+        await organization.get_conversation(MessageQuery(conversation_id=ConversationId(short)))
+
+
 async def test_pages_follow_each_other(organization: OrganizationStore) -> None:
     conversation_id = await begin(organization, *TEN)
 

@@ -74,7 +74,7 @@ def find_readable(tx: Transaction, reference: str) -> ConversationKey:
         InvalidRequestError: several ids begin so.
     """
     if len(reference) < limits.CONVERSATION_REFERENCE_CHARACTERS:
-        raise NotFoundError("conversation", reference)
+        return ConversationKey(find_conversation(tx, ConversationId(reference))[0].conversation)
     last = reference + AFTER_ID_CHARACTERS
     rows = tx.execute(_SQL["find_conversations_by_beginning"], first=reference, last=last)
     numbers = [number for (number,) in rows]
