@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help models serve test lint audit fix build sbom bench performance eval score conformance coverage lock clean
+.PHONY: help models serve test lint audit fix build sbom bench performance eval score answers conformance coverage lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -96,6 +96,9 @@ eval: .venv/installed-dev models $(NEEDLES)  ## retrieval quality: make eval SET
 
 score: .venv/installed-dev models  ## the same through a running server, by the data's score.py
 	$(BIN)/python -m bench.score $(filter-out needles,$(SETS)) --data $(DATA) $(ARGS)
+
+answers: .venv/installed-dev  ## renew docs/answers.md from the last make eval ARGS="--output bench/results/eval.json"
+	$(BIN)/python -m bench.evidence
 
 # --- release ------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ import pytest
 from bench.needles.__main__ import write_needles
 from bench.needles.generate import PLACES, SIZES, rows
 from bench.needles.plants import KINDS
+from engram.text.quoting import quote_after
 from engram_eval.dataset import EvaluationSet, Question
+from engram_eval.delivery import SentText, fold
 from engram_eval.reading import read_set
 
 
@@ -52,6 +54,18 @@ def test_every_planted_text_stands_in_one_message_which_is_its_evidence(
             assert whole.count(question.verbatim) == 1
             if question.category == "identifier":
                 assert whole.count(identifier_in(question)) == 1
+
+
+def test_a_message_that_is_sent_whole_delivers_what_lies_in_it(
+    needles: EvaluationSet, contents: dict[str, str]
+) -> None:
+    sent = {
+        identity: SentText(quote_after("#1 tool:", content))
+        for identity, content in contents.items()
+    }
+    for question in (each for haystack in needles.haystacks for each in haystack.questions):
+        [evidence] = question.evidence
+        assert sent[evidence].holds(fold(question.verbatim))
 
 
 def test_there_are_enough_questions_of_every_kind_size_and_place(needles: EvaluationSet) -> None:
