@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help models serve test lint audit fix build sbom bench performance eval score conformance coverage lock clean
+.PHONY: help models serve test lint audit fix build sbom bench performance eval score answers conformance coverage lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -84,13 +84,21 @@ performance: .venv/installed-dev  ## renew docs/performance.md from the last ful
 
 # The sets lie beside this repository: their licences do not let them be part of it.
 DATA ?= ../shared/eval
-SETS ?= locomo realtalk longmemeval_pool beam_100k realmem longmemeval_s cranfield scifact
+SETS ?= needles locomo realtalk longmemeval_pool beam_100k realmem longmemeval_s cranfield scifact
+# A set of our own, of things planted in long texts; generated, and the same every time.
+NEEDLES := bench/results/needles.jsonl.gz
 
-eval: .venv/installed-dev models  ## retrieval quality: make eval SETS="locomo realtalk"
-	$(BIN)/engram eval $(SETS) --data $(DATA) --baseline bench/baseline.json $(ARGS)
+$(NEEDLES): $(wildcard bench/needles/*.py) | .venv/installed-dev
+	@$(BIN)/python -m bench.needles $@
+
+eval: .venv/installed-dev models $(NEEDLES)  ## retrieval quality: make eval SETS="locomo realtalk"
+	$(BIN)/engram eval $(patsubst needles,$(NEEDLES),$(SETS)) --data $(DATA) --baseline bench/baseline.json $(ARGS)
 
 score: .venv/installed-dev models  ## the same through a running server, by the data's score.py
-	$(BIN)/python -m bench.score $(SETS) --data $(DATA) $(ARGS)
+	$(BIN)/python -m bench.score $(filter-out needles,$(SETS)) --data $(DATA) $(ARGS)
+
+answers: .venv/installed-dev  ## renew docs/answers.md from the last make eval ARGS="--output bench/results/eval.json"
+	$(BIN)/python -m bench.evidence
 
 # --- release ------------------------------------------------------------------------------------
 

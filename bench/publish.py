@@ -36,11 +36,16 @@ def main() -> int:
 
 def with_figures(page: str, figures: Mapping[str, Sequence[Figure]]) -> str:
     """Return a page with other figures between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    assert rest, f"the page has no mark {BEGIN}"
     tables = "\n\n".join(table_of(name, some) for name, some in figures.items())
-    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
+    return between_marks(page, tables, begin=BEGIN, end=END)
+
+
+def between_marks(page: str, text: str, *, begin: str, end: str) -> str:
+    """Return a page with another text between two marks."""
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    assert rest, f"the page has no mark {begin}"
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def table_of(name: str, figures: Sequence[Figure]) -> str:

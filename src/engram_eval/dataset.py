@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from engram.model.conversation import ConversationDraft, MessageDraft
@@ -43,6 +43,12 @@ class Question:
     """Id of the conversation before which it is asked; None asks it at the end."""
     asked_at: datetime | None = None
     """What relative time in the text is counted from."""
+    answer: str = ""
+    """The answer in other words than the evidence's, if it is known."""
+    verbatim: str = ""
+    """Words that must stand in what is delivered, exactly as they were said."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further properties to report figures by, such as the size of the message it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,8 @@ class Haystack:
     id: str
     conversations: tuple[EvaluationConversation, ...]
     questions: tuple[Question, ...]
+    foreign: tuple[Question, ...] = ()
+    """Questions about another haystack, which nothing here answers."""
 
     @property
     def message_count(self) -> int:
@@ -70,6 +78,10 @@ class EvaluationSet:
         return sum(len(haystack.questions) for haystack in self.haystacks)
 
     @property
+    def foreign_count(self) -> int:
+        return sum(len(haystack.foreign) for haystack in self.haystacks)
+
+    @property
     def message_count(self) -> int:
         return sum(haystack.message_count for haystack in self.haystacks)
 
@@ -85,7 +97,9 @@ def _first(whole: EvaluationSet, left: int) -> Iterator[Haystack]:
     for haystack in whole.haystacks:
         if left <= 0:
             return
-        yield replace(haystack, questions=haystack.questions[:left])
+        yield replace(
+            haystack, questions=haystack.questions[:left], foreign=haystack.foreign[:left]
+        )
         left -= len(haystack.questions)
 
 

@@ -171,17 +171,23 @@ class Assembly:
         _check_known("until", until, haystack.conversations)
 
     def haystacks(self) -> tuple[Haystack, ...]:
-        """Return the haystacks that have questions, in the order of their first question."""
+        """Return the haystacks that have questions, in the order of their first question.
+
+        The questions of each are foreign to the one before it.
+        """
         by_haystack = dict[str, list[Question]]()
         for _, row in self.questions:
             by_haystack.setdefault(row.haystack, []).append(row.question)
+        names = list(by_haystack)
+        following = dict(zip(names, [*names[1:], *names[:1]], strict=True))
         return tuple(
             Haystack(
-                id=haystack,
-                conversations=tuple(self._haystacks[haystack].conversations.values()),
-                questions=tuple(questions),
+                id=name,
+                conversations=tuple(self._haystacks[name].conversations.values()),
+                questions=tuple(own),
+                foreign=_foreign(name, following[name], by_haystack),
             )
-            for haystack, questions in by_haystack.items()
+            for name, own in by_haystack.items()
         )
 
     def _add_conversation(self, haystack: _HaystackDraft, row: ConversationRow) -> None:
@@ -191,6 +197,13 @@ class Assembly:
             _check_new(f"messages[{index}].id", message.id, haystack.message_ids)
             haystack.message_ids.add(message.id)
         haystack.conversations[conversation.id] = conversation
+
+
+def _foreign(
+    own: str, other: str, questions: Mapping[str, Sequence[Question]]
+) -> tuple[Question, ...]:
+    """Return at most as many questions about another haystack as there are about one's own."""
+    return () if own == other else tuple(questions[other][: len(questions[own])])
 
 
 def _check_new(name: str, identity: str, known: Iterable[str]) -> None:
@@ -308,7 +321,20 @@ def _question(row: Mapping[str, Any]) -> Question:
         evidence_conversations=_names(row, "evidence_conversations"),
         until=_optional(row, "until"),
         asked_at=_moment(row, "date"),
+        answer=_optional(row, "answer") or "",
+        verbatim=_optional(row, "verbatim") or "",
+        labels=_labels(row),
     )
+
+
+def _labels(row: Mapping[str, Any]) -> Mapping[str, str]:
+    labels = row.get("labels", {})
+    if not isinstance(labels, dict):
+        raise InvalidRequestError("must be a JSON object", field="labels")
+    known = cast("dict[str, Any]", labels)
+    if not all(isinstance(value, str) for value in known.values()):
+        raise InvalidRequestError("must have strings as values", field="labels")
+    return known
 
 
 def _text(row: Mapping[str, Any], field: str, *, may_be_empty: bool = False) -> str:

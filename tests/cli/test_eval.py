@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from copy import copy
 from dataclasses import dataclass
+from operator import ge
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,8 +25,11 @@ from engram_eval.dataset import Haystack
 from engram_eval.report import SetReport
 from tests.cli.commands import Engram
 from tests.evaluation.sets import (
+    COST_FIGURES,
+    SENT_FIGURES,
     SMALL_SET,
     SMALL_SET_FIGURES,
+    SMALL_SET_SENT,
     a_conversation,
     a_message,
     a_question,
@@ -65,7 +69,8 @@ def test_figures_are_those_counted_by_hand(engram: Engram, small: str, embedder:
         questions=4,
         messages=4,
         messages_per_s=IsPositiveFloat,
-        quality=SMALL_SET_FIGURES,
+        quality=IsPartialDict(SMALL_SET_FIGURES | SMALL_SET_SENT),
+        costs=dict.fromkeys(COST_FIGURES, IsPositiveFloat),
         tokens=IsPositiveFloat,
         search_p50_ms=IsPositiveFloat,
         search_p95_ms=IsPositiveFloat,
@@ -77,6 +82,60 @@ def test_figures_are_those_counted_by_hand(engram: Engram, small: str, embedder:
         "person": 1,
         "place": 2,
     }
+
+
+def test_an_answer_without_a_message_is_emptied_and_one_to_a_foreign_question_silent(
+    engram: Engram, small: str
+) -> None:
+    quality = evaluate(engram, small)["quality"]
+
+    # Of four questions the cello is asked for too early; each haystack is asked the other's.
+    assert (quality["emptied"], quality["silent"]) == (25, 100)
+
+
+def test_costs_above_the_baseline_fail_and_costs_below_do_not(
+    engram: Engram, small: str, baseline: Path
+) -> None:
+    engram("eval", small, "--baseline", str(baseline), "--update", embedder="none")
+    reached = json.loads(baseline.read_text())["small.own"]
+    worse = {"tokens": reached["tokens"] * 0.9, "overhead": reached["overhead"] * 1.5}
+    baseline.write_text(json.dumps({"small.own": reached | worse}))
+
+    outcome = engram("eval", small, "--baseline", str(baseline), embedder="none")
+
+    assert outcome.status == 1
+    assert "of a cost: tokens\n" in outcome.stdout
+
+
+def test_the_curves_show_the_evidence_sent_and_dumped(engram: Engram, small: str) -> None:
+    curves = evaluate(engram, small)["curves"]
+
+    assert curves["at"] == sorted(curves["at"])
+    assert len(curves["at"]) == len(curves["answer"]) == len(curves["dump"])
+    assert curves["answer"] == sorted(curves["answer"])
+    # The key is the first line of the answer; the JSON of the same results costs no less.
+    assert curves["answer"][0] == 33.33
+    assert all(map(ge, curves["answer"], curves["dump"]))
+
+
+def test_texts_to_deliver_are_reported_by_the_labels_of_their_questions(
+    engram: Engram, tmp_path: Path
+) -> None:
+    lines = [
+        *SMALL_SET[1:3],
+        a_question(
+            "Where is the key?", evidence=["m1"], verbatim="the blue door", labels={"size": "10 B"}
+        ),
+        a_question("Who plays?", evidence=["t1"], verbatim="the violin", labels={"size": "9 B"}),
+    ]
+    path = str(write_set(tmp_path / "set.jsonl", lines))
+
+    outcome = engram("eval", path, embedder="none")
+
+    table = [line.split() for line in outcome.stdout.splitlines()]
+    first = table.index(["BY", "SIZE", "QUESTIONS", "DELIVERED"])
+    assert table[first + 1 : first + 3] == [["9", "B", "1", "0.00"], ["10", "B", "1", "100.00"]]
+    assert evaluate(engram, path)["quality"]["delivered"] == 50
 
 
 def test_the_store_of_the_settings_is_not_touched(engram: Engram, small: str) -> None:
@@ -93,7 +152,7 @@ def test_a_set_of_sessions_alone_has_only_their_figures(engram: Engram, tmp_path
 
     quality = evaluate(engram, str(write_set(tmp_path / "set.jsonl.gz", lines)))["quality"]
 
-    assert {name.partition("_")[0] for name in quality} == {"session"}
+    assert {name.partition("_")[0] for name in quality} == {"session", "emptied"}
     assert quality["session_all@5"] == 100
 
 
@@ -144,7 +203,7 @@ def test_a_figure_more_than_a_point_below_the_baseline_fails(
     outcome = engram("eval", small, "--baseline", str(baseline), embedder="none")
 
     assert outcome.status == 1
-    assert "below the baseline: evidence@500\n" in outcome.stdout
+    assert "of a cost: evidence@500\n" in outcome.stdout
     assert "-1.01" in outcome.stdout
     as_json = engram("eval", small, "--baseline", str(baseline), "--json", embedder="none")
     assert as_json.status == 1
@@ -174,7 +233,11 @@ def test_update_writes_the_figures_of_these_sets_only(
 
     assert outcome.status == 0
     kept = {name: value for name, value in (before or {}).items() if name == "other.own"}
-    assert json.loads(path.read_text()) == {**kept, "small.own": SMALL_SET_FIGURES}
+    written = json.loads(path.read_text())
+    own = written.pop("small.own")
+    assert written == kept
+    assert own == IsPartialDict(SMALL_SET_FIGURES)
+    assert own.keys() == SMALL_SET_FIGURES.keys() | SENT_FIGURES | COST_FIGURES
 
 
 def test_the_answer_can_also_go_to_a_file(engram: Engram, small: str, tmp_path: Path) -> None:
@@ -186,7 +249,7 @@ def test_the_answer_can_also_go_to_a_file(engram: Engram, small: str, tmp_path: 
     written = json.loads(path.read_text())
     assert written["search"] == {"limit": 20, "token_budget": 4000, "profile": "default"}
     assert written["embedder"] == "none"
-    assert written["sets"][0]["quality"] == SMALL_SET_FIGURES
+    assert written["sets"][0]["quality"] == IsPartialDict(SMALL_SET_FIGURES)
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ SMALL_SET: Sequence[dict[str, Any]] = (
     a_conversation("long", a_message("l1", LONG_TEXT, date="2024-05-07 10:30"), haystack="sea"),
     a_question(
         "Where does the spare key hang?",
+        answer="It is behind a blue door.",
         evidence=["m1"],
         evidence_conversations=["monday"],
         category="place",
@@ -92,6 +93,21 @@ SMALL_SET_FIGURES = {
 }
 """Counted by hand; every question has one place where its words were said."""
 
+SMALL_SET_SENT = {
+    # Of the key, the cello too early, and the tide, which is longer.
+    "paid@250": 33.33,
+    "paid@500": 33.33,
+    # Of the key, whose answer alone is known.
+    "answer@250": 100.0,
+    "answer@500": 100.0,
+    "answer@1000": 100.0,
+    "answer@2000": 100.0,
+}
+"""The same for what a model is sent, where it does not depend on what is sent of the tide."""
+
+SENT_FIGURES = SMALL_SET_SENT.keys() | {"paid@1000", "paid@2000", "emptied", "silent"}
+COST_FIGURES = {"tokens", "overhead", "foreign_tokens"}
+
 
 def write_set(path: Path, lines: Iterable[object] = SMALL_SET) -> Path:
     """Write a set, compressed when its name says so."""
@@ -120,6 +136,8 @@ def question_of(
     evidence: Iterable[str] = (),
     conversations: Iterable[str] = (),
     until: str | None = None,
+    answer: str = "",
+    verbatim: str = "",
 ) -> Question:
     """Return a question."""
     return Question(
@@ -129,6 +147,8 @@ def question_of(
         evidence=frozenset(evidence),
         evidence_conversations=frozenset(conversations),
         until=until,
+        answer=answer,
+        verbatim=verbatim,
     )
 
 

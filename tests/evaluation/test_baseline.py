@@ -38,6 +38,22 @@ def test_a_figure_without_a_baseline_is_not_compared() -> None:
     assert compare({"message_mrr": 50.0}, {}) == ()
 
 
+def test_a_cost_may_rise_by_a_twentieth_and_fall_by_anything() -> None:
+    before = {"tokens": 800.0, "overhead": 1.2, "foreign_tokens": 60.0}
+
+    assert regressions({"tokens": 840.0, "overhead": 1.26, "foreign_tokens": 1.0}, before) == []
+    assert regressions({"tokens": 841.0, "overhead": 1.27, "foreign_tokens": 64.0}, before) == [
+        *before
+    ]
+
+
+def test_more_silence_is_better_and_more_emptied_answers_are_worse() -> None:
+    before = {"silent": 90.0, "emptied": 2.0}
+
+    assert regressions({"silent": 99.0, "emptied": 0.0}, before) == []
+    assert regressions({"silent": 88.9, "emptied": 3.1}, before) == ["silent", "emptied"]
+
+
 @given(per_cent, per_cent)
 def test_exactly_falls_of_more_than_a_hundred_hundredths_are_regressions(
     now: float, before: float

@@ -60,6 +60,39 @@ def test_a_conversation_is_titled_by_its_title_else_its_date_else_its_id(tmp_pat
     assert [each.draft.title for each in conversations] == ["2024-05-06", "Family", "long"]
 
 
+def test_the_questions_of_a_haystack_are_foreign_to_the_one_before_it(tmp_path: Path) -> None:
+    home, sea = read_set(write_set(tmp_path / "small.jsonl")).haystacks
+
+    # No more of them than it has of its own.
+    assert home.foreign == sea.questions
+    assert sea.foreign == home.questions[:1]
+
+
+def test_a_lone_haystack_has_no_foreign_questions(tmp_path: Path) -> None:
+    lines = [line for line in SMALL_SET if line.get("scope") != "sea"]
+
+    assert [
+        each.foreign for each in read_set(write_set(tmp_path / "x.jsonl", lines)).haystacks
+    ] == [()]
+
+
+def test_a_question_may_have_a_date_an_answer_words_to_deliver_and_labels(tmp_path: Path) -> None:
+    asked = a_question(
+        "?",
+        evidence=["m1"],
+        date="2024-05-09T10:00",
+        answer="a",
+        verbatim="b",
+        labels={"size": "c"},
+    )
+
+    [home] = read_set(write_set(tmp_path / "set.jsonl", [*SMALL_SET[:2], asked])).haystacks
+
+    [question] = home.questions
+    assert question.asked_at == datetime(2024, 5, 9, 10, tzinfo=UTC)
+    assert (question.answer, question.verbatim, question.labels) == ("a", "b", {"size": "c"})
+
+
 def test_documents_are_kept_as_documents(tmp_path: Path) -> None:
     lines = [
         a_conversation("paper", a_message("p", "Tides.", role="document")),
@@ -113,6 +146,10 @@ def refused(path: Path) -> str:
         (a_question("?", evidence=["m9"]), "evidence"),
         (a_question("?", evidence_conversations=["sunday"]), "evidence_conversations"),
         (a_question("?", evidence=["m1"], until="sunday"), "until"),
+        (a_question("?", evidence=["m1"], date="soon"), "date"),
+        (a_question("?", evidence=["m1"], answer=7), "answer"),
+        (a_question("?", evidence=["m1"], labels=["x"]), "labels"),
+        (a_question("?", evidence=["m1"], labels={"size": 1}), "labels"),
     ],
 )
 def test_a_wrong_line_is_told_with_its_file_and_number_and_field(

@@ -32,5 +32,6 @@ def test_the_figures_on_the_page_are_those_of_the_set(tmp_path: Path) -> None:
 def test_every_figure_is_explained(tmp_path: Path) -> None:
     printed = Engram(tmp_path)("eval", str(CHATS), "--json", embedder="none").json
 
-    kinds = {figure.partition("@")[0] for figure in printed["sets"][0]["quality"]}
+    [measured] = printed["sets"]
+    kinds = {figure.partition("@")[0] for figure in measured["quality"] | measured["costs"]}
     assert [] == [kind for kind in kinds if f"`{kind}" not in PAGE]

@@ -82,13 +82,17 @@ def evaluate(
 
     Runs in a temporary store with the configured embedder; the store in --home is
     not touched. docs/evaluation.md explains the format of a set and every figure.
-    Exits with 1 if a quality figure is more than one point below the baseline.
+    Exits with 1 if a quality figure is more than one point worse than the
+    baseline, or a cost more than 5 % higher.
     """
     from engram.model.search import SearchRequest
 
     _check_options(baseline, max_questions, output, update=update)
     search = {"limit": limit, "token_budget": token_budget, "profile": profile}
-    request = SearchRequest(query="any", limit=limit, token_budget=token_budget, profile=profile)
+    # Without the cut, so that the ranking is measured and not the choice of what is delivered.
+    request = SearchRequest(
+        query="any", limit=limit, token_budget=token_budget, profile=profile, min_score=0
+    )
     before = None if baseline is None else _read_baseline(baseline, may_be_new=update)
     chosen = _read_sets(sets or (), data, max_questions)
     settings = invocation.settings()
@@ -135,7 +139,7 @@ def _read_baseline(path: Path, *, may_be_new: bool) -> Baseline:
 def _update_baseline(path: Path, before: Baseline, comparisons: Sequence[Comparison]) -> None:
     from engram_eval.report import write_baseline
 
-    now = {comparison.report.name: comparison.report.quality for comparison in comparisons}
+    now = {comparison.report.name: comparison.report.figures for comparison in comparisons}
     write_baseline(path, {**before, **now})
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from engram.api.encoding import answer_text
+from engram.api.search import SearchAnswered, search, search_text
 from engram.cli.output import (
     Advance,
     explain_degraded,
@@ -31,10 +33,22 @@ from engram_eval.dataset import (
     batches_of,
     stages_of,
 )
+from engram_eval.delivery import (
+    CURVE_TOKENS,
+    SILENT_TOKENS,
+    SentText,
+    StoredTexts,
+    evidence_curve,
+    score_sent,
+)
 from engram_eval.report import (
+    REGRESSION_COST_MAX,
     REGRESSION_POINTS_MAX,
     Baseline,
     Change,
+    Curves,
+    Foreign,
+    GroupReport,
     Measurement,
     SetReport,
     compare,
@@ -52,6 +66,7 @@ STALL_S = 120.0
 @dataclass(slots=True)
 class _Tally:
     measured: list[Measurement] = field(default_factory=list[Measurement])
+    foreign: list[Foreign] = field(default_factory=list[Foreign])
     messages: int = 0
     seconds: float = 0.0
 
@@ -63,10 +78,14 @@ async def measure_sets(
     request: SearchRequest,
     on_report: Callable[[SetReport], None],
 ) -> None:
-    """Search for every question of the sets with the options of `request`; report each set when it is done."""
+    """Measure every question of the sets, and report each set when it is done.
+
+    A question is searched for twice: with the options of `request` for the ranking, and with the
+    defaults of the tool for what a model is sent.
+    """
     async with service.background_work():
         for dataset in sets:
-            steps = dataset.message_count + dataset.question_count
+            steps = dataset.message_count + dataset.question_count + dataset.foreign_count
             with progress(dataset.name, total=steps) as advance:
                 report = await _measure_set(service, dataset, request, advance)
             on_report(report)
@@ -82,7 +101,13 @@ async def _measure_set(
         run = _Run(service, await service.operator.act_for(organization.id), request, advance)
         await run.measure(haystack, tally)
         await service.operator.delete_organization(organization.id)
-    return report_on(dataset.name, tally.measured, messages=tally.messages, seconds=tally.seconds)
+    return report_on(
+        dataset.name,
+        tally.measured,
+        foreign=tally.foreign,
+        messages=tally.messages,
+        seconds=tally.seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +120,20 @@ class _Run:
     advance: Advance
 
     async def measure(self, haystack: Haystack, tally: _Tally) -> None:
-        places = Places()
+        places, stored = Places(), StoredTexts()
         for stage in stages_of(haystack):
             started = perf_counter()
             await self._store(stage.conversations, places)
             await self._until_indexed()
             tally.seconds += perf_counter() - started
+            for conversation in stage.conversations:
+                stored.record(conversation)
             for question in stage.questions:
-                tally.measured.append(await self._ask(question, places))
+                tally.measured.append(await self._ask(question, places, stored))
                 self.advance(1)
+        for question in haystack.foreign:
+            tally.foreign.append(await self._ask_foreign(question))
+            self.advance(1)
         tally.messages += places.message_count
 
     async def _store(self, conversations: Iterable[EvaluationConversation], places: Places) -> None:
@@ -132,19 +162,52 @@ class _Run:
     async def _pending(self) -> int:
         return (await self.service.account.status(self.me)).counters.pending
 
-    async def _ask(self, question: Question, places: Places) -> Measurement:
+    async def _ask(self, question: Question, places: Places, stored: StoredTexts) -> Measurement:
         request = replace(self.request, query=question.text, asked_at=question.asked_at)
         started = perf_counter()
         answer = await self.service.search.search(self.me, request)
         latency_ms = (perf_counter() - started) * 1000
         hits = places.hits(answer.results)
+        answered, sent = await self._send(question)
         return Measurement(
             category=question.category,
-            figures=score_answer(question, hits),
+            figures={
+                **score_answer(question, hits),
+                **score_sent(question, sent, stored),
+                "emptied": float(_is_emptied(answered)),
+            },
             tokens=tokens_of(hits),
             latency_ms=latency_ms,
             degraded=answer.degraded,
+            sent_tokens=sent.tokens,
+            overhead=stored.overhead_of(sent),
+            curves=_curves(question, sent, SentText(answer_text(answered)), stored),
+            labels=question.labels,
         )
+
+    async def _ask_foreign(self, question: Question) -> Foreign:
+        _, sent = await self._send(question)
+        return Foreign(tokens=sent.tokens, is_silent=sent.tokens < SILENT_TOKENS)
+
+    async def _send(self, question: Question) -> tuple[SearchAnswered, SentText]:
+        """Search with the defaults of the tool; return the answer, and the text a model is sent."""
+        request = SearchRequest(query=question.text, asked_at=question.asked_at)
+        answer = await search(self.service, self.me, request)
+        return answer, SentText(search_text(answer, request.token_budget))
+
+
+def _is_emptied(answer: SearchAnswered) -> bool:
+    """Return True if an answer has no text of any result."""
+    return not any(result.messages or result.chunk_text for result in answer.results)
+
+
+def _curves(question: Question, sent: SentText, dump: SentText, stored: StoredTexts) -> Curves:
+    """Return the evidence against tokens in what was sent, and in the same results dumped as JSON."""
+    return {
+        name: tuple(shares.values())
+        for name, text in (("answer", sent), ("dump", dump))
+        if (shares := evidence_curve(question, text, stored, at=CURVE_TOKENS))
+    }
 
 
 HEADERS = ("FIGURE", "NOW", "BASELINE", "CHANGE")
@@ -165,12 +228,12 @@ class Comparison:
     def of(cls, report: SetReport, baseline: Baseline | None) -> Comparison:
         """Compare a report with its set's figures in `baseline`, if there is one."""
         before = None if baseline is None else baseline.get(report.name)
-        changes = None if before is None else compare(report.quality, before)
+        changes = None if before is None else compare(report.figures, before)
         return cls(report=report, is_compared=baseline is not None, changes=changes)
 
     @property
     def regressions(self) -> tuple[str, ...]:
-        """Names of the figures that fell by more than is allowed."""
+        """Names of the figures that became worse by more than is allowed."""
         return tuple(change.figure for change in self.changes or () if change.is_regression)
 
     def as_json(self) -> dict[str, Any]:
@@ -182,14 +245,14 @@ class Comparison:
             "messages": report.messages,
             "messages_per_s": None if speed is None else round(speed, 1),
             "quality": report.quality,
+            "costs": report.costs,
+            "curves": {"at": CURVE_TOKENS, **report.curves},
             "tokens": round(report.tokens, 1),
             "search_p50_ms": round(report.latency_p50_ms, 2),
             "search_p95_ms": round(report.latency_p95_ms, 2),
             "degraded": report.degraded,
-            "categories": {
-                name: {"questions": kind.questions, "quality": kind.quality}
-                for name, kind in report.categories.items()
-            },
+            "categories": _groups_as_json(report.categories),
+            "labels": {name: _groups_as_json(groups) for name, groups in report.labels.items()},
             "baseline": {change.figure: change.before for change in self.changes}
             if self.changes is not None
             else None,
@@ -197,23 +260,45 @@ class Comparison:
         }
 
 
+def _groups_as_json(groups: Mapping[str, GroupReport]) -> dict[str, Any]:
+    return {
+        name: {"questions": group.questions, "quality": group.quality}
+        for name, group in groups.items()
+    }
+
+
 def print_comparison(comparison: Comparison) -> None:
     """Print a set's figures, next to its baseline if it has one."""
     name = visible_line(comparison.report.name)
     print_line(styled(name, bold=True))
-    rows = [HEADERS, *_speed_rows(comparison.report), *_quality_rows(comparison)]
+    rows = [HEADERS, *_speed_rows(comparison.report), *_figure_rows(comparison)]
     columns = 2 if comparison.changes is None else len(HEADERS)
     headers, *rest = ((row[0], *(cell.rjust(WIDTH) for cell in row[1:columns])) for row in rows)
     show_table(headers, rest)
+    for label, groups in comparison.report.labels.items():
+        _print_groups(label, groups)
     for degraded in comparison.report.degraded:
         print_line(explain_degraded(degraded))
     if comparison.is_compared and comparison.changes is None:
         print_line(f"{name} is not in the baseline; add it with --update")
     if comparison.regressions:
         fallen = ", ".join(comparison.regressions)
-        allowed = f"more than {REGRESSION_POINTS_MAX:g} point below the baseline"
-        print_line(styled(f"{allowed}: {visible_line(fallen)}", fg="red"))
+        allowed = f"{REGRESSION_POINTS_MAX:g} point, or {REGRESSION_COST_MAX:.0%} of a cost"
+        worse = f"worse than the baseline by more than {allowed}: {visible_line(fallen)}"
+        print_line(styled(worse, fg="red"))
     print_line()
+
+
+def _print_groups(label: str, groups: Mapping[str, GroupReport]) -> None:
+    """Print the share of texts that were delivered verbatim, by a property of the questions."""
+    rows = [
+        (visible_line(name), f"{group.questions:,}".rjust(WIDTH), f"{share:.2f}".rjust(WIDTH))
+        for name, group in groups.items()
+        if (share := group.quality.get("delivered")) is not None
+    ]
+    if rows:
+        headers = ("QUESTIONS".rjust(WIDTH), "DELIVERED".rjust(WIDTH))
+        show_table((f"BY {visible_line(label).upper()}", *headers), rows)
 
 
 Cells = tuple[str, str, str, str]
@@ -224,16 +309,16 @@ def _speed_rows(report: SetReport) -> Iterator[Cells]:
     yield "questions", f"{report.questions:,}", "", ""
     yield "messages", f"{report.messages:,}", "", ""
     yield "messages/s", "-" if speed is None else f"{speed:,.1f}", "", ""
-    yield "tokens delivered", f"{report.tokens:,.0f}", "", ""
+    yield "tokens ranked", f"{report.tokens:,.0f}", "", ""
     yield "p50 ms", f"{report.latency_p50_ms:,.2f}", "", ""
     yield "p95 ms", f"{report.latency_p95_ms:,.2f}", "", ""
 
 
-def _quality_rows(comparison: Comparison) -> Iterator[Cells]:
-    quality = comparison.report.quality
+def _figure_rows(comparison: Comparison) -> Iterator[Cells]:
+    figures = comparison.report.figures
     changes = {change.figure: change for change in comparison.changes or ()}
-    for figure in sorted(quality.keys() | changes.keys(), key=_order):
-        change, now = changes.get(figure), quality.get(figure)
+    for figure in sorted(figures.keys() | changes.keys(), key=_order):
+        change, now = changes.get(figure), figures.get(figure)
         yield (
             figure,
             "-" if now is None else f"{now:.2f}",
