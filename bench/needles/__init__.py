@@ -4,5 +4,5 @@
 
 Identifiers, error texts and facts lie at the beginning, in the middle and at the end of logs, stack
 traces, JSON, diffs, source code and build output of 1 to 100 KB, among ordinary conversation. A question
-asks for each by the identifier, by the error text, or for the fact in other words.
+asks for each by the identifier, by the error text, or for the fact in its own words or in others.
 """

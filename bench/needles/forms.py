@@ -148,6 +148,7 @@ def planted_line(chance: Random, form: Form, service: str, kind: str, text: str)
         "identifier": form.setting_line,
         "error": form.error_line,
         "fact": form.remark_line,
+        "paraphrase": form.remark_line,
     }
     fields = {"time": moment(chance), "service": service, "setting": text, "text": text}
     return patterns[kind].format(**fields)
