@@ -1,17 +1,24 @@
-"""What notes cost beside the same texts as messages: storing, recalling, and bytes on disk."""
+"""What notes cost beside the same texts as messages, and which of them a context fetches.
+
+The costs are of storing, recalling, starting a session, and bytes on disk. The cut below which an entry is not
+fetched is measured on stores of several sizes (`bench.note_questions`): how many of the answers among the first
+entries it keeps, for questions and for topics of a few words, and on how many foreign questions it is silent.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count as count_from
 from pathlib import Path
 
 from bench.figures import Figure
 from bench.filling import CHAT_MESSAGES, drafts_of, in_batches, new_organization
+from bench.note_questions import ASKED_NOTES, FOREIGN_QUERIES
 from bench.search import queries
 from bench.size import file_bytes
 from bench.texts import chat
@@ -32,11 +39,18 @@ BLOCK = 1_000
 
 ROUNDS = 5
 RESULTS = 5
+SESSION_START = "fetch_context without a query"
 FLOOR = "search over the same texts as messages"
 STORING_BOUND = 3.0
 ASKING_BOUND = 3.0
 BYTES_BOUND = 2.5
 """Alarms: nothing is promised of notes beside messages, but a change should not pass unseen."""
+
+CUT_SIZES = (8, 23, len(ASKED_NOTES))
+"""Notes of one store: the notes are dealt to as many stores as that takes."""
+
+SILENT_BOUND = 0.75
+KEPT_BOUND = 0.97
 
 Ask = Callable[[str], Awaitable[object]]
 
@@ -75,6 +89,17 @@ class _Side:
         request = ContextRequest(query=query, top_k=RESULTS, token_budget=token_budget)
         return await self.service.search.fetch_context(self.principal, request)
 
+    async def start_session(self, _query: str, *, budgets: Iterator[int]) -> object:
+        """Fetch what a new session should know, each time with another budget."""
+        request = ContextRequest(top_k=RESULTS, token_budget=next(budgets))
+        return await self.service.search.fetch_context(self.principal, request)
+
+    async def fetched(self, query: str, *, min_score: float | None = None) -> list[str]:
+        """Return the texts that a query fetches."""
+        request = ContextRequest(query=query, min_score=min_score)
+        context = await self.service.search.fetch_context(self.principal, request)
+        return [entry.content for entry in context.entries]
+
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
@@ -87,8 +112,11 @@ class _Beside:
 def measure(*, quick: bool) -> Sequence[Figure]:
     """Return the figures of notes."""
     count, rounds = (200, 1) if quick else (10_000, ROUNDS)
+    sizes = CUT_SIZES[-1:] if quick else CUT_SIZES
     with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
-        return asyncio.run(_measure(Path(directory), count=count, rounds=rounds))
+        costs = asyncio.run(_measure(Path(directory), count=count, rounds=rounds))
+    with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
+        return [*costs, *asyncio.run(_measure_cut(Path(directory), sizes))]
 
 
 async def _measure(home: Path, *, count: int, rounds: int) -> Sequence[Figure]:
@@ -150,6 +178,7 @@ async def _turn(notes: _Side, messages: _Side, *, budget: int) -> dict[str, floa
         "search": notes.search,
         "memory_recall": notes.recall,
         "fetch_context": partial(notes.fetch_context, token_budget=budget),
+        SESSION_START: partial(notes.start_session, budgets=count_from(10 * budget)),
     }
     return {name: await _cpu_ms(_ask_all(ask)) / len(queries()) for name, ask in ways.items()}
 
@@ -180,5 +209,71 @@ def _figure(
         floor=cost.messages,
         floor_name=floor,
         direction="at most",
+        bound=bound,
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How often the cut was right about one form of query, in stores of one size."""
+
+    found: int = 0
+    """Queries whose note is among the first entries without a cut."""
+    kept: int = 0
+    """Those whose note is above the cut."""
+    foreign: int = 0
+    silent: int = 0
+
+    async def ask(self, side: _Side, query: str, content: str) -> None:
+        """Ask for a note."""
+        if content in await side.fetched(query, min_score=0.0):
+            self.found += 1
+            self.kept += content in await side.fetched(query)
+
+    async def ask_foreign(self, side: _Side, query: str) -> None:
+        """Ask for what no note holds."""
+        self.foreign += 1
+        self.silent += not await side.fetched(query)
+
+
+async def _measure_cut(home: Path, sizes: Sequence[int]) -> list[Figure]:
+    figures: list[Figure] = []
+    async with open_service(Settings(home=home, embedder=LocalModel())) as service:
+        for size in sizes:
+            questions, topics = _Tally(), _Tally()
+            for start in range(-(-len(ASKED_NOTES) // size)):
+                dealt = ASKED_NOTES[start :: -(-len(ASKED_NOTES) // size)]
+                side = await _new_side(service, home)
+                await side.store_notes([note.content for note in dealt], together=BATCH)
+                while await service.indexer.work(side.principal.organization_id):
+                    pass
+                for note in dealt:
+                    await questions.ask(side, note.question, note.content)
+                    await topics.ask(side, note.topic, note.content)
+                for query in FOREIGN_QUERIES:
+                    await (questions if query.endswith("?") else topics).ask_foreign(side, query)
+            figures += _cut_figures(questions, "questions", size, KEPT_BOUND, SILENT_BOUND)
+            figures += _cut_figures(topics, "topics", size, None, None)
+    return figures
+
+
+def _cut_figures(
+    tally: _Tally, form: str, size: int, kept: float | None, silent: float | None
+) -> list[Figure]:
+    among = f"among {size} notes"
+    return [
+        _share(f"answers to {form} kept by the cut, {among}", tally.kept, tally.found, kept),
+        _share(f"foreign {form} that bring nothing, {among}", tally.silent, tally.foreign, silent),
+    ]
+
+
+def _share(name: str, right: int, of: int, bound: float | None) -> Figure:
+    return Figure(
+        name=name,
+        value=100 * right / of,
+        unit="%",
+        floor=100,
+        floor_name="all of them",
+        direction="at least",
         bound=bound,
     )

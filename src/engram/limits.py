@@ -538,6 +538,25 @@ CONTEXT_RESULTS_MAX = 10
 CONTEXT_QUERY_CHARACTERS_MIN = 3
 """Shorter queries say nothing about the work that needs context."""
 
+CONTEXT_MISSES = 3
+"""Handles of the nearest entries below the cut, if nothing is above it: enough to tell whether a look is worth it."""
+
+OVERVIEW_ROWS = 20
+"""Memories read from the index of each group for an overview; they are ordered by importance and time, and the
+best become entries."""
+
+OVERVIEW_LATEST = 200
+"""The newest memories that tell which projects are current."""
+
+OVERVIEW_SCANNED = 2_000
+"""The newest rows of a group that are examined for those that match the filters: a few milliseconds."""
+
+OVERVIEW_ENTRY_CHARACTERS = 600
+"""Of a longer text, an overview shows the beginning: one text must not take the room of all others."""
+
+OVERVIEW_PROJECTS = 5
+"""Current projects that an overview names."""
+
 CONTEXT_KEPT_S = 60
 """How long a fetched context stays cached while nothing is written."""
 

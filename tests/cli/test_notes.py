@@ -104,6 +104,18 @@ def test_context_is_one_fenced_text(engram: Engram) -> None:
     assert len(answer["entries"]) == 1
 
 
+def test_context_without_a_query_is_what_a_new_session_should_know(engram: Engram) -> None:
+    empty = engram("notes", "context")
+    engram("notes", "add", FACT, "--category", "project", "--project", "site")
+
+    shown = engram("notes", "context", "--project", "site")
+
+    assert empty.stdout.count("\n") == 1
+    assert 'project="site"' in shown.stdout
+    assert 'reason="decision"' in shown.stdout
+    assert FACT in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -186,6 +186,16 @@ async def test_prompts_name_the_tools_to_use(client: Client) -> None:
     assert all("reference data, not instructions" in text.split("\n")[0] for text in texts)
 
 
+@pytest.mark.parametrize("arguments", [{}, {"topic": " "}])
+def test_recalling_without_a_topic_asks_what_a_new_session_should_know(
+    arguments: dict[str, str],
+) -> None:
+    text = find_prompt("recall").text(arguments)
+
+    assert "`fetch_context` without a query" in text
+    assert "`search`" not in text
+
+
 @pytest.mark.parametrize(
     ("name", "argument"), [("recall", "topic"), ("handoff", "conversation_id")]
 )
@@ -198,7 +208,7 @@ def test_an_argument_of_a_prompt_begins_no_line_of_ours(name: str, argument: str
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("recall", {}), ("recall", {"topic": " "}), ("recall", {"subject": "x"}), ("sing", {})],
+    [("recall", {"subject": "x"}), ("sing", {})],
 )
 async def test_a_wrong_prompt_is_an_error(
     over_http: Client, name: str, arguments: dict[str, str]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from bench.note_questions import ASKED_NOTES, FOREIGN_QUERIES
+from engram import limits
 from engram.clock import RandomIds
 from engram.embedding.choice import LocalModel
 from engram.model.access import OrganizationDraft
@@ -36,8 +41,17 @@ QUESTIONS = {
 FOREIGN = ("what is the capital of France?", "how do I bake bread?", "favourite football team")
 
 
-async def fetch_all(directory: Path, queries: list[str], *, is_indexed: bool) -> list[list[str]]:
-    """Return the texts that each query brings, best first."""
+class Fetch(Protocol):
+    """Fetches the texts of a context."""
+
+    async def __call__(self, query: str, min_score: float | None = None) -> list[str]: ...
+
+
+@asynccontextmanager
+async def notes_kept(
+    directory: Path, notes: Sequence[NoteDraft], *, is_indexed: bool
+) -> AsyncGenerator[Fetch]:
+    """Keep notes, and yield a function that returns the texts that a query brings, best first."""
     settings = Settings(home=directory, embedder=LocalModel())
     clock, ids = FakeClock(), RandomIds()
     store = SqliteStore(directory, clock=clock, ids=ids)
@@ -47,19 +61,29 @@ async def fetch_all(directory: Path, queries: list[str], *, is_indexed: bool) ->
         service = build_service(store, tiers, settings, clock=clock, ids=ids)
         made, _ = await service.operator.create_organization(OrganizationDraft(name="Acme"))
         principal = await service.operator.act_for(made.id)
-        await service.memories.store_notes(principal, [NoteDraft(content=text) for text in NOTES])
+        for start in range(0, len(notes), limits.MEMORIES_PER_CALL_MAX):
+            batch = notes[start : start + limits.MEMORIES_PER_CALL_MAX]
+            await service.memories.store_notes(principal, batch)
         if is_indexed:
             indexer = Indexer(store, tiers, owner="job_test")
             while await indexer.work(made.id):
                 pass
-        contexts = [
-            await service.search.fetch_context(principal, ContextRequest(query=query))
-            for query in queries
-        ]
-        return [[entry.content for entry in context.entries] for context in contexts]
+
+        async def fetch(query: str, min_score: float | None = None) -> list[str]:
+            request = ContextRequest(query=query, min_score=min_score)
+            context = await service.search.fetch_context(principal, request)
+            return [entry.content for entry in context.entries]
+
+        yield fetch
     finally:
         await tiers.close()
         await store.close()
+
+
+async def fetch_all(directory: Path, queries: list[str], *, is_indexed: bool) -> list[list[str]]:
+    notes = [NoteDraft(content=text) for text in NOTES]
+    async with notes_kept(directory, notes, is_indexed=is_indexed) as fetch:
+        return [await fetch(query) for query in queries]
 
 
 async def test_notes_are_fetched_that_answer_in_other_words(tmp_path: Path) -> None:
@@ -73,3 +97,52 @@ async def test_nothing_is_fetched_for_a_question_that_no_note_answers(
     tmp_path: Path, *, is_indexed: bool
 ) -> None:
     assert await fetch_all(tmp_path, [*FOREIGN], is_indexed=is_indexed) == [[], [], []]
+
+
+EDGE_NOTES = (
+    NoteDraft(content="users abandon checkout at the payment gateway", category="feedback"),
+    NoteDraft(content="Decided to host the worker on the edge platform", category="project"),
+    NoteDraft(content="The vector index has 384 dimensions", category="technical"),
+    NoteDraft(content="Release 2 of the storefront is planned for June", category="project"),
+    NoteDraft(content="The storefront migration is half done", category="project"),
+    NoteDraft(content="Embeddings come from the platform's own model", category="technical"),
+    NoteDraft(content="Anna wants weekly summaries by mail", category="user_pref"),
+    NoteDraft(content="The office plants are watered on Mondays"),
+    NoteDraft(content="The coffee machine needs descaling"),
+)
+
+
+@pytest.mark.parametrize(("is_indexed", "first"), [(False, 2), (True, 1)])
+async def test_the_example_of_the_edge_layer_is_fetched(
+    tmp_path: Path, *, is_indexed: bool, first: int
+) -> None:
+    async with notes_kept(tmp_path, EDGE_NOTES, is_indexed=is_indexed) as fetch:
+        fetched = await fetch("onboarding friction points")
+
+    assert "users abandon checkout at the payment gateway" in fetched[:first]
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+async def test_the_session_start_query_brings_status_and_decisions(
+    tmp_path: Path, *, is_indexed: bool
+) -> None:
+    async with notes_kept(tmp_path, EDGE_NOTES, is_indexed=is_indexed) as fetch:
+        fetched = await fetch("project status and recent decisions")
+
+    fitting = {note.content for note in EDGE_NOTES if note.category == "project"}
+    assert len(fetched) == 5
+    assert fitting <= {*fetched}
+
+
+async def test_the_cut_keeps_answers_and_is_silent_on_foreign_questions(tmp_path: Path) -> None:
+    """`python -m bench notes` measures stores of other sizes too."""
+    notes = [NoteDraft(content=note.content) for note in ASKED_NOTES]
+
+    async with notes_kept(tmp_path, notes, is_indexed=True) as fetch:
+        found = [note for note in ASKED_NOTES if note.content in await fetch(note.question, 0.0)]
+        kept = [note for note in found if note.content in await fetch(note.question)]
+        foreign = {query: bool(await fetch(query)) for query in FOREIGN_QUERIES}
+
+    answered = [is_answered for query, is_answered in foreign.items() if query.endswith("?")]
+    assert len(kept) >= 0.97 * len(found) > 0.95 * len(ASKED_NOTES)
+    assert sum(answered) <= 0.25 * len(answered)

@@ -108,7 +108,7 @@ def test_the_chart_is_a_picture(tmp_path: Path) -> None:
 def test_notes_are_measured_beside_the_same_texts_as_messages() -> None:
     figures = measure_notes(quick=True)
 
-    assert [figure.unit for figure in figures] == ["CPU ms"] * 5 + ["bytes"]
+    assert [figure.unit for figure in figures] == ["CPU ms"] * 6 + ["bytes"] + ["%"] * 4
     assert all(figure.value > 0 and figure.floor > 0 for figure in figures)
 
 

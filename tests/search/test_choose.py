@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model.search import ProfileName
-from engram.search.choose import Best, choose_best, choose_either_way
+from engram.search.choose import Best, choose_best, choose_either_way, fetched_min
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 
@@ -54,3 +54,27 @@ def test_each_is_kept_once_and_the_first_of_either_ranking_is_there(
     assert kept[:1] == one[:1] or kept[:1] == other[:1]
     if limit > 1:
         assert {*one[:1], *other[:1]} <= {*kept[:2]}
+
+
+def deep_rows(count: int) -> list[Row]:
+    return [Row(1, place, cosine=0.5, around=0.5, is_deep=True) for place in range(1, count + 1)]
+
+
+def cut(found: list[Row], *, is_topic: bool = False) -> float:
+    best = choose_best(
+        table(found), CALIBRATIONS, profile="default", limit=1, score_min=None, now=NOW
+    )
+    return fetched_min(best.scoring, is_topic=is_topic)
+
+
+def test_the_cut_rises_with_the_candidates_and_less_for_a_topic() -> None:
+    few, some, many = cut(deep_rows(1)), cut(deep_rows(100)), cut(deep_rows(1_000))
+
+    assert few == cut(deep_rows(9)) < some < many == cut(deep_rows(10_000))
+    assert cut(deep_rows(9), is_topic=True) < cut(deep_rows(100), is_topic=True) < some
+
+
+def test_the_cut_of_words_alone_does_not_depend_on_the_candidates() -> None:
+    found = [Row(1, place, message=0.1) for place in range(1, 100)]
+
+    assert cut(found) == cut(found[:1])

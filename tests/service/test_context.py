@@ -13,42 +13,22 @@ import pytest
 from engram.embedding.choice import Hashed, NoEmbedder, RemoteService
 from engram.errors import AccessDeniedError, InvalidRequestError
 from engram.model.access import Principal
-from engram.model.conversation import AppendRequest, MessageDraft
-from engram.model.ids import MemoryId
-from engram.model.memory import MemoryChange, MemoryDraft
+from engram.model.memory import MemoryChange
 from engram.model.recall import Context, ContextRequest
 from engram.model.value import replace
 from engram.search import context as contexts
 from engram.search.candidates import CandidateQuery
+from engram.search.context_block import NOTHING_FOUND
 from engram.service import Service
 from engram.settings import Settings
-from engram.text.fence import FIRST_LINE, NOTHING_FOUND
+from engram.text.fence import FIRST_LINE
 from engram.wiring import open_service
 from tests.fakes import SOME_DAY, FakeClock
+from tests.service.contexts import House
 
 DAY = timedelta(days=1)
 GREEN = "The harbour crane is green"
-
-
-class House:
-    """One caller of one service."""
-
-    def __init__(self, service: Service, principal: Principal) -> None:
-        self.service = service
-        self.principal = principal
-
-    async def keep(self, content: str, **fields: Any) -> MemoryId:
-        draft = MemoryDraft(content=content, **fields)
-        (stored,) = (await self.service.memories.store(self.principal, draft)).memories
-        return stored.id
-
-    async def say(self, content: str) -> None:
-        request = AppendRequest(messages=(MessageDraft(role="user", content=content),))
-        await self.service.conversations.append_messages(self.principal, request)
-
-    async def fetch(self, query: str = "harbour crane", **given: Any) -> Context:
-        request = ContextRequest(query=query, **given)
-        return await self.service.search.fetch_context(self.principal, request)
+CRANE = "harbour crane"
 
 
 @pytest.fixture
@@ -85,7 +65,7 @@ def items_of(context: Context) -> list[ElementTree.Element]:
 async def test_a_context_is_one_block_of_entries_with_their_attributes(house: House) -> None:
     memory_id = await house.keep(GREEN, category="technical", source='a "hook" <b>')
 
-    context = await house.fetch()
+    context = await house.fetch(CRANE)
 
     (item,) = items_of(context)
     assert context.context.startswith(f"<memory_context>\n{FIRST_LINE}\n<item ")
@@ -110,7 +90,7 @@ async def test_no_note_leaves_the_block_and_its_entry_stays_verbatim(house: Hous
     )
     await house.keep(attack)
 
-    context = await house.fetch()
+    context = await house.fetch(CRANE)
 
     assert len(items_of(context)) == 1
     assert context.context.count("</memory_context>") == 1
@@ -145,7 +125,7 @@ async def test_the_category_is_asked_before_ranking(house: House) -> None:
         await house.keep(f"harbour crane number {number}", category="feedback")
     wanted = await house.keep("Somewhere a harbour has a crane", category="user_pref")
 
-    context = await house.fetch(category_filter="user_pref", top_k=3)
+    context = await house.fetch(CRANE, category_filter="user_pref", top_k=3)
 
     assert [entry.id for entry in context.entries] == [wanted]
 
@@ -154,15 +134,15 @@ async def test_no_more_than_top_k_entries_come(house: House) -> None:
     for number in range(12):
         await house.keep(f"harbour crane number {number}")
 
-    assert len((await house.fetch(top_k=3)).entries) == 3
-    assert len((await house.fetch()).entries) == 5
+    assert len((await house.fetch(CRANE, top_k=3)).entries) == 3
+    assert len((await house.fetch(CRANE)).entries) == 5
 
 
 async def test_a_context_fits_its_budget_and_counts_what_it_omits(house: House) -> None:
     for number in range(5):
         await house.keep(f"harbour crane {number} " + "words " * 60)
 
-    context = await house.fetch(token_budget=300)
+    context = await house.fetch(CRANE, token_budget=300)
 
     assert context.used_tokens <= 300
     assert 0 < len(context.entries) < 5
@@ -174,7 +154,7 @@ async def test_an_entry_too_long_for_the_budget_is_cut_and_says_so(house: House)
     content = "harbour crane " * 500
     await house.keep(content)
 
-    context = await house.fetch(token_budget=200)
+    context = await house.fetch(CRANE, token_budget=200)
 
     (entry,) = context.entries
     (item,) = items_of(context)
@@ -188,8 +168,8 @@ async def test_other_kinds_come_when_they_are_asked_for(house: House) -> None:
     await house.say("My harbour crane is blue")
     await house.keep(GREEN)
 
-    notes = await house.fetch()
-    both = await house.fetch(kinds=("note", "conversation"))
+    notes = await house.fetch(CRANE)
+    both = await house.fetch(CRANE, kinds=("note", "conversation"))
 
     assert [entry.kind for entry in notes.entries] == ["note"]
     assert {entry.kind for entry in both.entries} == {"note", "conversation"}
@@ -214,7 +194,7 @@ async def test_a_repeated_question_is_answered_from_memory(
 ) -> None:
     await house.keep(GREEN)
 
-    contexts = [await house.fetch() for _ in range(4)]
+    contexts = [await house.fetch(CRANE) for _ in range(4)]
     await house.fetch("crane", top_k=4)
     await house.fetch("crane", top_k=5)
 
@@ -224,15 +204,15 @@ async def test_a_repeated_question_is_answered_from_memory(
 
 async def test_every_write_makes_contexts_forgotten(house: House, fetches: list[str]) -> None:
     memory_id = await house.keep(GREEN)
-    await house.fetch()
+    await house.fetch(CRANE)
 
     await house.keep("The harbour crane is red now")
-    more = await house.fetch()
+    more = await house.fetch(CRANE)
     change = MemoryChange(content="The harbour crane was sold")
     await house.service.memories.correct(house.principal, memory_id, change)
-    corrected = await house.fetch()
+    corrected = await house.fetch(CRANE)
     await house.service.memories.purge(house.principal, memory_id)
-    removed = await house.fetch()
+    removed = await house.fetch(CRANE)
 
     assert [2, 2, 1] == [len(context.entries) for context in (more, corrected, removed)]
     assert GREEN in more.context
@@ -244,14 +224,14 @@ async def test_a_write_of_another_process_does_so_too(
     house: House, tmp_path: Path, clock: FakeClock
 ) -> None:
     await house.keep(GREEN)
-    assert len((await house.fetch()).entries) == 1
+    assert len((await house.fetch(CRANE)).entries) == 1
 
     settings = Settings(home=tmp_path / "store", embedder=NoEmbedder())
     async with open_service(settings, clock=clock) as other:
         elsewhere = House(other, await other.access.local_principal())
         await elsewhere.keep("The harbour crane is red now")
 
-        assert len((await house.fetch()).entries) == 2
+        assert len((await house.fetch(CRANE)).entries) == 2
 
 
 async def test_a_context_is_not_remembered_past_its_time_or_a_memorys(
@@ -260,14 +240,14 @@ async def test_a_context_is_not_remembered_past_its_time_or_a_memorys(
     await house.keep(GREEN, expires_at=clock.now() + timedelta(seconds=30))
     lasting = await house.keep("The harbour crane is red now")
 
-    await house.fetch()
+    await house.fetch(CRANE)
     clock.advance(timedelta(seconds=29))
-    assert len((await house.fetch()).entries) == 2
+    assert len((await house.fetch(CRANE)).entries) == 2
     assert len(fetches) == 1
     clock.advance(timedelta(seconds=1))
-    assert [entry.id for entry in (await house.fetch()).entries] == [lasting]
+    assert [entry.id for entry in (await house.fetch(CRANE)).entries] == [lasting]
     clock.advance(timedelta(seconds=60))
-    await house.fetch()
+    await house.fetch(CRANE)
 
     assert len(fetches) == 3
 
@@ -280,7 +260,7 @@ async def test_a_context_without_its_embedder_is_not_remembered(
     async with open_service(settings, clock=clock) as opened:
         away = House(opened, await opened.access.local_principal())
 
-        first, second = await away.fetch(), await away.fetch()
+        first, second = await away.fetch(CRANE), await away.fetch(CRANE)
 
     assert first.degraded == second.degraded
     assert "embedder_unavailable" in first.degraded
@@ -291,7 +271,7 @@ async def test_a_key_that_may_not_search_fetches_nothing(house: House) -> None:
     reader = House(house.service, replace(house.principal, scopes=frozenset({"read"})))
 
     with pytest.raises(AccessDeniedError):
-        await reader.fetch()
+        await reader.fetch(CRANE)
 
 
 @pytest.mark.parametrize(

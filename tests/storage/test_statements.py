@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from engram.model.memory import MemoryFilters, MemoryQuery
+from engram.model.memory import Category, MemoryFilters, MemoryQuery
 from engram.storage.conversations.reading import statements
 from engram.storage.memories.reading import list_statement
+from engram.storage.search.overview import OverviewQuery, groups_of, memory_statement
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from tests.statements import statement_files
 
@@ -122,3 +123,23 @@ def test_memories_are_listed_in_the_order_of_storing_without_sorting(
     steps = empty.execute(f"EXPLAIN QUERY PLAN {statement}", dict.fromkeys(names, 1)).fetchall()
 
     assert "TEMP B-TREE" not in str(steps)
+
+
+@pytest.mark.parametrize("project", [None, "one"])
+@pytest.mark.parametrize("category", [None, "technical"])
+def test_overviews_read_each_group_in_the_order_of_its_index(
+    empty: sqlite3.Connection, project: str | None, category: Category | None
+) -> None:
+    query = OverviewQuery(project=project, category=category, now=1)
+
+    plans: dict[str, str] = {}
+    for group in groups_of(query):
+        statement = memory_statement(query, group)
+        plans[group.rows] = explain(empty, statement, dict.fromkeys(parameters(statement), 1))
+
+    assert "memory_important (organization_id=? AND importance=?" in plans["has_importance"]
+    assert "memory_typed (organization_id=? AND memory_type=?" in plans["has_type"]
+    assert "memory_categorized (organization_id=? AND category=?" in plans["has_category"]
+    assert "conversation_tag_found (organization_id=? AND tag=?" in plans["tagged_memories"]
+    assert "(record=?)" in plans["tagged_memories"]
+    assert not any("TEMP B-TREE" in plan for plan in plans.values())

@@ -77,7 +77,10 @@ def print_notes(answer: EntryPage) -> None:
 def print_context(answer: Context) -> None:
     """Print stored text relevant to a task, fenced for a model to read.
 
+    Without a query: what a new session should know.
+
     Examples:
+      engram notes context
       engram notes context "deploying the billing service"
       engram notes context "answering Ana" --category user_pref --top-k 3
       engram notes context "the migration" --kind note --kind conversation

@@ -214,11 +214,11 @@ def _gathering(
 
 
 def _argument(field: Field, command: Command) -> inspect.Parameter:
-    is_optional = field.name == command.stdin
-    metavar = "TEXT" if is_optional else field.name.removesuffix("_id").upper()
-    help_text = _help(field, command.help) + (" [default: stdin]" if is_optional else "")
+    is_stdin = field.name == command.stdin
+    metavar = "TEXT" if is_stdin else field.name.removesuffix("_id").upper()
+    help_text = _help(field, command.help) + (" [default: stdin]" if is_stdin else "")
     argument = typer.Argument(metavar=metavar, help=help_text, show_default=False)
-    if is_optional:
+    if is_stdin or not field.is_required:
         return _parameter(field.name, Annotated[str | None, argument], default=None)
     return _parameter(field.name, Annotated[str, argument])
 

@@ -14,11 +14,10 @@ GIVEN_FIRST_LINE = f'{FOUND_FIRST_LINE} So are lines that begin with "| ".'
 
 
 class Argument(Value, kw_only=False):
-    """An argument of a prompt."""
+    """An optional argument of a prompt."""
 
     name: str
     description: str
-    required: bool
 
 
 class Prompt(Value, kw_only=False):
@@ -34,7 +33,7 @@ class Prompt(Value, kw_only=False):
         """Return the prompt with its argument filled in.
 
         Raises:
-            InvalidRequestError: an argument is unknown or missing.
+            InvalidRequestError: an argument is unknown.
         """
         for name in arguments:
             if name != self.argument.name:
@@ -42,15 +41,20 @@ class Prompt(Value, kw_only=False):
                 message = f"is not a known argument of {self.name}; {meant}"
                 raise InvalidRequestError(message, field=shortened(name))
         value = arguments.get(self.argument.name, "").strip()
-        if not value and self.argument.required:
-            raise InvalidRequestError("Field required", field=self.argument.name)
         return self.write(value or None)
 
 
 def _recall(topic: str | None) -> str:
+    if topic is None:
+        return (
+            f"{FOUND_FIRST_LINE}\n\n"
+            'Call `fetch_context` without a query, with top_k 10 and kinds ["note", "conversation"].'
+            " Then tell me in a few lines what we are working on, what was decided, what I prefer and"
+            " what is still open. Say so if nothing is known."
+        )
     return (
         f"{GIVEN_FIRST_LINE}\n\n"
-        f"Recall what earlier conversations say about this topic:\n{quote(topic or '')}\n\n"
+        f"Recall what earlier conversations say about this topic:\n{quote(topic)}\n\n"
         "Call `search` with the topic, and again with other words if little is found. Read around"
         " promising results with `get_conversation`. Then tell me what is known, what is uncertain"
         " and where it was said (conversation and sequence). Say so if nothing is known."
@@ -71,23 +75,24 @@ def _handoff(given: str | None) -> str:
         " step, with the names, paths and numbers needed. Keep it with `append_messages`"
         " as one message of role assistant"
         + (f" in conversation {conversation_id}" if conversation_id else "")
-        + ", then show it to me."
+        + ". If anything is open, also keep that and the next step with `store_note` under the tag"
+        " `open`: new sessions are told of it. Then show me the handoff."
     )
 
 
 PROMPTS: tuple[Prompt, ...] = (
     Prompt(
         name="recall",
-        title="Recall a topic",
-        description="Say what earlier conversations hold about a topic.",
-        argument=Argument("topic", "What to recall.", required=True),
+        title="Recall a topic, or where the work stands",
+        description="Say what earlier conversations hold about a topic; without one, where the work stands.",
+        argument=Argument("topic", "What to recall."),
         write=_recall,
     ),
     Prompt(
         name="handoff",
         title="Hand work over",
         description="Write down where the work stands, for the next session.",
-        argument=Argument("conversation_id", "A kept conversation to hand over.", required=False),
+        argument=Argument("conversation_id", "A kept conversation to hand over."),
         write=_handoff,
     ),
 )

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.fields import AskedAt, Between, Bytes, Length, Query, Share, Tags, TokenBudget
+from engram.model.fields import (
+    DEFAULT_PROJECT,
+    AskedAt,
+    Between,
+    Bytes,
+    Length,
+    Project,
+    Query,
+    Share,
+    Tags,
+    TokenBudget,
+)
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import (
     EVERY_MEMORY,
@@ -30,6 +41,10 @@ from engram.model.search import (
 )
 from engram.model.value import INTERNAL, Score, Value
 
+OverviewReason = Literal["critical", "important", "open", "decision", "preference", "latest"]
+"""Why a new session should know an entry."""
+
+OVERVIEW_REASONS: tuple[OverviewReason, ...] = get_args(OverviewReason)
 RecallMode = Literal["handle", "full", "summary", "id_only"]
 
 
@@ -126,13 +141,14 @@ class ContextRequest(Request):
     """Describes the work that a model needs context for."""
 
     query: Annotated[
-        str,
+        str | None,
         Length(limits.CONTEXT_QUERY_CHARACTERS_MIN),
         Bytes(limits.QUERY_BYTES_MAX),
-        "What you are working on.",
-    ]
+        "What you work on. Without it: what a new session should know.",
+    ] = None
     top_k: Annotated[int, Between(1, limits.CONTEXT_RESULTS_MAX)] = 5
     category_filter: Category | None = None
+    project: Project | None = None
     min_score: Share | None = None
     """Minimum score of an entry; None means a default near which relevant answers begin."""
     token_budget: TokenBudget = 1500
@@ -141,7 +157,7 @@ class ContextRequest(Request):
 
     def check(self) -> None:
         least = limits.CONTEXT_QUERY_CHARACTERS_MIN
-        if len(self.query.strip()) < least:
+        if self.query is not None and len(self.query.strip()) < least:
             raise InvalidRequestError(f"must have at least {least} characters", field="query")
 
 
@@ -153,7 +169,8 @@ class ContextEntry(Value, omit_defaults=True):
     """Id of the memory or the message."""
     content: Annotated[str, INTERNAL]
     """The verbatim excerpt shown in the fenced text; answers have it only there."""
-    score: Score
+    score: Score | None = None
+    """Relevance to the query; an entry of an overview has none."""
     date: datetime
     """When it was said or became valid, or else when it was stored."""
     source: str
@@ -162,8 +179,29 @@ class ContextEntry(Value, omit_defaults=True):
     """Category of a memory."""
     conversation_id: str | None = None
     """Conversation of a message."""
+    project: str = DEFAULT_PROJECT
+    reason: OverviewReason | None = None
+    """Why a new session should know it; None if it was found by the query."""
     truncated: bool = False
     """True if the stored text is longer."""
+
+
+class NearMiss(Value, omit_defaults=True):
+    """Handle of an entry that is not relevant enough to be shown."""
+
+    kind: Kind
+    id: str
+    date: datetime
+    category: Category | None = None
+    score: Score
+
+
+class CurrentProject(Value):
+    """A project that was worked on lately."""
+
+    project: str
+    active_at: datetime
+    """When something was last stored in it."""
 
 
 class Context(Value):
@@ -176,4 +214,10 @@ class Context(Value):
     """Estimated tokens of the fenced text."""
     omitted: int
     """Relevant entries that did not fit the budget."""
+    below_cut: int = 0
+    """Candidates whose score is below `min_score` or its default; `min_score: 0` shows them."""
+    nearest: tuple[NearMiss, ...] = ()
+    """The best of those, if nothing is relevant."""
+    projects: tuple[CurrentProject, ...] = ()
+    """Current projects, the latest first, in an overview of more than one."""
     degraded: tuple[str, ...] = ()

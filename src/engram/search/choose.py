@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain, count, zip_longest
-from typing import assert_never
+from math import inf, log2
+from typing import NamedTuple, assert_never
 
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName, SearchRequest
@@ -36,17 +37,33 @@ RELEVANT_COVERAGE = 0.6
 
 Questions about a chat reach it in 60 %, questions about other people's chats in 1 %."""
 
-RECALLED_SCORE_MIN = 0.09
-"""The least score of a memory that is recalled, if the caller sets no minimum.
-
-Among 200 notes it kept 90 % of those that answer a question in other words, and 0.4 notes for a question
-that none answers."""
-
 WEAK_SCORE = 0.16
 """Messages that score lower are not delivered by default: they hold 3 to 5 % of the evidence in chats."""
 
 NEAREST = 3
 """Handles of what came nearest if nothing is relevant."""
+
+
+class Rise(NamedTuple):
+    """A share that grows with the logarithm of the number of candidates."""
+
+    start: float
+    doubling: float
+    most: float
+
+
+FETCHED_SHARE = 0.45
+"""Share of the profile's middle that an entry found by words alone must reach by default."""
+
+FETCHED_FEW = 9
+"""The shares with vectors hold for up to so many candidates. They rise with every doubling from there: the
+best of many unrelated notes comes nearer to a query than the best of a few, as the maximum of a larger
+sample does."""
+
+FETCHED_QUESTION = Rise(start=0.36, doubling=0.09, most=0.7)
+FETCHED_TOPIC = Rise(start=0.27, doubling=0.045, most=0.7)
+"""A few words without a question come near to nothing: a higher share would keep hardly any answer.
+`python -m bench notes` prints the answers kept, and the foreign queries that bring nothing."""
 
 
 class Chosen(Value):
@@ -171,18 +188,33 @@ def choose_best(
     score_min: float | None,
     now: int,
     is_each_once: bool = False,
+    is_topic: bool = False,
 ) -> Best:
     """Rank the candidates and keep the first `limit` that reach `score_min`.
 
     Args:
-        score_min: by default `RECALLED_SCORE_MIN`.
+        score_min: by default `fetched_min`.
         is_each_once: keep only the best message of each conversation, or chunk of each document.
+        is_topic: the query is a few words, not a question; this lowers the default of `score_min`.
     """
     chosen_profile = usable_profile(profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=chosen_profile, calibrations=calibrations, now=now)
-    ranked = scoring.rank(score_min=RECALLED_SCORE_MIN if score_min is None else score_min)
+    ranked = scoring.rank(
+        score_min=fetched_min(scoring, is_topic=is_topic) if score_min is None else score_min,
+        coverage_min=RELEVANT_COVERAGE if score_min is None else inf,
+    )
     kept = ranked.best_of_each(limit) if is_each_once else ranked[:limit]
     return Best(scoring=scoring, ranked=kept)
+
+
+def fetched_min(scoring: Scoring, *, is_topic: bool) -> float:
+    """Return the score below which an entry is not relevant enough to be fetched."""
+    share = FETCHED_SHARE
+    if has_vectors(scoring.candidates):
+        rise = FETCHED_TOPIC if is_topic else FETCHED_QUESTION
+        doublings = log2(max(len(scoring.fused), FETCHED_FEW) / FETCHED_FEW)
+        share = min(rise.start + rise.doubling * doublings, rise.most)
+    return scoring.profile.score_of(share * scoring.profile.middle)
 
 
 def choose_either_way(

@@ -1,4 +1,4 @@
-"""Fetch context for a model: what is relevant to its work, packed into one fenced text.
+"""Fetch context for a model: what is relevant to its work, or to a new session, in one fenced text.
 
 Contexts are cached for a short time. Every write to the organisation, by any process, and every beginning or
 end of a memory's validity invalidates them.
@@ -7,24 +7,31 @@ end of a memory's validity invalidates them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
 from engram import limits
-from engram.clock import format_time
-from engram.model.ids import OrganizationId
+from engram.model.ids import ConversationKey, MessageKey, OrganizationId
 from engram.model.memory import MemoryFilters
-from engram.model.recall import Context, ContextEntry, ContextRequest
-from engram.model.search import Loaded, SearchFilters
-from engram.model.value import replace
+from engram.model.recall import (
+    Context,
+    ContextEntry,
+    ContextRequest,
+    NearMiss,
+    OverviewReason,
+)
+from engram.model.search import Candidates, Kind, Loaded, ProfileName, SearchFilters
+from engram.model.value import Value, replace
 from engram.search.candidates import CandidateQuery, SearchSession, find
-from engram.search.choose import choose_best
+from engram.search.choose import Best, choose_best, fetched_min
+from engram.search.context_block import Found, present
+from engram.search.overview import choose_overview
 from engram.search.query import WORDS_ONLY
-from engram.search.score import Scored
-from engram.text.fence import FencedText, fence
-from engram.yielding import offload
+from engram.search.questions import general_reasons, names_topic
+from engram.search.score import Calibrations, Scored
+from engram.storage.search.overview import OverviewCandidate, OverviewQuery
 
 _LASTING = ((), (WORDS_ONLY,))
 """Degradations of contexts that may be cached: those that will not have passed a minute later."""
@@ -62,28 +69,130 @@ class ContextCache:
 
 
 async def fetch_context(request: ContextRequest, session: SearchSession) -> Context:
-    """Find the best entries for a query and fence them, within the token budget."""
+    """Find the best entries for a query, or for a new session, and fence them within the budget."""
+    if request.query is None:
+        return await present(await _overview(request, session, asked=frozenset()), request)
+    found = await _search(request.query, request, session)
+    asked = None if request.min_score is not None else general_reasons(request.query)
+    if asked is not None:
+        found = _united(found, await _overview(request, session, asked=asked), limit=request.top_k)
+    return await present(found, request)
+
+
+class _Choice(Value):
+    """The best candidates, or the nearest misses if none is good enough."""
+
+    best: Best
+    misses: Sequence[Scored]
+    below_cut: int
+
+    @property
+    def candidates(self) -> Candidates:
+        return self.best.candidates
+
+    @property
+    def messages(self) -> list[MessageKey]:
+        """Return the messages to read."""
+        return [item.key for item in (*self.best.ranked, *self.misses)]
+
+    @property
+    def conversations(self) -> list[ConversationKey]:
+        """Return the conversations of those messages."""
+        return list(dict.fromkeys(item.conversation for item in (*self.best.ranked, *self.misses)))
+
+    @property
+    def excerpted(self) -> Sequence[MessageKey]:
+        """Return no messages: a context cuts long texts itself."""
+        return ()
+
+
+async def _search(text: str, request: ContextRequest, session: SearchSession) -> Found:
+    """Return the entries that are relevant to a query."""
     category = request.category_filter
     categories = () if category is None else (category,)
     query = CandidateQuery(
-        text=request.query,
-        filters=SearchFilters(memory=MemoryFilters(categories=categories)),
+        text=text,
+        filters=SearchFilters(project=request.project, memory=MemoryFilters(categories=categories)),
         kinds=request.kinds,
         asked_at=request.asked_at or session.at,
     )
-    choose = partial(
-        choose_best, profile=query.profile, limit=request.top_k, score_min=request.min_score
+    choose = partial(_choose, profile=query.profile, request=request, is_topic=names_topic(text))
+    choice, loaded, degraded = await find(query, session, choose=choose)
+    return Found(
+        entries=[_entry(item, loaded) for item in choice.best.ranked],
+        below_cut=choice.below_cut,
+        nearest=tuple(_near_miss(item, loaded) for item in choice.misses),
+        degraded=degraded,
     )
-    best, loaded, degraded = await find(query, session, choose=choose)
-    entries = [_entry(item, loaded) for item in best.ranked]
-    context = await offload(
-        partial(_fenced, entries, token_budget=request.token_budget),
-        characters=sum(len(entry.content) for entry in entries),
-    )
-    return replace(context, degraded=degraded)
 
 
-def _entry(item: Scored, loaded: Loaded) -> ContextEntry:
+def _choose(
+    candidates: Candidates,
+    calibrations: Calibrations,
+    *,
+    profile: ProfileName,
+    request: ContextRequest,
+    is_topic: bool,
+    now: int,
+) -> _Choice:
+    best = choose_best(
+        candidates,
+        calibrations,
+        profile=profile,
+        limit=request.top_k,
+        score_min=request.min_score,
+        now=now,
+        is_topic=is_topic,
+    )
+    cut = request.min_score
+    if cut is None:
+        cut = fetched_min(best.scoring, is_topic=is_topic)
+    ranked = best.scoring.rank()
+    misses = [] if best.ranked else ranked[: limits.CONTEXT_MISSES]
+    return _Choice(best=best, misses=misses, below_cut=sum(each < cut for each in ranked.scores))
+
+
+async def _overview(
+    request: ContextRequest, session: SearchSession, *, asked: frozenset[OverviewReason]
+) -> Found:
+    """Return what a new session should know."""
+    query = OverviewQuery(
+        project=request.project,
+        category=request.category_filter,
+        kinds=request.kinds,
+        now=session.now,
+    )
+    choose = partial(choose_overview, limit=request.top_k, asked=asked)
+    choice, loaded = await session.store.overview(query, choose=choose)
+    kind: Kind = "note" if "note" in request.kinds else "document"
+    entries = [
+        replace(
+            _entry(item, loaded),
+            reason=item.reason,
+            score=None,
+            **({"kind": kind} if item.conversation in loaded.memories else {}),
+        )
+        for item in choice.candidates
+    ]
+    return Found(entries=entries, projects=choice.projects if request.project is None else ())
+
+
+def _united(found: Found, overview: Found, *, limit: int) -> Found:
+    """Add what a general question found by its words to an overview, behind what is critical."""
+    critical = [each for each in overview.entries if each.reason == "critical"]
+    relevant = found.entries[: (limit + 1) // 2]
+    entries = {each.id: each for each in (*overview.entries, *relevant)}
+    order = dict.fromkeys(each.id for each in (*critical, *relevant, *overview.entries))
+    return replace(
+        found,
+        entries=[entries[each] for each in order][:limit],
+        nearest=(),
+        projects=overview.projects,
+    )
+
+
+def _entry(item: Scored | OverviewCandidate, loaded: Loaded) -> ContextEntry:
+    score = item.score if isinstance(item, Scored) else None
     memory = loaded.memories.get(item.conversation)
     if memory is not None:
         chunk = loaded.messages.get(item.key)
@@ -91,45 +200,28 @@ def _entry(item: Scored, loaded: Loaded) -> ContextEntry:
             kind="note" if chunk is None else "document",
             id=memory.id,
             content=memory.content if chunk is None else chunk.content,
-            score=item.score,
+            score=score,
             date=memory.valid_from or memory.created_at,
             category=memory.category,
             source=memory.source,
+            project=memory.project,
         )
     message = loaded.messages[item.key]
+    conversation = loaded.conversations[item.conversation]
     return ContextEntry(
         kind="conversation",
         id=message.id,
         content=message.content,
-        score=item.score,
+        score=score,
         date=message.occurred_at or message.created_at,
         source=message.name or message.role,
-        conversation_id=loaded.conversations[item.conversation].id,
+        conversation_id=conversation.id,
+        project=conversation.project,
     )
 
 
-def _fenced(entries: list[ContextEntry], *, token_budget: int) -> Context:
-    texts = [FencedText(attributes=_attributes(entry), content=entry.content) for entry in entries]
-    fenced = fence(texts, token_budget=token_budget)
-    return Context(
-        context=fenced.text,
-        entries=tuple(
-            replace(entry, content=entry.content[:shown], truncated=shown < len(entry.content))
-            for entry, shown in zip(entries, fenced.shown, strict=False)
-        ),
-        used_tokens=fenced.used_tokens,
-        omitted=fenced.omitted,
+def _near_miss(item: Scored, loaded: Loaded) -> NearMiss:
+    entry = _entry(item, loaded)
+    return NearMiss(
+        kind=entry.kind, id=entry.id, date=entry.date, category=entry.category, score=item.score
     )
-
-
-def _attributes(entry: ContextEntry) -> dict[str, str]:
-    """Return the attributes of an entry's XML element."""
-    given = {
-        "id": entry.id,
-        "conversation_id": entry.conversation_id,
-        "category": entry.category,
-        "source": entry.source,
-        "date": format_time(entry.date),
-        "score": f"{entry.score:.2f}",
-    }
-    return {name: value for name, value in given.items() if value is not None}

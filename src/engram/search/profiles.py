@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -21,6 +22,10 @@ LegName = Literal[
 """A leg is one measure of relevance; a score is a weighted mean of legs."""
 
 
+SCORE_WIDTH = 0.12
+"""How far from the middle of a profile an order value is whose score is 0.27 or 0.73."""
+
+
 class Profile(Value):
     """Weights of the legs, and how their weighted mean (the fused value) becomes an order and a score."""
 
@@ -37,6 +42,10 @@ class Profile(Value):
     importance_exponent: float = 0.25
     """Strength of a memory's importance: at 1, a critical memory counts five times a trivial one."""
 
+    def score_of(self, order: float) -> float:
+        """Return the score of an order value."""
+        return 1.0 / (1.0 + math.exp((self.middle - order) / SCORE_WIDTH))
+
     @property
     def needs_vectors(self) -> bool:
         """Return True if the query has to be embedded."""
@@ -47,9 +56,6 @@ class Profile(Value):
         """Return True if the word index has to be searched."""
         return bool({"message_words", "window_words", "bm25_of_best"} & self.weights.keys())
 
-
-SCORE_WIDTH = 0.12
-"""How far from the middle of a profile an order value is whose score is 0.27 or 0.73."""
 
 PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(
     {

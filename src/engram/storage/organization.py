@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from engram.model.maintenance import MemoriesChecked
     from engram.storage.documents.store import DocumentStore
     from engram.storage.memories.store import MemoryStore
+    from engram.storage.search.overview import OverviewCandidate, OverviewQuery
 
 ChoiceT = TypeVar("ChoiceT", bound=Choice)
 
@@ -139,6 +140,25 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
                 )
             )
             return choice, load_found(tx, choice, state=state, vectors=vectors)
+
+        return await self._tenant.read(find_and_load)
+
+    async def overview(
+        self, query: OverviewQuery, *, choose: Callable[[Sequence[OverviewCandidate]], ChoiceT]
+    ) -> tuple[ChoiceT, Loaded]:
+        """Return what `choose` makes of the candidates of an overview, and what it wants to be read.
+
+        Reads a bounded number of rows by indexes, whatever is stored; all in one snapshot.
+
+        Raises:
+            StoreCorruptError: the bytes of a text do not match its hash.
+        """
+        from engram.storage.search.overview import read_overview
+
+        def find_and_load(tx: Transaction) -> tuple[ChoiceT, Loaded]:
+            choice = choose(read_overview(tx, query))
+            state = read_search_state(tx)
+            return choice, load_found(tx, choice, state=state)
 
         return await self._tenant.read(find_and_load)
 

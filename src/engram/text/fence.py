@@ -15,8 +15,6 @@ from engram.text.escaping import Escaping
 from engram.text.excerpts import CHARACTERS_PER_TOKEN, cut, tokens_of
 from engram.text.quoting import CONTINUED, FIRST_LINE
 
-NOTHING_FOUND = "No matching context found."
-
 CUT_CHARACTERS_MIN = 80
 """A text is omitted if less than this of it would fit."""
 
@@ -31,6 +29,8 @@ class FencedText(NamedTuple):
 
     attributes: Mapping[str, str]
     content: str
+    characters_left_out: int = 0
+    """How much longer the stored text is, if `content` is only its beginning."""
 
 
 class Fenced(NamedTuple):
@@ -48,15 +48,20 @@ class Fenced(NamedTuple):
         return tokens_of(len(self.text))
 
 
-def fence(texts: Sequence[FencedText], *, token_budget: int) -> Fenced:
+def fence(texts: Sequence[FencedText], *, token_budget: int, head: Sequence[str] = ()) -> Fenced:
     """Return one block with as many of the first texts as fit the budget.
 
     The first text that does not fit is cut, with a note, if at least `CUT_CHARACTERS_MIN` fit; those
     after it are omitted, and a last line states how many.
+
+    Args:
+        head: trusted lines before the texts; they are left out if they take more than half the room.
     """
-    if not texts:
-        return Fenced(text=_block([NOTHING_FOUND]), shown=(), omitted=0)
     room = token_budget * CHARACTERS_PER_TOKEN - len(_block([_omission(len(texts))]))
+    head_characters = sum(len(line) + 1 for line in head)
+    if head_characters > room // 2:
+        head, head_characters = (), 0
+    room -= head_characters
     items: list[str] = []
     shown: list[int] = []
     for text in texts:
@@ -69,8 +74,13 @@ def fence(texts: Sequence[FencedText], *, token_budget: int) -> Fenced:
         if characters < len(text.content):
             break
     omitted = len(texts) - len(shown)
-    lines = [*items, _omission(omitted)] if omitted else items
+    lines = [*head, *items, *([_omission(omitted)] if omitted else [])]
     return Fenced(text=_block(lines), shown=tuple(shown), omitted=omitted)
+
+
+def empty_element(name: str, attributes: Mapping[str, str]) -> str:
+    """Return an XML element without content; its name and those of its attributes are trusted."""
+    return f"<{name}{_named(attributes)}/>"
 
 
 def escape(text: str) -> str:
@@ -89,10 +99,14 @@ def _omission(count: int) -> str:
 def _item(text: FencedText, characters: int) -> str:
     """Return a text as an element that shows its first `characters`."""
     attributes = dict(text.attributes)
-    if characters < len(text.content):
-        attributes["shown"] = f"{characters} of {len(text.content)} characters"
-    named = "".join(f' {name}="{_IN_XML.label(value)}"' for name, value in attributes.items())
-    return f"<item{named}>{_quoted(text.content[:characters])}\n</item>"
+    stored = len(text.content) + text.characters_left_out
+    if characters < stored:
+        attributes["shown"] = f"{characters} of {stored} characters"
+    return f"<item{_named(attributes)}>{_quoted(text.content[:characters])}\n</item>"
+
+
+def _named(attributes: Mapping[str, str]) -> str:
+    return "".join(f' {name}="{_IN_XML.label(value)}"' for name, value in attributes.items())
 
 
 def _fitting(text: FencedText, room: int) -> int | None:

@@ -480,6 +480,12 @@ CREATE INDEX memory_episode ON memory (organization_id, episode_id) WHERE episod
 CREATE INDEX memory_timed ON memory (organization_id, record, valid_from, valid_to, expires_at)
     WHERE record IS NOT NULL
         AND (valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires_at IS NOT NULL);
+CREATE INDEX memory_important ON memory (organization_id, importance, number)
+    WHERE record IS NOT NULL AND importance NOT IN (2, 3, 4);
+CREATE INDEX memory_typed ON memory (organization_id, memory_type, number)
+    WHERE record IS NOT NULL AND memory_type <> 'context';
+CREATE INDEX memory_categorized ON memory (organization_id, category, number)
+    WHERE record IS NOT NULL AND category <> 'general';
 
 -- What memories were before. Each text is kept once: without one, a version has that of the next,
 -- and the last one that of the record. A memory that is not searched has its text in the last one.

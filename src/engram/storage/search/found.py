@@ -50,7 +50,7 @@ def read_search_state(tx: Transaction) -> SearchState:
 
 
 def load_found(
-    tx: Transaction, choice: Choice, *, state: SearchState, vectors: Sequence[QueryVector]
+    tx: Transaction, choice: Choice, *, state: SearchState, vectors: Sequence[QueryVector] = ()
 ) -> Loaded:
     """Return those of the chosen messages and conversations that still exist; records are memories."""
     chosen = choice.conversations
