@@ -22,6 +22,7 @@ from engram.model.search import (
 from engram.model.value import Value, replace
 from engram.search.choose import Chosen
 from engram.search.excerpt import NearPassage, find_excerpt
+from engram.search.pack import HANDLES_MAX
 from engram.search.score import Scored
 from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
@@ -108,12 +109,9 @@ def _deliver_packed(builder: _ResultBuilder) -> Delivered:
     packed = builder.chosen.packed
     fitting, left_out = _fit(builder.parts(), builder.request.token_budget)
     texts = groupby(fitting, key=lambda part: part.item.conversation)
-    handles = deque(
-        choose_windows(
-            sorted((*packed.handles, *left_out), key=lambda item: -item.order),
-            last_sequences=builder.last_sequences(),
-        )
-    )
+    unshown = sorted((*packed.handles, *left_out), key=lambda item: -item.order)
+    handles_max = max(len(packed.handles), HANDLES_MAX)
+    handles = deque(choose_windows(unshown[:handles_max], last_sequences=builder.last_sequences()))
     results: list[SearchResult] = []
     for _, run in texts:
         parts = list(run)
