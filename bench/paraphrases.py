@@ -73,7 +73,7 @@ class Memory:
             pass
 
     async def _is_found(self, pair: Pair) -> bool:
-        request = SearchRequest(query=pair.question, explain=True)
+        request = SearchRequest(query=pair.question, explain=True, min_score=0)
         answer = await self._service.search.search(self._principal, request)
         assert answer.degraded == (), answer.degraded
         found = [

@@ -132,7 +132,9 @@ class PlantedDocument:
         return sum([await self._is_in_spans(pair, ask(pair)) for pair in PLANTED])
 
     async def _is_found(self, pair: Pair, query: str, profile: ProfileName) -> bool:
-        request = SearchRequest(query=query, limit=RESULTS, profile=profile, token_budget=10_000)
+        request = SearchRequest(
+            query=query, limit=RESULTS, profile=profile, token_budget=10_000, min_score=0
+        )
         answer = await self.parts.service.search.search(self.principal, request)
         chunks = [item.message.content for result in answer.results for item in result.messages]
         return _holds(chunks, pair.message)

@@ -1,13 +1,30 @@
-"""Interleaving two rankings: neither words nor vectors displace the other's best answer."""
+"""Choosing what is relevant, and interleaving two rankings."""
 
 from __future__ import annotations
 
+from math import isnan
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.model.search import ProfileName
-from engram.search.choose import Best, choose_best, choose_either_way, fetched_min
+from engram.model.search import CutBy, Detail, ProfileName, SearchRequest
+from engram.model.value import replace
+from engram.search.choose import (
+    RELEVANT_COVERAGE,
+    RELEVANT_SCORE,
+    Best,
+    Chosen,
+    choose,
+    choose_best,
+    choose_either_way,
+    fetched_min,
+)
+from engram.search.profiles import usable_profile
+from engram.search.score import score
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
+
+coverages = st.lists(st.floats(0, 1), min_size=60, max_size=60)
 
 
 def either_way(found: list[Row], *, limit: int = 10) -> Best:
@@ -19,6 +36,129 @@ def keys_one_way(found: list[Row], profile: ProfileName, *, limit: int) -> list[
         table(found), CALIBRATIONS, profile=profile, limit=limit, score_min=0.0, now=NOW
     )
     return [item.key for item in best.ranked]
+
+
+def chosen(
+    found: list[Row],
+    *,
+    min_score: float | None = None,
+    detail: Detail = "messages",
+    limit: int = 30,
+) -> Chosen:
+    request = SearchRequest(query="?", min_score=min_score, detail=detail, limit=limit)
+    return choose(table(found), CALIBRATIONS, request=request, now=NOW)
+
+
+@given(rows, coverages)
+def test_what_is_relevant_has_a_good_score_or_most_of_the_words(
+    found: list[Row], coverages: list[float]
+) -> None:
+    covered = [
+        replace(row, coverage=coverage) for row, coverage in zip(found, coverages, strict=False)
+    ]
+
+    answer = chosen(covered)
+
+    ranked = answer.scoring.rank()
+    coverage_of = {row.key: row.coverage for row in covered}
+    is_relevant = any(
+        item.score >= RELEVANT_SCORE or coverage_of[item.key] >= RELEVANT_COVERAGE
+        for item in ranked
+    )
+    assert answer.is_relevant == is_relevant
+    assert answer.is_silent == (not is_relevant)
+    assert bool(answer.packed.items or answer.packed.handles) == bool(len(ranked))
+
+
+@pytest.mark.parametrize(("coverage", "is_relevant"), [(0.61, True), (0.59, False)])
+def test_a_weak_message_with_most_of_the_words_is_relevant(
+    coverage: float, *, is_relevant: bool
+) -> None:
+    weak = Row(1, 1, message=0.02, coverage=coverage)
+
+    answer = chosen([weak])
+
+    assert answer.scoring.scores[0] < RELEVANT_SCORE
+    assert answer.is_relevant == is_relevant
+    assert [item.key for item in answer.packed.items] == [weak.key] * is_relevant
+    assert [item.key for item in answer.packed.handles] == [weak.key] * (not is_relevant)
+
+
+def test_if_nothing_is_relevant_only_the_nearest_conversations_are_named() -> None:
+    weak = [Row(number, 1, message=0.01 * number) for number in range(1, 7)]
+
+    answer = chosen([*weak, Row(6, 2, message=0.05)])
+
+    assert not answer.packed.items
+    assert [item.key for item in answer.packed.handles] == [6001, 5001, 4001]
+    assert (answer.packed.weaker, answer.packed.cut_by) == (7, None)
+
+
+@given(rows, st.floats(0, 1))
+def test_a_least_score_delivers_everything_that_reaches_it(
+    found: list[Row], min_score: float
+) -> None:
+    short = [replace(row, characters=40) for row in found]
+
+    answer = chosen(short, min_score=min_score, limit=200)
+
+    expected = [item.key for item in answer.scoring.rank() if item.score >= min_score]
+    assert [item.key for item in answer.packed.items] == expected
+    assert not answer.is_silent
+    assert answer.packed.weaker == 0
+
+
+@given(rows)
+def test_search_and_recall_score_alike(found: list[Row]) -> None:
+    """Messages up to half of a search's budget are charged alike; recall delivers longer ones whole."""
+    short = [replace(row, characters=min(row.characters, 3_000)) for row in found]
+    searched = chosen(short, min_score=0.0).scoring
+
+    profile = usable_profile("default", has_vectors=any(not isnan(row.cosine) for row in found))
+    recalled = score(table(short), profile=profile, calibrations=CALIBRATIONS, now=NOW)
+
+    assert searched.scores.tolist() == recalled.scores.tolist()
+    best = choose_best(
+        table(short), CALIBRATIONS, profile="default", limit=100, score_min=0.0, now=NOW
+    )
+    assert list(best.ranked) == list(searched.rank())
+
+
+@pytest.mark.parametrize(("limit", "cut_by"), [(2, "limit"), (3, None)])
+def test_handles_are_counted_by_conversation(limit: int, cut_by: CutBy | None) -> None:
+    found = [Row(number, place, message=0.5) for number in (1, 2, 3) for place in (1, 2)]
+
+    packed = chosen(found, detail="handle", limit=limit).packed
+
+    assert (packed.items, packed.cut_by) == ((), cut_by)
+    assert [item.conversation for item in packed.handles] == [1, 2, 3][:limit]
+
+
+@pytest.mark.parametrize("detail", ["handle", "window"])
+def test_handles_and_windows_leave_out_what_is_much_weaker(detail: Detail) -> None:
+    found = [Row(1, 1, message=0.6, window=0.6), Row(2, 1, message=0.02)]
+
+    by_default, everything = chosen(found, detail=detail), chosen(found, detail=detail, min_score=0)
+
+    assert [item.conversation for item in by_default.packed.handles] == [1]
+    assert by_default.packed.weaker == 1
+    assert [item.conversation for item in everything.packed.handles] == [1, 2]
+    assert everything.packed.weaker == 0
+
+
+@pytest.mark.parametrize(("score_min", "count"), [(None, 1), (0.0, 2)])
+def test_recall_leaves_out_what_scores_too_low_unless_asked(
+    score_min: float | None, count: int
+) -> None:
+    found = table([Row(1, 1, message=0.5), Row(2, 1, message=0.002)])
+
+    best = choose_best(
+        found, CALIBRATIONS, profile="default", limit=9, score_min=score_min, now=NOW
+    )
+
+    assert len(best.ranked) == count
+    cut = fetched_min(best.scoring, is_topic=False)
+    assert all(item.score >= cut for item in best.ranked) == (count == 1)
 
 
 def test_an_answer_in_other_words_comes_second_to_the_best_that_has_the_words() -> None:

@@ -18,10 +18,11 @@ from engram.model.memory import Feedback, Memory, MemoryDraft
 from engram.model.search import Detail, ProfileName, SearchRequest, SearchResult
 from engram.model.value import replace
 from engram.model.vectors import WORDS_ALONE
-from engram.search.profiles import PROFILES
-from engram.search.score import Scoring, score
+from engram.search.profiles import PROFILES, SCORE_WIDTH
+from engram.search.score import EXCERPT_TOKENS_MAX, Scoring, score
 from engram.storage.organization import OrganizationStore
 from engram.text.chunks import chunks_of
+from engram.text.tokens import count_tokens
 from tests.search.asking import add, add_meant, meant, search
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
@@ -51,7 +52,7 @@ async def test_conversations_and_memories_share_one_ranking(store: OrganizationS
     second = await add_meant(store, "The harbour crane is somewhere in the north of the town")
     third = await keep(store, "There is a crane, and there is also much else", is_meant=True)
 
-    request = SearchRequest(query="green harbour crane")
+    request = SearchRequest(query="green harbour crane", min_score=0)
     answer = await search(request, store, tiers=Tiers.of(deep=HashedEmbedder()))
 
     assert ids_of(answer.results) == [best, second, third]
@@ -85,7 +86,14 @@ async def test_a_long_memorys_result_names_the_chunk_that_matched(store: Organiz
     assert isinstance(result.owner, Memory)
     (named,) = [each for each in chunks_of(result.owner) if each.id == result.chunk_id]
     assert "lighthouse" in (named.text or "")
-    assert result.is_handle
+    assert not result.is_handle
+    shown, content = result.range, "".join(paragraphs)
+    assert shown is not None
+    assert shown.of == len(content)
+    part = content[shown.start : shown.end]
+    assert result.chunk_text == part
+    assert "lighthouse keeper" in part
+    assert count_tokens(part) <= EXCERPT_TOKENS_MAX
 
 
 @pytest.mark.parametrize("detail", DETAILS)
@@ -104,18 +112,19 @@ async def test_every_detail_is_defined_for_memories(
     assert result.chunk_text == (None if is_handle else "The crane is green")
 
 
-@pytest.mark.parametrize("detail", ["messages", "window"])
+@pytest.mark.parametrize(("detail", "repeats"), [("messages", 45), ("window", 45), ("window", 400)])
 async def test_a_memory_past_the_budget_comes_as_a_handle(
-    store: OrganizationStore, detail: Detail
+    store: OrganizationStore, detail: Detail, repeats: int
 ) -> None:
-    short = await keep(store, "The crane is green")
-    long = await keep(store, "crane " * 400)
+    short = await keep(store, "The crane is green" + " and so it stays" * 15)
+    long = await keep(store, "crane " * repeats)
 
-    request = SearchRequest(query="crane", token_budget=100, detail=detail)
+    request = SearchRequest(query="green crane", token_budget=100, detail=detail, min_score=0)
     answer = await search(request, store)
 
     handles = {result.owner.id: result.is_handle for result in answer.results}
     assert handles == {short: False, long: True}
+    assert answer.cut_by == "token_budget"
     assert answer.truncated
     assert answer.tokens <= 100
 
@@ -139,10 +148,12 @@ async def test_importance_decides_between_equals(
 ) -> None:
     kept = {level: await keep(store, "The crane is green", importance=level) for level in (4, 0, 2)}
 
-    request = SearchRequest(query="green crane", profile=profile, explain=True)
+    request = SearchRequest(query="green crane", profile=profile, explain=True, min_score=0)
     answer = await search(request, store)
 
     assert ids_of(answer.results) == [kept[0], kept[2], kept[4]]
+    scores = [result.score for result in answer.results]
+    assert scores == sorted(set(scores), reverse=True)
     factors = [each.breakdown.importance_factor for each in answer.results if each.breakdown]
     assert factors == sorted(factors, reverse=True)
     assert factors[1] == 1
@@ -162,19 +173,23 @@ async def test_what_was_said_after_recalls_decides_between_equals(store: Organiz
     assert 1.2 > factors[0] > factors[1] == 1 > factors[2] > 0.8
 
 
-async def test_a_score_tells_relevance_and_in_the_composite_importance_too(
-    store: OrganizationStore,
+@pytest.mark.parametrize(("profile", "factor"), [("words", 3**-0.25), ("composite", 1 / 3)])
+async def test_importance_is_part_of_the_score_in_every_profile(
+    store: OrganizationStore, profile: ProfileName, factor: float
 ) -> None:
     await keep(store, "The crane is green", importance=4)
     await add(store, "The crane is green")
 
-    both = await search(SearchRequest(query="green crane"), store)
-    composite = await search(SearchRequest(query="green crane", profile="composite"), store)
+    request = SearchRequest(query="green crane", profile=profile, explain=True, min_score=0)
+    answer = await search(request, store)
 
-    relevance = {result.kind: result.score for result in both.results}
-    assert relevance["note"] == pytest.approx(relevance["conversation"])
-    weighed = {result.kind: result.score for result in composite.results}
-    assert weighed["note"] == pytest.approx(weighed["conversation"] / 3)
+    said, kept = answer.results
+    assert (said.kind, kept.kind) == ("conversation", "note")
+    assert said.score > kept.score
+    by_words, by_note = said.messages[0].breakdown, kept.breakdown
+    assert by_words is not None
+    assert by_note is not None
+    assert by_note.order == pytest.approx(by_words.order * factor)
 
 
 @given(found=rows)
@@ -184,7 +199,7 @@ def test_messages_are_ranked_as_if_there_were_no_memories(found: list[Row]) -> N
     weight = scoring.profile.conversation_weight
     plain = (scoring.fused + weight * scoring.conversation_best) / (1 + weight) * scoring.charge
     np.testing.assert_array_equal(scoring.order, plain)
-    plain_scores = np.minimum(1.0, scoring.fused / scoring.profile.good)
+    plain_scores = 1 / (1 + np.exp((scoring.profile.middle - plain) / SCORE_WIDTH))
     np.testing.assert_array_equal(scoring.scores, plain_scores)
 
 
@@ -220,7 +235,9 @@ def test_factors_are_bounded_and_follow_importance(
     one, other = scoring.order.tolist()
     assert (one > other) == (first < second)
     assert ((scoring.usefulness >= 0.8) & (scoring.usefulness <= 1.2)).all()
-    assert (scoring.scores <= 1).all()
+    better, worse = scoring.scores.tolist()
+    assert (better > worse) == (one > other)
+    assert ((scoring.scores > 0) & (scoring.scores < 1)).all()
 
 
 async def test_a_conversations_result_is_of_a_conversation(store: OrganizationStore) -> None:

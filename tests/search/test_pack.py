@@ -1,23 +1,42 @@
-"""Packing: the budget holds, every message comes once, and nothing found is hidden."""
+"""Packing: bounds hold, each message comes once, and what is left out is counted or named."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.search.pack import Packed, pack
+from engram.model.ids import ConversationKey, MessageKey
+from engram.model.search import CutBy
+from engram.search.pack import (
+    BAR_RISE,
+    BAR_SHARE,
+    HANDLES_MAX,
+    LINE_TOKENS,
+    NEW_SOURCE_TOKENS,
+    SOURCE_TOKENS,
+    Packed,
+    count_good,
+    pack,
+)
 from engram.search.profiles import PROFILES
 from engram.search.score import Ranking, score
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 limits = st.integers(1, 50)
 budgets = st.integers(100, 100_000)
+bars = st.booleans()
 
 
-def packed_keys(packed: Packed) -> list[list[int]]:
-    return [[item.key for item in group.items] for group in packed.groups]
+def packed_keys(packed: Packed) -> list[MessageKey]:
+    return [item.key for item in packed.items]
+
+
+def handle_keys(packed: Packed) -> list[MessageKey]:
+    return [item.key for item in packed.handles]
 
 
 def rank(found: Iterable[Row]) -> Ranking:
@@ -25,103 +44,253 @@ def rank(found: Iterable[Row]) -> Ranking:
     return score(table(found), profile=profile, calibrations=CALIBRATIONS, now=NOW).rank()
 
 
-def ranked(*shares: tuple[int, int, float], characters: int = 40) -> Ranking:
-    return rank(
-        Row(conversation, sequence, message=share, characters=characters)
-        for conversation, sequence, share in shares
+def ranking(*places: tuple[int, float], tokens: int = 10) -> Ranking:
+    """Return a ranking of messages with these conversations and order values."""
+    conversations = [ConversationKey(conversation) for conversation, _ in places]
+    return Ranking(
+        rows=[*range(len(places))],
+        keys=[MessageKey(owner * 1000 + number) for number, owner in enumerate(conversations, 1)],
+        conversations=conversations,
+        sequences=[*range(1, len(places) + 1)],
+        tokens=[tokens] * len(places),
+        scores=[min(order, 1.0) for _, order in places],
+        orders=[order for _, order in places],
     )
 
 
-@given(rows, limits, budgets)
+def bar_after(*, tokens: int, messages: int, sources: int, is_new: bool) -> float:
+    """Return the share of the best order value that the next message must reach."""
+    paid = tokens + LINE_TOKENS * messages + SOURCE_TOKENS * sources
+    return BAR_SHARE + BAR_RISE * (paid + (NEW_SOURCE_TOKENS if is_new else 0)) / 1000
+
+
+@given(found=rows, limit=limits, budget=budgets, has_bar=bars)
 def test_neither_the_budget_nor_the_limit_is_ever_exceeded(
-    found: list[Row], limit: int, budget: int
+    found: list[Row], limit: int, budget: int, *, has_bar: bool
 ) -> None:
-    packed = pack(rank(found), limit=limit, token_budget=budget)
+    packed = pack(rank(found), limit=limit, token_budget=budget, has_bar=has_bar)
 
-    delivered = [item for group in packed.groups for item in group.items]
-    assert sum(item.tokens for item in delivered) == packed.tokens <= budget
-    assert len(packed.groups) + len(packed.handles) <= limit
+    assert sum(item.tokens for item in packed.items) <= budget
+    assert len(packed.items) <= limit
+    assert len(packed.handles) <= HANDLES_MAX
 
 
-@given(rows, limits, budgets)
-def test_every_message_comes_once_and_a_result_is_of_one_conversation(
-    found: list[Row], limit: int, budget: int
+@given(found=rows, limit=limits, budget=budgets, has_bar=bars)
+def test_every_message_comes_once_in_the_order_of_the_ranking(
+    found: list[Row], limit: int, budget: int, *, has_bar: bool
 ) -> None:
-    packed = pack(rank(found), limit=limit, token_budget=budget)
-
-    delivered = [item.key for group in packed.groups for item in group.items]
-    assert len(set(delivered)) == len(delivered)
-    assert all(
-        item.conversation == group.conversation for group in packed.groups for item in group.items
-    )
-    assert not {item.key for item in packed.handles} & set(delivered)
-
-
-@given(rows, limits, budgets)
-def test_what_is_left_out_is_said(found: list[Row], limit: int, budget: int) -> None:
     items = rank(found)
 
-    packed = pack(items, limit=limit, token_budget=budget)
+    packed = pack(items, limit=limit, token_budget=budget, has_bar=has_bar)
 
-    count = sum(len(group.items) for group in packed.groups)
-    assert packed.is_truncated == (count < len(items))
-    if packed.is_truncated:
-        assert packed.handles or len(packed.groups) == limit
+    places = {key: place for place, key in enumerate(items.keys)}
+    for keys in (packed_keys(packed), handle_keys(packed)):
+        assert [places[key] for key in keys] == sorted({places[key] for key in keys})
+    assert not {*packed_keys(packed)} & {*handle_keys(packed)}
+    conversations = [item.conversation for item in packed.handles]
+    assert len(set(conversations)) == len(conversations)
+
+
+@given(found=rows, limit=limits, budget=budgets, has_bar=bars)
+def test_what_is_left_out_is_counted_or_named(
+    found: list[Row], limit: int, budget: int, *, has_bar: bool
+) -> None:
+    items = rank(found)
+
+    packed = pack(items, limit=limit, token_budget=budget, has_bar=has_bar)
+
+    left_out = len(items) - len(packed.items) - packed.weaker
+    assert (packed.cut_by is not None) == bool(packed.handles) == (left_out > 0)
+    assert has_bar or packed.weaker == 0
 
 
 @given(rows, limits, budgets)
-def test_packing_the_same_gives_the_same(found: list[Row], limit: int, budget: int) -> None:
+def test_without_a_bar_everything_comes_that_the_bounds_admit(
+    found: list[Row], limit: int, budget: int
+) -> None:
     items = rank(found)
 
-    assert pack(items, limit=limit, token_budget=budget) == pack(
-        items, limit=limit, token_budget=budget
+    packed = pack(items, limit=limit, token_budget=budget, has_bar=False)
+
+    if len(packed.items) < limit:
+        left = budget - sum(item.tokens for item in packed.items)
+        kept = {*packed_keys(packed)}
+        assert all(item.tokens > left for item in items if item.key not in kept)
+
+
+@given(rows, limits, budgets)
+def test_the_bar_rises_with_what_is_packed_and_more_for_another_conversation(
+    found: list[Row], limit: int, budget: int
+) -> None:
+    items = rank(found)
+
+    packed = pack(items, limit=limit, token_budget=budget, has_bar=True)
+
+    tokens = 0
+    sources = set[int]()
+    for place, item in enumerate(packed.items):
+        is_new = bool(place) and item.conversation not in sources
+        bar = bar_after(tokens=tokens, messages=place, sources=len(sources), is_new=is_new)
+        assert item.order >= items[0].order * bar * (1 - 1e-12)
+        tokens += item.tokens
+        sources.add(item.conversation)
+
+
+@given(found=rows, limit=limits, budget=budgets, has_bar=bars)
+def test_packing_the_same_gives_the_same(
+    found: list[Row], limit: int, budget: int, *, has_bar: bool
+) -> None:
+    items = rank(found)
+
+    once, again = (pack(items, limit=limit, token_budget=budget, has_bar=has_bar) for _ in range(2))
+
+    assert once == again
+
+
+@given(found=rows, limit=limits, budget=budgets, has_bar=bars)
+def test_the_best_comes_whenever_it_fits(
+    found: list[Row], limit: int, budget: int, *, has_bar: bool
+) -> None:
+    items = rank(found)
+
+    packed = pack(items, limit=limit, token_budget=budget, has_bar=has_bar)
+
+    if items and items[0].tokens <= budget:
+        assert packed.items[0] == items[0]
+
+
+def test_the_first_messages_need_less_than_half_of_the_best() -> None:
+    same = ranking((1, 1.0), (1, BAR_SHARE + 0.01), (1, BAR_SHARE - 0.01))
+
+    packed = pack(same, limit=10, token_budget=1000, has_bar=True)
+
+    assert packed_keys(packed) == [1001, 1002]
+    assert (packed.weaker, packed.cut_by, packed.handles) == (1, None, [])
+
+
+def test_a_message_has_to_reach_more_after_a_long_answer_than_after_a_short_one() -> None:
+    places = [(1, 1.0), (1, 0.6)]
+
+    after = {
+        tokens: pack(ranking(*places, tokens=tokens), limit=9, token_budget=9_000, has_bar=True)
+        for tokens in (10, 1_000)
+    }
+
+    assert [len(packed.items) for packed in after.values()] == [2, 1]
+    assert after[1_000].weaker == 1
+
+
+@pytest.mark.parametrize(("conversation", "count"), [(1, 2), (2, 1)])
+def test_the_first_message_of_another_conversation_needs_more(
+    conversation: int, count: int
+) -> None:
+    known = bar_after(tokens=10, messages=1, sources=1, is_new=False)
+    new = bar_after(tokens=10, messages=1, sources=1, is_new=True)
+    order = (known + new) / 2
+
+    packed = pack(
+        ranking((1, 1.0), (conversation, order)), limit=9, token_budget=1000, has_bar=True
     )
 
-
-def test_the_first_results_follow_the_ranking() -> None:
-    items = ranked((1, 1, 0.29), (1, 5, 0.28), (2, 1, 0.27), (1, 9, 0.26), (3, 1, 0.25))
-
-    packed = pack(items, limit=10, token_budget=1000)
-
-    assert packed_keys(packed)[:3] == [[1001, 1005], [2001], [1009]]
+    assert (len(packed.items), packed.weaker) == (count, 2 - count)
 
 
-def test_later_results_gather_the_messages_of_a_conversation() -> None:
-    items = ranked((1, 1, 0.29), (2, 1, 0.28), (1, 2, 0.27), (2, 2, 0.26), (1, 3, 0.25))
+def test_a_conversation_that_is_named_needs_no_more_for_its_later_messages() -> None:
+    below_new = (
+        bar_after(tokens=20, messages=2, sources=2, is_new=True)
+        + bar_after(tokens=20, messages=2, sources=2, is_new=False)
+    ) / 2
+    items = ranking((1, 1.0), (2, 0.9), (3, below_new), (2, below_new))
 
-    packed = pack(items, limit=4, token_budget=1000)
+    packed = pack(items, limit=9, token_budget=1000, has_bar=True)
 
-    assert packed_keys(packed) == [[1001], [2001, 2002], [1002, 1003]]
+    assert packed_keys(packed) == [1001, 2002, 2004]
+    assert packed.weaker == 1
 
 
-def test_a_single_result_gathers_its_conversation_up_to_the_budget() -> None:
-    items = ranked((1, 1, 0.29), (2, 1, 0.28), (1, 2, 0.27), (1, 3, 0.26), characters=160)
+def test_a_bar_is_relative_to_the_best_however_low_that_is() -> None:
+    shares = [1.0, 0.9, 0.6, 0.5, 0.3]
+    counts = {
+        pack(
+            ranking(*((1, best * share) for share in shares)),
+            limit=9,
+            token_budget=1000,
+            has_bar=True,
+        ).weaker
+        for best in (0.01, 0.4, 1.7)
+    }
 
-    packed = pack(items, limit=1, token_budget=100)
+    assert counts == {1}
 
-    assert packed_keys(packed) == [[1001, 1002]]
-    assert packed.tokens == 80
-    assert packed.is_truncated
+
+@pytest.mark.parametrize(
+    ("limit", "budget", "cut_by"),
+    [
+        (3, 1000, None),
+        (2, 1000, "limit"),
+        (9, 25, "token_budget"),
+        (1, 25, "limit"),
+        (2, 25, "limit"),
+    ],
+)
+def test_the_bound_that_left_something_out_is_named(
+    limit: int, budget: int, cut_by: CutBy | None
+) -> None:
+    packed = pack(
+        ranking((1, 0.9), (2, 0.8), (3, 0.7)), limit=limit, token_budget=budget, has_bar=False
+    )
+
+    assert packed.cut_by == cut_by
+
+
+def test_a_budget_that_left_something_out_is_named_though_the_limit_was_reached_after_it() -> None:
+    long = Row(1, 1, message=0.9, characters=4000)
+    short = Row(2, 1, message=0.1)
+
+    packed = pack(rank([long, short]), limit=1, token_budget=100, has_bar=False)
+
+    assert packed_keys(packed) == [2001]
+    assert packed.cut_by == "token_budget"
 
 
 def test_a_message_too_long_for_the_budget_leaves_room_for_smaller_ones_and_a_handle() -> None:
     long = Row(1, 1, message=0.9, characters=4000)
     short = Row(2, 1, message=0.1)
 
-    packed = pack(rank([long, short]), limit=5, token_budget=100)
+    packed = pack(rank([long, short]), limit=5, token_budget=100, has_bar=False)
 
-    assert packed_keys(packed) == [[2001]]
-    assert [item.key for item in packed.handles] == [1001]
+    assert packed_keys(packed) == [2001]
+    assert handle_keys(packed) == [1001]
+    assert packed.cut_by == "token_budget"
+
+
+def test_handles_are_of_the_best_left_out_one_for_each_conversation() -> None:
+    items = ranking((1, 0.9), (2, 0.8), (2, 0.7), (1, 0.6), *((each, 0.5) for each in range(3, 20)))
+
+    packed = pack(items, limit=1, token_budget=1000, has_bar=False)
+
+    assert [item.conversation for item in packed.handles] == [2, 1, *range(3, HANDLES_MAX + 1)]
+    assert handle_keys(packed)[:2] == [2002, 1004]
 
 
 def test_nothing_found_is_nothing_packed() -> None:
-    packed = pack(rank([]), limit=5, token_budget=100)
+    packed = pack(rank([]), limit=5, token_budget=100, has_bar=True)
 
-    assert (packed.groups, packed.handles, packed.tokens) == ([], [], 0)
-    assert not packed.is_truncated
+    assert packed == Packed(items=[], handles=[], weaker=0, cut_by=None)
+
+
+@given(rows)
+def test_the_good_are_those_above_the_bar_before_anything_is_packed(found: list[Row]) -> None:
+    items = rank(found)
+
+    good = count_good(items)
+
+    best = max((item.order for item in items), default=math.inf)
+    assert all(item.order >= best * BAR_SHARE for item in items[:good])
+    assert all(item.order < best * BAR_SHARE for item in items[good:])
 
 
 def test_the_best_of_each_conversation_comes_in_order() -> None:
-    items = ranked((1, 1, 0.29), (1, 2, 0.28), (2, 1, 0.27), (3, 1, 0.26))
+    items = ranking((1, 0.9), (1, 0.8), (2, 0.7), (3, 0.6))
 
-    assert [item.key for item in items.best_of_each(2)] == [1001, 2001]
+    assert [item.key for item in items.best_of_each(2)] == [1001, 2003]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import NotFoundError
 from engram.model.ids import ConversationId, chunk_id
-from engram.model.search import SearchRequest
+from engram.model.search import Detail, SearchRequest
 from engram.model.value import replace
 from engram.search.candidates import shorten
+from engram.search.score import EXCERPT_TOKENS_MAX
 from engram.storage.organization import OrganizationStore
+from engram.text.excerpts import tokens_of
+from engram.text.tokens import count_tokens
 from engram.text.windows import window_text
 from tests.search.asking import add, contents_of, search
 
@@ -53,7 +58,8 @@ async def test_each_message_comes_once_and_tokens_are_what_was_delivered(
     for _ in range(4):
         await add(store, *HARBOUR)
 
-    answer = await search(SearchRequest(query="harbour coffee lanterns", limit=10), store)
+    request = SearchRequest(query="harbour coffee lanterns", min_score=0)
+    answer = await search(request, store)
 
     found = [
         (result.owner.id, found.message.sequence)
@@ -61,34 +67,141 @@ async def test_each_message_comes_once_and_tokens_are_what_was_delivered(
         for found in result.messages
     ]
     assert len(set(found)) == len(found)
-    assert answer.tokens == sum(-(-len(content) // 4) for content in contents_of(answer))
+    assert answer.tokens == sum(map(count_tokens, contents_of(answer)))
 
 
 async def test_past_the_budget_results_are_handles(store: OrganizationStore) -> None:
     for number in range(6):
-        await add(store, f"harbour {number} " + "x " * 150)
+        await add(store, f"harbour {number} " + "x " * 80)
 
     answer = await search(SearchRequest(query="harbour", token_budget=200), store)
 
-    assert [result.is_handle for result in answer.results] == [False, False, True, True, True]
+    assert [result.is_handle for result in answer.results] == [False] * 2 + [True] * 4
     assert answer.tokens <= 200
+    assert answer.cut_by == "token_budget"
     assert answer.truncated
     handle = answer.results[-1]
     assert handle.messages == ()
-    assert (handle.start_sequence, handle.end_sequence) == (1, 1)
+    assert (handle.start_sequence, handle.end_sequence, handle.found_sequence) == (1, 1, 1)
+
+
+async def test_a_limit_counts_messages_and_says_that_it_left_some_out(
+    store: OrganizationStore,
+) -> None:
+    await add(store, *(f"harbour number {number}" for number in range(8)))
+    await add(store, "the harbour")
+
+    answers = {
+        limit: await search(SearchRequest(query="harbour", limit=limit, min_score=0), store)
+        for limit in (3, 9)
+    }
+
+    assert len(contents_of(answers[3])) == 3
+    assert (answers[3].cut_by, answers[3].truncated) == ("limit", True)
+    assert len(contents_of(answers[9])) == 9
+    assert (answers[9].cut_by, answers[9].truncated) == (None, False)
 
 
 async def test_a_handle_stands_where_its_text_would(store: OrganizationStore) -> None:
-    await add(store, "the harbour at night")
-    await add(store, "harbour lanterns " * 25)
-    await add(store, "a word of lanterns, among others that have nothing to do with it")
+    for number in range(3):
+        await add(store, f"harbour lanterns {number}" + " of the old town" * 10)
+    await add(store, "one word of lanterns")
 
-    answer = await search(SearchRequest(query="harbour lanterns", token_budget=100), store)
+    request = SearchRequest(query="harbour lanterns", token_budget=100, min_score=0)
+    answer = await search(request, store)
 
-    assert [result.is_handle for result in answer.results].count(True) == 1
+    assert [result.is_handle for result in answer.results] == [False, False, True, False]
     scores = [result.score for result in answer.results]
     assert scores == sorted(scores, reverse=True)
-    assert not answer.results[-1].is_handle
+
+
+async def test_consecutive_messages_of_one_conversation_share_a_result(
+    store: OrganizationStore,
+) -> None:
+    first = await add(store, "harbour lanterns", "harbour lanterns here", "A lone word: harbour.")
+    second = await add(store, "the harbour lanterns of a town")
+
+    answer = await search(SearchRequest(query="harbour lanterns", min_score=0), store)
+
+    found = [found.score for result in answer.results for found in result.messages]
+    assert found == sorted(found, reverse=True)
+    owners = [result.owner.id for result in answer.results]
+    assert {*owners} == {first, second}
+    assert all(one != other for one, other in pairwise(owners))
+    assert all(
+        result.score == max(found.score for found in result.messages) for result in answer.results
+    )
+
+
+async def test_the_same_text_is_delivered_once(store: OrganizationStore) -> None:
+    repeated = "The harbour opens at six on every day of the week."
+    await add(store, repeated, "harbour: yes")
+    await add(store, repeated, "harbour: yes")
+
+    answer = await search(SearchRequest(query="harbour", min_score=0), store)
+
+    assert sorted(contents_of(answer)) == [repeated, "harbour: yes", "harbour: yes"]
+    assert answer.tokens == sum(map(count_tokens, contents_of(answer)))
+
+
+async def test_what_is_much_weaker_than_the_best_is_counted_and_shown_on_request(
+    store: OrganizationStore,
+) -> None:
+    await add(store, "The harbour master keeps lanterns and coffee.")
+    weak = [f"Somebody said harbour, and {number} more." for number in range(4)]
+    await add(store, *weak)
+
+    request = SearchRequest(query="harbour master lanterns coffee")
+    answer = await search(request, store)
+    everything = await search(replace(request, min_score=0), store)
+
+    assert contents_of(answer) == ["The harbour master keeps lanterns and coffee."]
+    assert (answer.weaker, answer.cut_by, answer.note) == (4, None, None)
+    assert {*weak} <= {*contents_of(everything)}
+    assert everything.weaker == 0
+
+
+async def test_of_a_long_message_the_part_that_matches_comes_with_its_range(
+    store: OrganizationStore,
+) -> None:
+    lines = [f"Line {number} of the log says that all is well.\n" for number in range(400)]
+    lines[250] = "The lighthouse keeper asked for lanterns.\n"
+    content = "".join(lines)
+    await add(store, content)
+
+    answer = await search(SearchRequest(query="lighthouse lanterns"), store)
+
+    (found,) = answer.results[0].messages
+    assert found.range is not None
+    assert found.range.of == len(content)
+    assert found.message.content == content[found.range.start : found.range.end]
+    assert "The lighthouse keeper asked for lanterns." in found.message.content
+    assert answer.tokens == count_tokens(found.message.content) <= EXCERPT_TOKENS_MAX
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "The lighthouse keeper said that everything is well. " * 60,
+        "lighthouse " + "1,2;3.4:5\n" * 150,
+        "lighthouse。" + "今天天气很好我们去海边看船。" * 60,
+    ],
+)
+async def test_a_message_up_to_half_of_the_budget_comes_whole_and_a_longer_one_in_part(
+    store: OrganizationStore, content: str
+) -> None:
+    await add(store, content)
+    tokens = count_tokens(content)
+
+    whole, cut = [
+        await search(SearchRequest(query="lighthouse", token_budget=budget), store)
+        for budget in (2 * max(tokens, tokens_of(len(content))), 2 * tokens - 2)
+    ]
+
+    assert contents_of(whole) == [content]
+    assert whole.results[0].messages[0].range is None
+    assert cut.results[0].messages[0].range is not None
+    assert "lighthouse" in contents_of(cut)[0]
 
 
 async def test_a_window_comes_whole_with_its_text(store: OrganizationStore) -> None:
@@ -114,6 +227,7 @@ async def test_a_window_that_does_not_fit_comes_as_a_handle(store: OrganizationS
 
     assert {result.is_handle for result in answer.results} == {True, False}
     assert answer.tokens <= 100
+    assert answer.cut_by == "token_budget"
     assert answer.truncated
 
 
@@ -168,14 +282,33 @@ async def test_a_query_that_meets_nothing_says_so(store: OrganizationStore, quer
     assert answer.note == "nothing relevant"
 
 
-async def test_a_weak_best_score_is_noted_beside_the_results(store: OrganizationStore) -> None:
+@pytest.mark.parametrize("detail", ["messages", "window", "handle"])
+async def test_of_what_is_not_relevant_only_the_nearest_places_come(
+    store: OrganizationStore, detail: Detail
+) -> None:
+    for number in range(20):
+        await add(store, f"We talked about harbour number {number} and many other things there.")
+
+    request = SearchRequest(query="zeppelin harbour quartz violin umbrella", detail=detail)
+    answer = await search(request, store)
+
+    assert len(answer.results) == 3
+    assert all(result.is_handle and not result.messages for result in answer.results)
+    assert [result.found_sequence for result in answer.results] == [1, 1, 1]
+    assert answer.note == "nothing relevant"
+    assert (answer.tokens, answer.cut_by, answer.weaker) == (0, None, 20)
+
+
+async def test_what_is_not_relevant_is_noted_beside_results_that_were_asked_for(
+    store: OrganizationStore,
+) -> None:
     for number in range(20):
         await add(store, f"We talked about harbour number {number} and many other things there.")
 
     query = "zeppelin harbour quartz violin umbrella"
-    answer = await search(SearchRequest(query=query), store)
+    answer = await search(SearchRequest(query=query, min_score=0, limit=20), store)
 
-    assert answer.results
+    assert len(contents_of(answer)) == 20
     assert answer.note == "nothing relevant"
 
 
@@ -207,7 +340,7 @@ async def test_a_long_query_is_shortened_and_says_so(store: OrganizationStore) -
     await add(store, *HARBOUR)
     query = "harbour " + " ".join(f"unheard{number}" for number in range(200))
 
-    answer = await search(SearchRequest(query=query), store)
+    answer = await search(SearchRequest(query=query, min_score=0), store)
 
     assert "Yes, the harbour opens at six." in contents_of(answer)
     assert answer.degraded == ("words_only", "query_shortened")

@@ -1,10 +1,12 @@
-"""Scores and order are absolute: independent of the other candidates."""
+"""Scores and order are absolute: independent of the candidates of other conversations."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections.abc import Iterable
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,9 +16,12 @@ from hypothesis import strategies as st
 from engram.model.search import PROFILES as PROFILE_NAMES
 from engram.model.search import ProfileName, ScoreBreakdown
 from engram.model.value import replace
-from engram.search.profiles import PROFILES, usable_profile
+from engram.search.profiles import PROFILES, SCORE_WIDTH, usable_profile
 from engram.search.score import (
+    EXCERPT_TOKENS_MAX,
+    EXCERPT_TOKENS_MIN,
     LEG_VALUE_MAX,
+    DeliveredLengths,
     LegName,
     Scored,
     Scoring,
@@ -36,9 +41,14 @@ def scoring(found: Iterable[Row], profile: ProfileName = "default") -> Scoring:
     return score(table(found), profile=PROFILES[profile], calibrations=CALIBRATIONS, now=NOW)
 
 
-def facts(item: Scored) -> tuple[float, ...]:
-    """Return the fields of an item that do not depend on the other candidates."""
-    return item[1:-1]
+def facts(scored: Scoring, item: Scored) -> tuple[object, ...]:
+    """Return what is known of an item that does not depend on other conversations."""
+    explained = replace(scored.explain(item), conversation_best=0.0, order=0.0)
+    return item.key, item.tokens, explained
+
+
+def logistic(order: float, profile: ProfileName) -> float:
+    return 1 / (1 + math.exp((PROFILES[profile].middle - order) / SCORE_WIDTH))
 
 
 def only(found: Row, profile: ProfileName = "default") -> ScoreBreakdown:
@@ -62,11 +72,26 @@ def test_a_score_does_not_depend_on_what_else_was_found(
     found: list[Row], others: list[Row], profile: ProfileName
 ) -> None:
     keys = {row.key for row in found}
-    alone = {item.key: facts(item) for item in scoring(found, profile).rank()}
+    alone = scoring(found, profile)
 
-    together = scoring([*found, *(row for row in others if row.key not in keys)], profile).rank()
+    together = scoring([*found, *(row for row in others if row.key not in keys)], profile)
 
-    assert {item.key: facts(item) for item in together if item.key in keys} == alone
+    expected = {item.key: facts(alone, item) for item in alone.rank()}
+    assert {
+        item.key: facts(together, item) for item in together.rank() if item.key in keys
+    } == expected
+
+
+@given(rows, rows, absolute)
+def test_a_score_does_not_depend_on_other_conversations(
+    found: list[Row], others: list[Row], profile: ProfileName
+) -> None:
+    elsewhere = [replace(row, conversation=row.conversation + 100) for row in others]
+    alone = [item[1:] for item in scoring(found, profile).rank()]
+
+    together = [item[1:] for item in scoring([*found, *elsewhere], profile).rank()]
+
+    assert [each for each in together if each[1] < 100] == alone
 
 
 @given(rows, profiles)
@@ -77,7 +102,7 @@ def test_scores_and_charges_are_within_their_bounds_and_add_up(
 
     for item in scored.rank():
         breakdown = scored.explain(item)
-        assert 0 < item.score <= 1
+        assert 0 < item.score < 1
         assert 0 < breakdown.length_charge <= 1
         assert all(0 <= value <= LEG_VALUE_MAX for value in breakdown.legs.values())
         assert breakdown.legs.keys() == breakdown.raw.keys() == breakdown.weights.keys()
@@ -89,7 +114,32 @@ def test_scores_and_charges_are_within_their_bounds_and_add_up(
         assert breakdown.fused == pytest.approx(
             sum(breakdown.weights[leg] * value for leg, value in breakdown.legs.items())
         )
-        assert item.score == pytest.approx(min(1, breakdown.fused / PROFILES[profile].good))
+        assert item.score == pytest.approx(logistic(breakdown.order, profile))
+        assert breakdown.order == item.order
+
+
+@given(rows, profiles)
+def test_scores_rank_exactly_as_order_values_do(found: list[Row], profile: ProfileName) -> None:
+    ranked = scoring(found, profile).rank()
+
+    for better, worse in pairwise(ranked):
+        assert better.score >= worse.score
+        # Order values that differ by less than rounding may have equal scores.
+        assert better.score > worse.score or better.order - worse.order < 1e-9
+
+
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+def test_a_score_is_one_half_at_the_middle_of_its_profile(profile: ProfileName) -> None:
+    middle = PROFILES[profile].middle
+    values = [middle - SCORE_WIDTH, middle, middle + SCORE_WIDTH]
+    scored = replace(
+        scoring([Row(each, 1, message=0.3) for each in (1, 2, 3)], profile),
+        fused=np.array(values),
+        conversation_best=np.array(values),
+        charge=np.ones(3),
+    )
+
+    assert scored.scores.tolist() == pytest.approx([1 / (1 + math.e), 0.5, math.e / (1 + math.e)])
 
 
 @given(rows, profiles)
@@ -175,7 +225,8 @@ def test_a_good_answer_draws_the_messages_of_its_conversation_forward() -> None:
     ranked = scoring([good, beside, elsewhere]).rank()
 
     assert [item.key for item in ranked] == [1001, 1002, 2001]
-    assert ranked[1].score < ranked[2].score
+    assert ranked[0].score > ranked[1].score > ranked[2].score
+    assert only(beside).fused < only(elsewhere).fused
 
 
 @given(rows)
@@ -192,7 +243,10 @@ def test_a_vector_alone_is_enough_to_be_found() -> None:
 
     (item,) = scoring([near]).rank()
 
-    assert item.score == pytest.approx((0.7 + 0.2) / (0.7 + 0.2 + 0.35 + 0.2) / 1.3)
+    order = (0.7 + 0.2) / (0.7 + 0.2 + 0.35 + 0.2)
+    assert item.order == pytest.approx(order)
+    assert item.score == pytest.approx(logistic(order, "default"))
+    assert item.score > 0.5
 
 
 def test_cosines_count_on_the_scale_of_the_model_they_are_of() -> None:
@@ -285,6 +339,40 @@ def test_of_two_equal_messages_the_short_one_goes_first() -> None:
     short = Row(1, 2, message=0.2, characters=200)
 
     assert [item.sequence for item in scoring([long, short]).rank()] == [2, 1]
+
+
+@given(st.integers(100, 100_000), st.integers(0, 10**6))
+def test_a_text_is_delivered_whole_or_as_a_short_part(budget: int, tokens: int) -> None:
+    lengths = DeliveredLengths.within(budget)
+
+    (delivered,) = lengths.of(np.array([tokens])).tolist()
+
+    assert EXCERPT_TOKENS_MIN <= lengths.excerpt <= EXCERPT_TOKENS_MAX
+    assert lengths.excerpt <= lengths.whole_max <= budget
+    assert delivered == (tokens if tokens <= lengths.whole_max else lengths.excerpt) <= budget
+
+
+@pytest.mark.parametrize(
+    ("budget", "whole_max", "excerpt"), [(100, 50, 40), (1_500, 750, 250), (10_000, 5_000, 250)]
+)
+def test_texts_longer_than_half_of_the_budget_come_as_a_part(
+    budget: int, whole_max: int, excerpt: int
+) -> None:
+    assert DeliveredLengths.within(budget) == (whole_max, excerpt)
+
+
+def test_length_is_charged_for_what_is_delivered() -> None:
+    found = table([Row(1, 1, message=0.3, characters=100_000), Row(1, 2, message=0.3)])
+    by_default = partial(
+        score, found, profile=PROFILES["default"], calibrations=CALIBRATIONS, now=NOW
+    )
+
+    whole, cut = by_default(), by_default(lengths=DeliveredLengths.within(1_500))
+
+    assert whole.delivered_tokens.tolist() == [25_000, 10]
+    assert cut.delivered_tokens.tolist() == [250, 10]
+    assert cut.charge.tolist() == length_charge(np.array([250, 10])).tolist()
+    assert whole.charge[0] < cut.charge[0] < whole.charge[1] == cut.charge[1] == 1
 
 
 def test_a_document_is_not_put_back_for_its_length() -> None:

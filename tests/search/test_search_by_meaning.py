@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from engram.embedding.hashed import HashedEmbedder
@@ -14,7 +16,7 @@ from engram.model.search import (
     SearchAnswer,
     SearchRequest,
 )
-from engram.search.profiles import PROFILES
+from engram.search.profiles import PROFILES, SCORE_WIDTH
 from engram.storage.organization import OrganizationStore
 from tests.search.asking import add, add_meant, contents_of, search
 from tests.search.embedders import FailingEmbedder, OtherEmbedder
@@ -47,7 +49,8 @@ async def test_the_candidates_of_words_and_of_vectors_are_united(store: Organiza
     await add(store, "harbour master")
     await add_meant(store, "harbours mastered")
 
-    answer = await search(SearchRequest(query="harbour master", explain=True), store, tiers=HASHED)
+    request = SearchRequest(query="harbour master", explain=True, min_score=0)
+    answer = await search(request, store, tiers=HASHED)
 
     by_words, by_both = (
         found(answer)[text].breakdown for text in ("harbour master", "harbours mastered")
@@ -64,15 +67,18 @@ async def test_every_leg_is_in_the_explanation_and_its_weights_add_up(
 ) -> None:
     await add_meant(store, "The harbour opens at six.", "Bring coffee.", "See you there.")
 
-    answer = await search(SearchRequest(query="harbour six", explain=True), store, tiers=HASHED)
+    request = SearchRequest(query="harbour six", explain=True, min_score=0)
+    answer = await search(request, store, tiers=HASHED)
 
+    assert len(found(answer)) == 3
     for one in found(answer).values():
         assert one.breakdown is not None
         assert sum(one.breakdown.weights.values()) == pytest.approx(1)
         assert one.breakdown.fused == pytest.approx(
             sum(one.breakdown.weights[leg] * value for leg, value in one.breakdown.legs.items())
         )
-        assert one.score == pytest.approx(min(1, one.breakdown.fused / PROFILES["default"].good))
+        distance = PROFILES["default"].middle - one.breakdown.order
+        assert one.score == pytest.approx(1 / (1 + math.exp(distance / SCORE_WIDTH)))
 
 
 async def test_messages_are_compared_in_the_tier_they_have(store: OrganizationStore) -> None:

@@ -122,7 +122,7 @@ async def test_notes_can_be_asked_too(service: Service, principal: Principal) ->
     found = await ask(service, principal, memory_id, regex="number is .*", window_chars=20)
     near = await ask(service, principal, memory_id, question="serial number", window_chars=20)
 
-    assert found.spans[0].text.endswith("7-Ø-9.")
+    assert found.spans[-1].text.endswith("7-Ø-9.")
     assert any("7-Ø-9" in span.text for span in near.spans)
 
 

@@ -23,6 +23,7 @@ class Kept:
     candidates: Candidates
     messages: Sequence[MessageKey] = ()
     conversations: Sequence[ConversationKey] = ()
+    excerpted: Sequence[MessageKey] = ()
 
 
 async def find_candidates(

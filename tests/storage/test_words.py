@@ -11,16 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import NotFoundError
+from engram.limits import WORD_PASSAGE_WORDS
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ConversationId
 from engram.model.row_keys import message_key
 from engram.model.search import SearchFilters
+from engram.text import bm25
 from engram.text.analyse import query_terms
 from tests.storage.word_store import (
     MORNING,
     ORGANIZATION,
     WordStore,
     expected_candidates,
+    expected_coverages,
     fill,
     open_file,
     said,
@@ -46,6 +49,56 @@ def test_both_legs_have_their_exact_values(filled: WordStore, query: str) -> Non
     found = shares_of(filled.search(query))
 
     assert found == expected_candidates(filled, query)
+
+
+@pytest.mark.parametrize("query", ["anna", "anna boat", "jade inlet anna anna", "jade unheard"])
+def test_coverage_is_the_part_of_the_query_that_a_message_has(
+    filled: WordStore, query: str
+) -> None:
+    fill(filled, conversations=6, messages=20)
+
+    matches = filled.search(query)
+
+    expected = expected_coverages(filled.texts, query_terms(query))
+    found = dict(zip(matches.keys.tolist(), matches.coverages.tolist(), strict=True))
+    assert found == pytest.approx({key: expected[key] for key in found})
+    assert 0 in found.values()  # found through its window
+    assert (max(found.values()) == pytest.approx(1)) == ("unheard" not in query)
+
+
+def test_a_word_that_nobody_said_leaves_most_of_a_query_uncovered(filled: WordStore) -> None:
+    fill(filled, conversations=6, messages=20)
+
+    matches = filled.search("anna unheard")
+
+    assert 0 < matches.coverages.max() < 0.5
+
+
+def test_a_message_of_many_words_is_scored_by_a_passage(filled: WordStore) -> None:
+    lengths = [WORD_PASSAGE_WORDS, 10 * WORD_PASSAGE_WORDS, 10 * WORD_PASSAGE_WORDS]
+    repeats = [1, 1, 10]
+    for length, count in zip(lengths, repeats, strict=True):
+        words = ["cedar"] * count + ["delta"] * (length - count)
+        filled.add([said(" ".join(words))])
+
+    passage, long, spread = filled.search("cedar").messages.tolist()
+
+    assert long == passage  # its only cedar is in one of its passages
+    assert spread == passage  # ten are one in each passage
+    average = sum(lengths) / len(lengths)
+    worth = bm25.worth(occurrences=1, length=WORD_PASSAGE_WORDS, length_average=average)
+    assert passage == pytest.approx(worth / bm25.WORTH_MAX)
+
+
+def test_a_long_message_that_repeats_a_word_in_every_passage_is_scored_higher(
+    filled: WordStore,
+) -> None:
+    for count in (1, 15, 150):
+        filled.add([said(" ".join(["cedar"] * count + ["delta"] * (3_000 - count)))])
+
+    once, often, always = filled.search("cedar").messages.tolist()
+
+    assert once < often < always < 1
 
 
 def test_a_name_that_every_message_holds_still_counts(filled: WordStore) -> None:

@@ -186,13 +186,26 @@ def fill(store: WordStore, *, conversations: int, messages: int, seed: int = 1) 
         store.add([said(some_text(chance)) for _ in range(count)])
 
 
-def expected_shares(texts: Mapping[int, list[str]], terms: Sequence[str]) -> dict[int, float]:
-    """Return the BM25 shares straight from their definition."""
-    average = sum(map(len, texts.values())) / len(texts)
+def weights_of(texts: Mapping[int, list[str]], terms: Sequence[str]) -> dict[str, float]:
+    """Return the weight of each term."""
     holding = {term: sum(term in text for text in texts.values()) for term in terms}
-    weights = {
-        term: bm25.weight(texts=len(texts), holding=count) for term, count in holding.items()
+    return {term: bm25.weight(texts=len(texts), holding=count) for term, count in holding.items()}
+
+
+def expected_coverages(texts: Mapping[int, list[str]], terms: Sequence[str]) -> dict[int, float]:
+    """Return the part of the query's weight that each text has, straight from its definition."""
+    weights = weights_of(texts, terms)
+    total = sum(weights[term] for term in terms)
+    return {
+        key: sum(weights[term] for term in terms if term in text) / total
+        for key, text in texts.items()
     }
+
+
+def expected_shares(texts: Mapping[int, list[str]], terms: Sequence[str]) -> dict[int, float]:
+    """Return the BM25 shares straight from their definition, of texts up to a passage."""
+    average = sum(map(len, texts.values())) / len(texts)
+    weights = weights_of(texts, terms)
     repeats = Counter(terms)
     bound = bm25.bound((repeats[term], weights[term]) for term in repeats)
     shares = {

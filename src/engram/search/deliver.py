@@ -22,6 +22,7 @@ from engram.model.search import (
 from engram.model.value import Value, replace
 from engram.search.choose import Chosen
 from engram.search.excerpt import NearPassage, find_excerpt
+from engram.search.pack import HANDLES_MAX
 from engram.search.score import Scored
 from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
@@ -108,12 +109,9 @@ def _deliver_packed(builder: _ResultBuilder) -> Delivered:
     packed = builder.chosen.packed
     fitting, left_out = _fit(builder.parts(), builder.request.token_budget)
     texts = groupby(fitting, key=lambda part: part.item.conversation)
-    handles = deque(
-        choose_windows(
-            sorted((*packed.handles, *left_out), key=lambda item: -item.order),
-            last_sequences=builder.last_sequences(),
-        )
-    )
+    unshown = sorted((*packed.handles, *left_out), key=lambda item: -item.order)
+    handles_max = max(len(packed.handles), HANDLES_MAX)
+    handles = deque(choose_windows(unshown[:handles_max], last_sequences=builder.last_sequences()))
     results: list[SearchResult] = []
     for _, run in texts:
         parts = list(run)
@@ -205,13 +203,12 @@ class _ResultBuilder(Value, eq=False):
 
     def parts(self) -> Iterator[_Part]:
         """Yield what is delivered of the packed messages that still exist."""
-        excerpted = set(self.chosen.excerpted)
-        terms = frozenset(query_terms(self.request.query) if excerpted else ())
-        for item in self.chosen.packed.items:
-            content = self._content(item)
-            if content is None:
-                continue
-            if item.key in excerpted:
+        contents = {item: self._content(item) for item in self.chosen.packed.items}
+        read = {item: content for item, content in contents.items() if content is not None}
+        long = {item for item, content in read.items() if self._is_long(content)}
+        terms = frozenset(query_terms(self.request.query) if long else ())
+        for item, content in read.items():
+            if item in long:
                 yield self._excerpt(item, content, terms)
             else:
                 yield _Part(item, content, None)
@@ -301,11 +298,16 @@ class _ResultBuilder(Value, eq=False):
         is_owned = memory is not None or key in self.loaded.conversations
         return message.content if message is not None and is_owned else None
 
+    def _is_long(self, content: str) -> bool:
+        """Return True if only a part is delivered.
+
+        Packing estimates tokens by characters, which is too few for digits and ideograms.
+        """
+        return count_tokens(content) > self.chosen.lengths.whole_max
+
     def _excerpt(self, item: Scored, content: str, terms: Collection[str]) -> _Part:
-        lengths = self.chosen.lengths
-        if count_tokens(content) <= lengths.whole_max:
-            return _Part(item, content, None)
-        found = find_excerpt(content, terms, near=self._near(item.key), tokens_max=lengths.excerpt)
+        tokens_max = self.chosen.lengths.excerpt
+        found = find_excerpt(content, terms, near=self._near(item.key), tokens_max=tokens_max)
         shown = TextRange(start=found.start, end=found.end, of=len(content))
         return _Part(item, content[found.start : found.end], shown)
 

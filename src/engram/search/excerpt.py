@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from engram import limits
@@ -15,7 +16,7 @@ from engram.text.tokens import count_tokens
 from engram.yielding import yield_to_others
 
 STEM_CHARACTERS_MIN = 5
-"""Of longer words the last letter is ignored: stems differ there from what is written (happi, happy)."""
+"""Of words this long the last letter is ignored: stems differ there from what is written (happi, happy)."""
 
 CONTEXT_SHARE = 0.4
 """The share of an excerpt up to which sentences without a word of the query join it."""
@@ -25,6 +26,9 @@ SURROUNDING_CHARACTERS = 2_000
 
 EXACT_PLACES_MAX = 32
 """Exact matches whose surroundings are scanned in a very long text."""
+
+_WRITTEN = re.compile(r"\S{1,64}")
+"""A word with the punctuation around it; longer runs are taken apart."""
 
 
 class NearPassage(NamedTuple):
@@ -60,7 +64,7 @@ def find_excerpt(
         terms: words of the query, as the index has them.
         near: passages with vectors, in order; without them words decide alone.
     """
-    stems = {term[:-1] if len(term) > STEM_CHARACTERS_MIN else term for term in terms}
+    stems = {term[:-1] if len(term) >= STEM_CHARACTERS_MIN else term for term in terms}
     sentences = _valued(content, stems, near)
     best = max(range(len(sentences)), key=lambda index: (sentences[index].value, -index))
     first = last = best
@@ -128,15 +132,33 @@ def _regions(content: str, stems: set[str], near: Sequence[NearPassage]) -> list
 
 
 def _exact_places(content: str, stems: set[str]) -> list[Passage]:
-    """Return where the rarest words of the query stand, up to `EXACT_PLACES_MAX` of them."""
-    found: list[Passage] = []
-    for stem in sorted(stems, key=len, reverse=True):
-        pattern = re.compile(re.escape(stem), re.IGNORECASE)
-        for match in pattern.finditer(content):
-            if len(found) == EXACT_PLACES_MAX:
-                return found
-            found.append(Passage(*match.span()))
-    return found
+    """Return where words of the query stand, the rarest first, up to `EXACT_PLACES_MAX` places."""
+    found = {stem: _places_of(stem, content) for stem in sorted(stems)}
+    unfound = {stem for stem, places in found.items() if not places}
+    folded = list(islice(_folded_places(content, unfound), EXACT_PLACES_MAX))
+    by_rarity = sorted([*found.values(), folded], key=len)
+    return list(islice(chain.from_iterable(by_rarity), EXACT_PLACES_MAX))
+
+
+def _places_of(stem: str, content: str) -> list[Passage]:
+    yield_to_others()
+    matches = re.finditer(re.escape(stem), content, re.IGNORECASE)
+    return [Passage(*match.span()) for match in islice(matches, EXACT_PLACES_MAX)]
+
+
+def _folded_places(content: str, stems: set[str]) -> Iterator[Passage]:
+    """Yield where words stand that are written with accents in the text."""
+    if not stems or content.isascii():
+        return
+    for match in _WRITTEN.finditer(content):
+        yield_to_others()
+        if not match[0].isascii() and _has_any(match[0], stems):
+            yield Passage(*match.span())
+
+
+def _has_any(written: str, stems: set[str]) -> bool:
+    folded = fold(written).casefold()
+    return any(stem in folded for stem in stems)
 
 
 def _joined(places: Iterable[Passage], length: int) -> list[Passage]:

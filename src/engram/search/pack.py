@@ -44,7 +44,7 @@ class Packed(NamedTuple):
     weaker: int
     """How many candidates were not good enough."""
     cut_by: CutBy | None = None
-    """The bound that left something out."""
+    """The bound that left out the best of what is missing."""
 
 
 def pack(ranked: Ranking, *, limit: int, token_budget: int, has_bar: bool) -> Packed:
@@ -82,12 +82,7 @@ class _Packer:
         self._sources = set[ConversationKey]()
         self._packed: list[int] = []
         self._left_out: list[int] = []
-
-    @property
-    def _cut_by(self) -> CutBy | None:
-        if not self._left_out:
-            return None
-        return "limit" if len(self._packed) == self._limit else "token_budget"
+        self._cut_by: CutBy | None = None
 
     def bar_of(self, rank: int) -> float:
         """Return the order value that a message must reach to be packed next."""
@@ -98,7 +93,9 @@ class _Packer:
     def add(self, rank: int) -> None:
         """Pack a message, or leave it out."""
         tokens = self._tokens + self._ranked.tokens[rank]
-        if len(self._packed) == self._limit or tokens > self._token_budget:
+        is_full = len(self._packed) == self._limit
+        if is_full or tokens > self._token_budget:
+            self._cut_by = self._cut_by or ("limit" if is_full else "token_budget")
             self._left_out.append(rank)
             return
         self._packed.append(rank)
