@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.score import DEFAULT_DATA, quality
+from bench.score import DEFAULT_DATA, SEARCH, quality
 from engram_eval.report import Figures
 from tests.cli.commands import inherited_environment
 from tests.evaluation.sets import SMALL_SET_FIGURES, write_set
@@ -28,7 +28,7 @@ def scored_over_http(path: Path, *, results: Path) -> Figures:
         subprocess.run(
             [
                 *(sys.executable, SCRIPT, "--url", server.url),
-                *(f"--admin-token={server.admin_token}", "--json", results, path),
+                *(f"--admin-token={server.admin_token}", *SEARCH, "--json", results, path),
             ],
             stdout=subprocess.DEVNULL,
             timeout=60,
