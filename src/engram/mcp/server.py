@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -78,6 +78,15 @@ CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
     "resources/read": _FRESH,
 }
 """What Engram offers changes with its version; what it holds may change with the next call."""
+
+
+IMPLIED_HINTS: Mapping[str, bool] = {
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
+"""What clients assume of a tool without these annotations, as the protocol says."""
 
 
 class Caller(Value, kw_only=False):
@@ -280,8 +289,13 @@ def _shown_tool(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations.model_validate(tool.annotations),
+        annotations=types.ToolAnnotations.model_validate(_said_hints(tool.annotations)),
     )
+
+
+def _said_hints(annotations: Mapping[str, bool]) -> dict[str, bool]:
+    """Return the hints that differ from what the protocol assumes."""
+    return {name: hint for name, hint in annotations.items() if hint is not IMPLIED_HINTS[name]}
 
 
 def _shown_template(template: Template) -> types.ResourceTemplate:
