@@ -206,6 +206,7 @@ class _Best:
     def __init__(self, candidates: Candidates) -> None:
         self.messages = candidates.keys[:50].tolist()
         self.conversations = [*dict.fromkeys(candidates.conversations[:50].tolist())]
+        self.excerpted: Sequence[Any] = ()
 
 
 def _replay(
@@ -295,6 +296,7 @@ class _Kept:
         self.candidates = candidates
         self.messages: Sequence[Any] = ()
         self.conversations: Sequence[Any] = ()
+        self.excerpted: Sequence[Any] = ()
 
 
 def _keys(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:

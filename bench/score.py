@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engram import limits
 from engram.errors import InvalidRequestError
 from engram_eval.reading import find_sets
 from engram_eval.report import Figures, compare, read_baseline
@@ -25,6 +26,13 @@ from tools.server import running_server
 BASELINE = Path(__file__).with_name("baseline.json")
 RESULTS = Path(__file__).with_name("results") / "score.json"
 DEFAULT_DATA = Path(__file__).parents[2] / "shared" / "eval"
+SEARCH = (
+    *("--limit", str(limits.SEARCH_RESULTS_MAX)),
+    *("--arguments", '{"min_score": 0}'),
+    "--asked-at",
+)
+"""All places of the ranking, as far as the token budget goes, as `engram eval` asks for them."""
+
 QUALITY = ("evidence@", "session_", "message_mrr")
 
 
@@ -68,7 +76,7 @@ def _score(data: Path, sets: Sequence[str], *, max_questions: int) -> Sequence[M
             [
                 *(sys.executable, script, "--url", server.url),
                 *(f"--admin-token={server.admin_token}", "--max-questions", str(max_questions)),
-                *("--json", RESULTS, *files),
+                *(*SEARCH, "--json", RESULTS, *files),
             ],
             check=False,
         )

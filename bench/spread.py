@@ -126,6 +126,7 @@ class _Kept:
         self.candidates = candidates
         self.messages: Sequence[Any] = ()
         self.conversations: Sequence[Any] = ()
+        self.excerpted: Sequence[Any] = ()
 
 
 def _sizes(server: Server, texts: Sequence[str], *, empty: Mapping[str, int]) -> list[Figure]:

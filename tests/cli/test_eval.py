@@ -247,7 +247,12 @@ def test_the_answer_can_also_go_to_a_file(engram: Engram, small: str, tmp_path: 
 
     assert "evidence@500" in outcome.stdout
     written = json.loads(path.read_text())
-    assert written["search"] == {"limit": 20, "token_budget": 4000, "profile": "default"}
+    assert written["search"] == {
+        "limit": 200,
+        "token_budget": 4000,
+        "profile": "default",
+        "min_score": 0,
+    }
     assert written["embedder"] == "none"
     assert written["sets"][0]["quality"] == IsPartialDict(SMALL_SET_FIGURES)
 

@@ -19,6 +19,7 @@ from mcp import Client
 from engram.mcp.tools import TOOLS, Reading, Tool, tools_of
 from engram.model.shape import fields_of
 from engram.model.toolsets import TOOLSETS, Toolset
+from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, http_client
 from tests.mcp.schemas import BY_TOOL
 
@@ -30,10 +31,8 @@ TOKENS_MAX: dict[Toolset, int] = {
     "memories": 4_800,
     "maintenance": 3_500,
 }
-DEFAULT_TOKENS_MAX = 2_500
+DEFAULT_TOKENS_MAX = 2_000
 """What a client pays that asks for nothing else: ten tools."""
-
-CHARACTERS_PER_TOKEN = 4
 
 
 async def published(client: Client) -> dict[str, Any]:
@@ -42,9 +41,8 @@ async def published(client: Client) -> dict[str, Any]:
     return {"tools": dumped["tools"]}
 
 
-def tokens_of(tools: dict[str, Any]) -> float:
-    text = json.dumps(tools, separators=(",", ":"), ensure_ascii=False)
-    return len(text) / CHARACTERS_PER_TOKEN
+def tokens_of(tools: dict[str, Any]) -> int:
+    return count_tokens(json.dumps(tools, separators=(",", ":"), ensure_ascii=False))
 
 
 async def test_the_published_tools_are_the_golden_ones(server: RunningServer) -> None:

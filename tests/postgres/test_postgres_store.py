@@ -88,6 +88,7 @@ class Choice:
 
     messages: Sequence[MessageKey]
     conversations: Sequence[ConversationKey] = ()
+    excerpted: Sequence[MessageKey] = ()
 
 
 def all_of(found: Candidates) -> Choice:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.score import DEFAULT_DATA, QUALITY, quality
+from bench.score import DEFAULT_DATA, QUALITY, SEARCH, quality
 from engram_eval.report import Figures
 from tests.cli.commands import inherited_environment
 from tests.evaluation.sets import SMALL_SET, SMALL_SET_FIGURES, write_set
@@ -43,7 +43,7 @@ def run_script(script: Path, path: Path, *arguments: str, results: Path) -> dict
 
 def scored_over_http(path: Path, *, results: Path) -> Figures:
     """Return the figures that the data's own script gives a server."""
-    return quality(run_script(SCRIPT, path, results=results))
+    return quality(run_script(SCRIPT, path, *SEARCH, results=results))
 
 
 def measured_in_process(path: Path, *, results: Path) -> Figures:

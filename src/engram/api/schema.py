@@ -39,9 +39,11 @@ _IMPLIED: tuple[tuple[str, object], ...] = (
     ("default", {}),
     ("additionalProperties", True),
     ("minLength", 1),
+    ("minimum", 0),
     ("maximum", limits.WHOLE_NUMBER_MAX),
 )
-"""Keywords that callers assume anyway: absent means empty, objects are open, texts are not empty."""
+"""Keywords that callers assume anyway: absent means empty, objects are open, texts are not empty, numbers
+are not negative."""
 
 
 def object_schema(

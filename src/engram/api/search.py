@@ -203,8 +203,8 @@ def search_text(answer: SearchAnswered, token_budget: int) -> str:
     """
     text = LeanText(token_budget)
     sources = _Sources(answer.results)
-    shown = [result for result in answer.results if not _is_handle(result)]
-    handles = [result for result in answer.results if _is_handle(result)][:HANDLES_SHOWN]
+    shown = [result for result in answer.results if not is_handle(result)]
+    handles = [result for result in answer.results if is_handle(result)][:HANDLES_SHOWN]
     hidden = sum(not _add_line(text, sources, line) for result in shown for line in _lines(result))
     places = [place for each in handles if (place := _add_place(text, sources, each)) is not None]
     notes = [answer.note] if answer.note else []
@@ -240,11 +240,11 @@ class _Sources:
         self._days = defaultdict[str, set[str]](set)
         for result in results:
             for message in result.messages:
-                self._days[_source_id(result)].add(date_of(said_at(message)))
+                self._days[source_id(result)].add(date_of(said_at(message)))
 
     def number_of(self, result: SearchResultView) -> tuple[int, str | None]:
         """Return the number of a result's source, and the line that introduces it if it is new."""
-        source = _source_id(result)
+        source = source_id(result)
         known = self._numbers.get(source)
         if known is not None:
             return known, None
@@ -253,11 +253,11 @@ class _Sources:
 
     def keep(self, result: SearchResultView, number: int) -> None:
         """Remember that a source has been introduced."""
-        self._numbers[_source_id(result)] = number
+        self._numbers[source_id(result)] = number
 
     def date_in_line(self, result: SearchResultView, message: Message) -> str:
         """Return the date for the line of a message, unless its source has the same for all."""
-        if result.conversation_id is None or self._day_of(_source_id(result)):
+        if result.conversation_id is None or self._day_of(source_id(result)):
             return ""
         return f" {date_of(said_at(message))}"
 
@@ -266,7 +266,8 @@ class _Sources:
         return min(days) if len(days) == 1 else None
 
 
-def _source_id(result: SearchResultView) -> str:
+def source_id(result: SearchResultView) -> str:
+    """Return the id of the conversation or memory that a result belongs to."""
     return result.conversation_id or result.memory_id or ""
 
 
@@ -286,7 +287,8 @@ def _described(result: SearchResultView, day: str | None) -> str:
 
 def _add_line(text: LeanText, sources: _Sources, line: _Line) -> bool:
     number, footer = sources.number_of(line.result)
-    is_added = text.add(_label_of(number, line, sources), _marked(line), footer=footer)
+    content = marked_text(line.content, line.range)
+    is_added = text.add(_label_of(number, line, sources), content, footer=footer)
     if is_added:
         sources.keep(line.result, number)
     return is_added
@@ -299,17 +301,22 @@ def _label_of(number: int, line: _Line, sources: _Sources) -> str:
         if line.result.conversation_id is not None:
             place += f" {label(message.name or message.tool_name or message.role)}"
     if line.range is not None:
-        place += f" (characters {line.range.start}-{line.range.end} of {line.range.of})"
+        place += f" ({range_text(line.range)})"
     return f"{place}:"
 
 
-def _marked(line: _Line) -> str:
+def range_text(shown: TextRange) -> str:
+    """Return which part of a text is shown."""
+    return f"characters {shown.start}-{shown.end} of {shown.of}"
+
+
+def marked_text(content: str, shown: TextRange | None) -> str:
     """Return a text with marks where its beginning and its end were left out."""
-    if line.range is None:
-        return line.content
-    before = "… " if line.range.start else ""
-    after = " …" if line.range.end < line.range.of else ""
-    return f"{before}{line.content}{after}"
+    if shown is None:
+        return content
+    before = "… " if shown.start else ""
+    after = " …" if shown.end < shown.of else ""
+    return f"{before}{content}{after}"
 
 
 def _add_place(text: LeanText, sources: _Sources, handle: SearchResultView) -> str | None:
@@ -322,7 +329,8 @@ def _add_place(text: LeanText, sources: _Sources, handle: SearchResultView) -> s
     return f"{number}" if is_single else f"{number}#{handle.found_sequence}"
 
 
-def _is_handle(result: SearchResultView) -> bool:
+def is_handle(result: SearchResultView) -> bool:
+    """Return True if the text of a result is left out."""
     return result.chunk_text is None and not result.messages
 
 
@@ -339,8 +347,8 @@ OPERATIONS: tuple[KeyOperation, ...] = (
     Operation(
         name="search",
         description="Find what was said in any earlier conversation, verbatim. Use it before you"
-        " answer what may rest on the past. Read around a result with"
-        " get_conversation(around_sequence).",
+        " answer what may rest on the past. `1#12` is message 12 of source 1, listed at the end: read"
+        " on with get_conversation(around_sequence=12).",
         request=SearchRequest,
         answer=SearchAnswered,
         run=search,
@@ -348,7 +356,11 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         toolset="conversations",
         tool=Tool(title="Search memory", hints=("reads",), show=_show, lean=search_text),
         routes=(
-            Route(method="POST", path="/api/v1/search"),
+            Route(
+                method="POST",
+                path="/api/v1/search",
+                description="Find what was said in any earlier conversation, verbatim.",
+            ),
             Route(
                 method="GET",
                 path="/api/v1/search",
@@ -358,6 +370,15 @@ OPERATIONS: tuple[KeyOperation, ...] = (
                 " address.",
             ),
         ),
-        command=Command(words=("search",), arguments=("query",)),
+        command=Command(
+            words=("search",),
+            arguments=("query",),
+            help={
+                "limit": "Maximum number of messages and notes.",
+                "min_score": "Minimum score; 0 shows everything. [default: what is relevant]",
+                "detail": "The best messages, whole windows, or handles without text.",
+                "profile": "Weighting of words, meaning and recency.",
+            },
+        ),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -214,12 +215,16 @@ _ROLE_COLORS = {
 }
 
 
-def print_message(message: Message, *, score: float | None = None, indent: str = "") -> None:
-    """Print a message: speaker, sequence, time and text."""
+def print_message(message: Message, *, notes: Sequence[str] = (), indent: str = "") -> None:
+    """Print a message: speaker, sequence, time and text.
+
+    Args:
+        notes: what else is said of the message, in its first line.
+    """
     name = message.name or message.tool_name
     speaker = visible_line(f"{name} ({message.role})" if name else message.role)
     timestamp = short_time(message.occurred_at or message.created_at)
-    details = [f"#{message.sequence}", timestamp, *([] if score is None else [f"{score:.2f}"])]
+    details = [f"#{message.sequence}", timestamp, *notes]
     head = styled(speaker, fg=_ROLE_COLORS[message.role], bold=True)
     print_line(f"{indent}{head}  {styled('  '.join(details), dim=True)}")
     print_text(message.content, indent=indent + INDENT)

@@ -35,7 +35,7 @@ Data = Annotated[
     ),
 ]
 Limit = Annotated[
-    int, typer.Option(min=1, max=limits.SEARCH_RESULTS_MAX, help="Maximum number of results.")
+    int, typer.Option(min=1, max=limits.SEARCH_RESULTS_MAX, help="Maximum number of messages.")
 ]
 TokenBudget = Annotated[
     int,
@@ -58,13 +58,17 @@ Output = Annotated[
 Profile = Annotated[ProfileName, typer.Option(help="Weighting of words, meaning and recency.")]
 
 
+REPORTED_FIELDS = ("limit", "token_budget", "profile", "min_score")
+"""The fields of the searches that an answer repeats."""
+
+
 @shared_options
 def evaluate(
     invocation: Invocation,
     sets: Sets = None,
     *,
     data: Data = Path(),
-    limit: Limit = 20,
+    limit: Limit = limits.SEARCH_RESULTS_MAX,
     token_budget: TokenBudget = 4000,
     profile: Profile = "default",
     max_questions: MaxQuestions = None,
@@ -88,10 +92,9 @@ def evaluate(
     from engram.model.search import SearchRequest
 
     _check_options(baseline, max_questions, output, update=update)
-    search = {"limit": limit, "token_budget": token_budget, "profile": profile}
     # Without the cut, so that the ranking is measured and not the choice of what is delivered.
     request = SearchRequest(
-        query="any", limit=limit, token_budget=token_budget, profile=profile, min_score=0
+        query="any", limit=limit, token_budget=token_budget, profile=profile, min_score=0.0
     )
     before = None if baseline is None else _read_baseline(baseline, may_be_new=update)
     chosen = _read_sets(sets or (), data, max_questions)
@@ -104,7 +107,7 @@ def evaluate(
         _update_baseline(baseline, before or {}, comparisons)
     answer = {
         "embedder": str(settings.embedder),
-        "search": search,
+        "search": {name: getattr(request, name) for name in REPORTED_FIELDS},
         "sets": [comparison.as_json() for comparison in comparisons],
     }
     if output is not None:

@@ -76,7 +76,7 @@ def print_recalled(answer: MemoriesRecalled) -> None:
         f"{counted(answer.count, 'memory')} of {counted(answer.total_candidates, 'candidate')}"
     ]
     if answer.truncated:
-        parts.append("more text than fits the token budget; raise --budget")
+        parts.append("more text than fits the token budget; raise --token-budget")
     if answer.pending:
         parts.append(f"{counted(answer.pending, 'text')} not indexed in full yet")
     print_notice("; ".join(parts) + ".")

@@ -60,7 +60,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "relation_type": ("--type",),
     "scopes": ("--scope",),
     "tags": ("--tag", "-t"),
-    "token_budget": ("--budget",),
+    "token_budget": ("--token-budget", "--budget"),
 }
 """Option names that differ from their field names."""
 

@@ -83,6 +83,15 @@ CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
 """What Engram offers changes with its version; what it holds may change with the next call."""
 
 
+IMPLIED_HINTS: Mapping[str, bool] = {
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
+"""What clients assume of a tool without these annotations, as the protocol says."""
+
+
 class Caller(Value, kw_only=False):
     """The principal of a request, and the toolsets that its connection shows."""
 
@@ -295,8 +304,13 @@ def _shown_tool(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations.model_validate(tool.annotations),
+        annotations=types.ToolAnnotations.model_validate(_said_hints(tool.annotations)),
     )
+
+
+def _said_hints(annotations: Mapping[str, bool]) -> dict[str, bool]:
+    """Return the hints that differ from what the protocol assumes."""
+    return {name: hint for name, hint in annotations.items() if hint is not IMPLIED_HINTS[name]}
 
 
 def _shown_template(template: Template) -> types.ResourceTemplate:

@@ -68,8 +68,13 @@ class Tool:
 
     @property
     def output_schema(self) -> Schema | None:
-        """Return the schema that is published: that of content which every answer has."""
-        return None if self.is_lean else self.structure
+        """Return the schema that is published: that of content which every answer has.
+
+        Clients need the types; which fields are always there would cost a session 60 tokens.
+        """
+        if self.is_lean:
+            return None
+        return {name: part for name, part in self.structure.items() if name != "required"}
 
     @property
     def annotations(self) -> dict[str, bool]:

@@ -129,4 +129,4 @@ Query = Annotated[
     str, NotBlank(), Bytes(limits.QUERY_BYTES_MAX), "A question or words, in any language."
 ]
 DayOrMoment = Annotated[datetime, TakesDays()]
-AskedAt = Annotated[datetime | None, 'What "yesterday" is counted from; now by default.']
+AskedAt = Annotated[datetime | None, 'What "yesterday" is counted from.']

@@ -81,9 +81,7 @@ class SearchRequest(Request):
     """A search over everything that is stored."""
 
     query: Query
-    limit: Annotated[
-        int, Between(1, limits.SEARCH_RESULTS_MAX), "Most messages and notes to return."
-    ] = 30
+    limit: Annotated[int, Between(1, limits.SEARCH_RESULTS_MAX), "Counts messages and notes."] = 30
     conversation_id: ConversationId | None = None
     tags: Annotated[Tags, "All must match."] = ()
     agent_id: Name | None = None
@@ -92,14 +90,10 @@ class SearchRequest(Request):
     since: datetime | None = None
     before: datetime | None = None
     kinds: Kinds = KINDS
-    min_score: Annotated[
-        Share | None, "0 shows everything; by default only what is relevant comes."
-    ] = None
+    min_score: Annotated[Share | None, "0 shows what is not relevant too."] = None
     token_budget: TokenBudget = 1500
-    detail: Annotated[Detail, "The best messages, whole windows, or handles without text."] = (
-        "messages"
-    )
-    profile: Annotated[ProfileName, "How words, meaning and recency are weighed."] = "default"
+    detail: Annotated[Detail, "A handle has no text."] = "messages"
+    profile: Annotated[ProfileName, "How scores are made."] = "default"
     explain: bool = False
     asked_at: AskedAt = None
 
