@@ -43,7 +43,8 @@ from engram.model.memory_reading import (
 )
 from engram.model.request import Request
 from engram.model.value import Score, Value, computed, replace
-from engram.text.excerpts import Excerpt, fit
+from engram.text.budgets import fit
+from engram.text.excerpts import Excerpt
 
 if TYPE_CHECKING:
     from engram.service import Service

@@ -26,7 +26,8 @@ from engram.model.recall import (
 from engram.model.search import ProfileName, ScoreBreakdown
 from engram.model.shape import fields_of
 from engram.model.value import Score, Value
-from engram.text.excerpts import Excerpt, brief, fit
+from engram.text.budgets import fit
+from engram.text.excerpts import Excerpt, brief
 
 if TYPE_CHECKING:
     from engram.service import Service

@@ -11,7 +11,7 @@ from engram.model.maintenance import Verified
 from engram.model.memory import Episode, MemoryFilters, MemoryPage, MemoryQuery, check_project
 from engram.service.use_case import UseCases
 from engram.storage.memories.store import MemoryStore
-from engram.text.excerpts import tokens_of
+from engram.text.tokens import count_tokens
 
 CHECKED_TOGETHER = 200
 DUMPED_TOGETHER = 500
@@ -50,7 +50,7 @@ class Projects(UseCases):
         page = await store.memories.list(query, now=self._tools.clock.now())
         left, shown = token_budget, 0
         for memory in page.memories:
-            left -= tokens_of(len(memory.content))
+            left -= count_tokens(memory.content)
             if left < 0 and shown:
                 break
             shown += 1

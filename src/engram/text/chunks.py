@@ -14,8 +14,10 @@ from engram.model.memory import Memory
 from engram.model.memory_reading import FetchedMemory, MemoryChunk, MemoryFetch
 from engram.model.value import replace
 from engram.text.analyse import message_words
-from engram.text.excerpts import CHARACTERS_PER_TOKEN, brief, cut, tokens_of
+from engram.text.budgets import cut_tokens
+from engram.text.excerpts import brief
 from engram.text.passages import Passage, split_passages
+from engram.text.tokens import count_tokens
 
 
 def memory_chunks(content: str) -> list[Passage]:
@@ -64,7 +66,7 @@ def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
         case "summary":
             return fetched
         case "full":
-            shown = cut(memory.content, request.token_budget * CHARACTERS_PER_TOKEN)
+            shown = cut_tokens(memory.content, request.token_budget)
             return replace(fetched, content=shown.text, is_truncated=shown.is_cut)
         case "chunk":
             wanted = _select(chunks, request.chunk_ids) if request.chunk_ids else chunks
@@ -85,7 +87,7 @@ def _fit_chunks(chunks: Sequence[MemoryChunk], token_budget: int) -> list[Memory
     shown: list[MemoryChunk] = []
     left = token_budget
     for chunk in chunks:
-        left -= tokens_of(len(chunk.text or ""))
+        left -= count_tokens(chunk.text or "") if left >= 0 else 0
         shown.append(chunk if left >= 0 else replace(chunk, text=None))
     return shown
 
