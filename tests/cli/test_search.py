@@ -151,3 +151,18 @@ def test_a_memory_that_is_not_shown_says_how_it_is_read(engram: Engram) -> None:
     found = engram("search", "Lisbon", "--detail", "handle")
 
     assert "not shown; engram memories show mem_" in found.stdout
+
+
+def test_a_cut_answer_names_the_bound_that_cut_it(engram: Engram) -> None:
+    for number in range(4):
+        engram("notes", "add", f"The lighthouse number {number} is green. " * 12)
+
+    by_limit = engram(
+        "search", "lighthouse", "--limit", "1", "--detail", "handle", "--budget", "9000"
+    )
+    few = engram("search", "lighthouse", "--limit", "2", "--detail", "window", "--budget", "9000")
+    by_budget = engram("search", "lighthouse", "--budget", "250")
+
+    assert "raise --limit" in few.stderr
+    assert "raise --limit" in by_limit.stderr
+    assert "raise --budget" in by_budget.stderr

@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.budgets import cut_tokens, fit, longest
+from engram.text.budgets import cut_tokens, fit, longest, quotable
+from engram.text.quoting import quote
 from engram.text.tokens import beginning, count_tokens
+from tests.text.hostile import STORED
 
 PIECES = st.sampled_from(
     ["word ", "12345", "\n  ", "机器学习", "été ", "-----", "e\u0301", "\x00", "👩\u200d👧"]
@@ -61,6 +63,15 @@ def test_four_hundred_ideograms_are_no_hundred_tokens() -> None:
 
     assert shown.is_cut
     assert 120 < len(shown.text) < 150
+
+
+@given(STORED, st.integers(2, 60))
+def test_a_cut_quote_fits_and_is_as_long_as_it_can_be(content: str, most: int) -> None:
+    shown = quotable(content, most)
+
+    assert count_tokens(quote(content[:shown])) <= most
+    if count_tokens(quote(content)) <= most:
+        assert shown == len(content)
 
 
 @given(st.lists(st.integers(0, 9), max_size=200), st.integers(0, 400))

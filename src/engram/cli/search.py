@@ -98,12 +98,22 @@ def _explanation(breakdown: ScoreBreakdown) -> str:
     )
 
 
+def _reason_cut(answer: SearchAnswered) -> str:
+    """Return which bound left something out, and what to do."""
+    handles = sum(not each.messages and each.chunk_text is None for each in answer.results)
+    if not handles:
+        return "more results than the limit; raise --limit"
+    if handles < len(answer.results):
+        return "more text than fits the token budget; raise --budget"
+    return "more was found; raise --limit, or --budget for texts"
+
+
 def _summary(answer: SearchAnswered) -> str:
     found = counted(len(answer.results), "result")
     candidates = counted(answer.total_candidates, "candidate")
     parts = [f"{found} of {candidates}, {counted(answer.tokens, 'token')}"]
     if answer.truncated:
-        parts.append("more text than fits the token budget; raise --budget")
+        parts.append(_reason_cut(answer))
     if answer.pending:
         parts.append(f"{counted(answer.pending, 'message')} not indexed in full yet")
     if answer.note:

@@ -66,6 +66,9 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 RELATION_TYPES: tuple[RelationType, ...] = get_args(RelationType)
 
 IMPORTANCE_DEFAULT = 2
+IMPORTANCE_NAMES = ("critical", "high", "normal", "low", "trivial")
+"""By importance."""
+
 DEFAULT_SOURCE = "manual"
 
 _DATE_TAG = re.compile(r"date:\d{4}-\d{2}-\d{2}", re.ASCII)

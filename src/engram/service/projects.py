@@ -102,12 +102,14 @@ class Episodes(UseCases):
             episode_id, summary=summary, actor=principal.actor, quota=principal.quota
         )
 
-    async def list(self, principal: Principal, project: str, *, limit: int) -> tuple[Episode, ...]:
+    async def list(
+        self, principal: Principal, project: str, *, limit: int, offset: int = 0
+    ) -> tuple[Episode, ...]:
         """Return the episodes of a project, newest first."""
         memories = (await self._open(principal, "read")).memories
         check_project(project)
         check_range("limit", limit, minimum=1, maximum=limits.EPISODE_PAGE_MAX)
-        return await memories.list_episodes(project, limit=limit)
+        return await memories.list_episodes(project, limit=limit, offset=offset)
 
     async def recall(
         self, principal: Principal, episode_id: EpisodeId, *, project: str, limit: int, offset: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engram.text.excerpts import Excerpt, cut
+from engram.text.quoting import quote
 from engram.text.tokens import beginning, count_tokens
 
 _NEAR = 0.97
@@ -57,3 +58,14 @@ def longest(characters: int, *, cost: Callable[[int], int], tokens_max: int) -> 
         step = int((beyond - fitting) * min(max(share, 0.1), 0.9))
         tried = fitting + min(max(step, 1), beyond - fitting - 1)
     return fitting
+
+
+def quotable(content: str, tokens_max: int) -> int:
+    """Return how many characters of a text fit when quoted, never splitting a character."""
+    fitting = longest(
+        # Quoting makes nothing cheaper, so what is too long already need not be quoted.
+        beginning(content, tokens_max),
+        cost=lambda characters: count_tokens(quote(content[:characters])),
+        tokens_max=tokens_max,
+    )
+    return len(cut(content, fitting).text)

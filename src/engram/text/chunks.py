@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from engram import limits
-from engram.errors import NotFoundError
+from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ChunkId, chunk_id
 from engram.model.memory import Memory
@@ -57,6 +57,7 @@ def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
 
     Raises:
         NotFoundError: it has no such chunk.
+        InvalidRequestError: it has no such character.
     """
     chunks = chunks_of(memory)
     fetched = FetchedMemory(
@@ -66,13 +67,20 @@ def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
         case "summary":
             return fetched
         case "full":
-            shown = cut_tokens(memory.content, request.token_budget)
+            shown = cut_tokens(_from_character(memory, request), request.token_budget)
             return replace(fetched, content=shown.text, is_truncated=shown.is_cut)
         case "chunk":
             wanted = _select(chunks, request.chunk_ids) if request.chunk_ids else chunks
             fitting = _fit_chunks(wanted, request.token_budget)
             is_truncated = any(chunk.text is None for chunk in fitting)
             return replace(fetched, chunks=tuple(fitting), is_truncated=is_truncated)
+
+
+def _from_character(memory: Memory, request: MemoryFetch) -> str:
+    if request.from_character > len(memory.content):
+        message = f"must be at most {len(memory.content):,}, where the memory ends"
+        raise InvalidRequestError(message, field="from_character")
+    return memory.content[request.from_character :]
 
 
 def _select(chunks: Sequence[MemoryChunk], chunk_ids: Sequence[ChunkId]) -> list[MemoryChunk]:

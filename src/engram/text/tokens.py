@@ -48,9 +48,8 @@ def beginning(text: str, tokens_max: int) -> int:
     if text.isascii():
         beyond = next(islice(pieces, max(tokens_max, 0), None), None)
         return len(text) if beyond is None else beyond.start()
-    count = ideograms = 0
-    for piece in pieces:
-        count += 1
+    ideograms = 0
+    for count, piece in enumerate(pieces, start=1):
         ideograms += _IDEOGRAM.match(text, piece.start()) is not None
         if count - ideograms // _PAIRED_IDEOGRAMS > tokens_max:
             return piece.start()
