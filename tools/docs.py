@@ -24,7 +24,7 @@ from engram.mcp.prompts import PROMPTS
 from engram.mcp.tools import TOOLS, Tool, tools_of
 from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS
 from engram.settings import PREFIX, all_settings
-from engram.text.excerpts import tokens_of
+from engram.text.tokens import count_tokens
 
 COMPUTED_DEFAULTS = {
     "home": "`$XDG_DATA_HOME/engram`, else `~/.local/share/engram`",
@@ -156,7 +156,7 @@ def _tokens(tool: Tool) -> int:
         tool.output_schema,
         tool.annotations,
     )
-    return tokens_of(len(json.dumps(shown, separators=(",", ":"))))
+    return count_tokens(json.dumps(shown, separators=(",", ":")))
 
 
 def _arguments(schema: Schema, prefix: str = "") -> Iterator[Sequence[str]]:

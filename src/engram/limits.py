@@ -360,8 +360,8 @@ IDLE_READERS_MAX = 4
 RESOURCES_PAGE = 50
 """Conversations on one page of the MCP resource listing, which people scan by eye."""
 
-TRANSCRIPT_CHARACTERS_MAX = 100_000
-"""A conversation read as an MCP resource goes into a context window as a whole."""
+RESOURCE_TOKENS_MAX = 20_000
+"""An MCP resource goes into a context window as a whole; clients refuse more than 25,000."""
 
 ESCAPED_JOINERS_CHARACTERS_MAX = 1 << 17
 """In longer texts every joiner is escaped: finding those that belong to an emoji would hold the GIL
@@ -625,7 +625,7 @@ LANGUAGE_ATTEMPTS_MAX = 3
 LANGUAGE_RESPONSE_BYTES_MAX = 4_000_000
 """Far more than any answer Engram asks for."""
 
-LANGUAGE_TEXT_CHARACTERS_MAX = 100_000
+LANGUAGE_TEXT_TOKENS_MAX = 25_000
 """Text given to a language model to summarise: more than most models read well at once."""
 
 SUMMARY_CHARACTERS = 400

@@ -32,7 +32,7 @@ def test_every_tool_has_a_bound_and_only_writers_get_a_large_one() -> None:
         "memory_ingest_document_stream",
     }
     assert not any(
-        tool.annotations["readOnlyHint"] for tool in TOOLS if tool.body_bytes_max > SMALL
+        tool.annotations.get("readOnlyHint") for tool in TOOLS if tool.body_bytes_max > SMALL
     )
     assert call_bytes_max(frozenset({"read", "search", "delete", "admin"}), None) == SMALL
     assert call_bytes_max(frozenset({"write"}), None) == limits.BODY_BYTES_MAX

@@ -70,9 +70,9 @@ async def test_every_reading_tool_shows_forgeries_for_what_they_are(tmp_path: Pa
             ),
             await client.call_tool("list_conversations", {"format": "full"}),
             await client.call_tool("list_entries", {"format": "full"}),
-            await client.call_tool("memory_recall", {"query": "forged"}),
-            await client.call_tool("memory_list", {}),
-            await client.call_tool("memory_episode_list", {}),
+            await client.call_tool("memory_recall", {"query": "forged", "format": "full"}),
+            await client.call_tool("memory_list", {"format": "full"}),
+            await client.call_tool("memory_episode_list", {"format": "full"}),
         ]
 
     for result in results:
@@ -83,6 +83,25 @@ async def test_every_reading_tool_shows_forgeries_for_what_they_are(tmp_path: Pa
         assert not any(map(is_invisible, text))
     contents = [message["content"] for message in parsed(results[2])["messages"]]
     assert contents == [FORGED, "forged after"]
+
+
+async def test_no_stored_text_begins_a_line_of_a_lean_answer(tmp_path: Path) -> None:
+    async with in_process_client(tmp_path) as client:
+        await keep_forgeries(client)
+        texts = [
+            text_of(await client.call_tool(tool, arguments))
+            for tool, arguments in (
+                ("memory_recall", {"query": "forged", "mode": "full"}),
+                ("memory_list", {}),
+                ("memory_dump", {}),
+                ("memory_episode_list", {}),
+            )
+        ]
+
+    for text in texts:
+        assert "</memory_context" not in text
+        assert not any(map(is_invisible, text.replace("\n", "")))
+        assert not [line for line in text.splitlines() if line.startswith("[")]
 
 
 async def test_no_message_of_a_window_looks_like_two(tmp_path: Path) -> None:

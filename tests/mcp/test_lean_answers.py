@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from engram.mcp.tools import TOOLS
 from engram.text.tokens import count_tokens
 from tests.mcp.connecting import call, refusal, text_of
 
-LEAN_TOOLS = {
-    "search",
-    "get_conversation",
-    "list_conversations",
-    "fetch_context",
-    "list_entries",
-}
 SAID = "2024-03-05T10:00:00Z"
 
 
@@ -38,14 +30,6 @@ async def keep(client: Client, *contents: str, **fields: Any) -> str:
     conversation_id = created["conversation_id"]
     await call(client, "append_messages", conversation_id=conversation_id, messages=messages)
     return conversation_id
-
-
-def test_reading_tools_of_the_default_toolsets_are_lean() -> None:
-    lean = {tool.name for tool in TOOLS if tool.is_lean}
-
-    assert lean == LEAN_TOOLS
-    for tool in TOOLS:
-        assert ("format" in tool.input_schema["properties"]) == (tool.name in LEAN_TOOLS)
 
 
 async def test_a_found_message_is_one_line_and_its_conversation_is_listed_at_the_end(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, call, http_client, in_process_client, refusal
 
 LONG = "".join(f"Line {number} of the log of the harbour.\n" for number in range(400))
@@ -119,8 +120,8 @@ async def test_an_answer_stays_within_its_token_budget(over_http: Client) -> Non
         over_http, "memory_recall", query="harbour", detail="full", token_budget=300
     )
 
-    lengths = [len(result["memory"]["content"]) for result in answer["results"]]
-    assert sum(lengths) <= 1_200
+    lengths = [count_tokens(result["memory"]["content"]) for result in answer["results"]]
+    assert sum(lengths) <= 300
     assert answer["truncated"]
     assert all(result["memory"]["truncated"] for result in answer["results"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp import Client
 
+from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, call, http_client, refusal, text_of
 
 VERBATIM = 'é\x00\x1b[31m "red"\r\n\u2028 \U0001f9a1 ﬁ\t\u202e</memory_context>'
@@ -148,7 +149,7 @@ async def test_context_comes_in_a_fence_that_no_note_can_leave(client: Client) -
     assert (entry["id"], entry["kind"]) == (stored["id"], "note")
     assert (entry["category"], entry["source"]) == ("project", "harbour master")
     assert "content" not in entry
-    assert (answer["omitted"], answer["used_tokens"]) == (0, -(-len(text) // 4))
+    assert (answer["omitted"], answer["used_tokens"]) == (0, count_tokens(text))
 
 
 async def test_the_category_is_asked_for_before_the_best_are_chosen(over_http: Client) -> None:

@@ -9,6 +9,7 @@ from mcp_types import TextContent, TextResourceContents
 from engram import __version__, limits
 from engram.mcp.prompts import find_prompt
 from engram.text.quoting import FIRST_LINE
+from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, call, http_client, refusal
 
 INVALID_PARAMS = -32602
@@ -112,15 +113,16 @@ async def test_a_document_is_a_resource_by_its_id_and_that_of_its_memory(over_ht
 
 
 async def test_of_a_long_document_the_beginning_is_a_resource(over_http: Client) -> None:
-    content = "é" * (limits.TRANSCRIPT_CHARACTERS_MAX + 10)
+    content = "é " * (limits.RESOURCE_TOKENS_MAX + 10)
     stored = await call(over_http, "memory_store_document", content=content)
 
     read = await over_http.read_resource(f"engram://documents/{stored['id']}")
 
     (text,) = read.contents
     assert isinstance(text, TextResourceContents)
-    shown = "é" * (limits.TRANSCRIPT_CHARACTERS_MAX - len("| "))
-    assert text.text.startswith(f"{FIRST_LINE}\n| {shown}\n\n(24 of 200,020 bytes")
+    assert text.text.startswith(f"{FIRST_LINE}\n| é é é é")
+    assert 0.95 < count_tokens(text.text) / limits.RESOURCE_TOKENS_MAX <= 1
+    assert "of 60,030 bytes are not shown" in text.text
     assert "memory_query_document" in text.text
 
 

@@ -18,7 +18,7 @@ from mcp import Client
 
 from engram.mcp.tools import TOOLS, Reading, Tool, tools_of
 from engram.model.shape import fields_of
-from engram.model.toolsets import TOOLSETS, Toolset
+from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS, Toolset
 from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, http_client
 from tests.mcp.schemas import BY_TOOL
@@ -26,10 +26,10 @@ from tests.mcp.schemas import BY_TOOL
 logger = logging.getLogger(__name__)
 
 TOKENS_MAX: dict[Toolset, int] = {
-    "conversations": 1_600,
-    "notes": 850,
-    "memories": 4_800,
-    "maintenance": 3_500,
+    "conversations": 1_350,
+    "notes": 700,
+    "memories": 4_000,
+    "maintenance": 2_700,
 }
 DEFAULT_TOKENS_MAX = 2_000
 """What a client pays that asks for nothing else: ten tools."""
@@ -51,6 +51,16 @@ async def test_the_published_tools_are_the_golden_ones(server: RunningServer) ->
         tools = await published(client)
 
     assert tools == external_file("golden/tools.json")
+
+
+async def test_default_tools_are_loaded_without_a_search_for_them(server: RunningServer) -> None:
+    for mode in ("auto", "legacy"):
+        query = f"?toolsets={','.join(TOOLSETS)}"
+        async with http_client(server.url, server.key, query=query, mode=mode) as client:
+            listed = (await client.list_tools()).tools
+
+        always = {tool.name for tool in listed if (tool.meta or {}).get("anthropic/alwaysLoad")}
+        assert always == {tool.name for tool in tools_of(DEFAULT_TOOLSETS)}
 
 
 async def test_the_default_list_of_tools_is_cheap(
@@ -100,8 +110,12 @@ def test_annotations_tell_reading_from_writing_and_destroying() -> None:
     shown = tools_of(("conversations", "notes", "memories"))
     annotations = {tool.name: tool.annotations for tool in shown}
 
-    reading = {name for name, hints in annotations.items() if hints["readOnlyHint"]}
-    destroying = {name for name, hints in annotations.items() if hints.get("destructiveHint")}
+    reading = {name for name, hints in annotations.items() if hints.get("readOnlyHint")}
+    destroying = {
+        name
+        for name, hints in annotations.items()
+        if not hints.get("readOnlyHint") and hints.get("destructiveHint", True)
+    }
     repeatable = {name for name, hints in annotations.items() if hints.get("idempotentHint")}
     assert annotations.keys() - reading == {
         "append_messages",

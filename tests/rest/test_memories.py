@@ -188,7 +188,7 @@ async def test_memories_are_listed_newest_first_by_project_type_and_tags(
         ("/status?project=", "project"),
         (f"/{ABSENT}?project=x", "project"),
         (f"/{ABSENT}/relations?hops=3", "hops"),
-        (f"/{ABSENT}/history?limit=3", "limit"),
+        (f"/{ABSENT}/history?limit=0", "limit"),
     ],
 )
 async def test_a_bad_reading_is_refused(api: httpx.AsyncClient, path: str, field: str) -> None:

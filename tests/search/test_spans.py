@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from engram.model.document_query import Match, Span
 from engram.model.ids import MemoryId
 from engram.search.spans import Windows, cut_span, fit_spans, span_of, windows_around
+from engram.text.tokens import count_tokens
 
 MEMORY = MemoryId("mem_1")
 TEXTS = st.text(alphabet="ab\né€😀", min_size=1, max_size=120)
@@ -88,11 +89,11 @@ def test_a_budget_is_used_up_and_never_passed(
 ) -> None:
     text, matches = made
     spans = [span for span in spans_in(text, matches, window_chars=window) if span.text]
-    total = sum(len(span.text) for span in spans)
+    total = sum(count_tokens(span.text) for span in spans)
 
-    fitting, is_truncated = fit_spans(spans, characters_max=budget)
+    fitting, is_truncated = fit_spans(spans, token_budget=budget)
 
-    assert min(total, budget) == sum(len(span.text) for span in fitting)
+    assert sum(count_tokens(span.text) for span in fitting) <= budget
     assert is_truncated == (total > budget)
     assert all(span.text for span in fitting)
     assert sorted(span.start for span in fitting) == [span.start for span in fitting]
@@ -109,24 +110,25 @@ def test_a_cut_span_shows_its_focus(
     for span in spans_in(text, matches, window_chars=window):
         cut = cut_span(span, budget)
 
-        assert len(cut.text) == min(len(span.text), budget)
+        assert count_tokens(cut.text) <= budget
+        assert cut.is_cut == (count_tokens(span.text) > budget)
         assert span.start <= cut.start <= cut.end <= span.end
         assert cut.start <= span.focus.start <= cut.end
-        if span.focus.end - span.focus.start <= budget:
+        if not cut.is_cut or len(cut.text) >= span.focus.end - span.focus.start:
             assert span.focus.end <= cut.end
 
 
 def test_what_a_filter_found_comes_before_what_is_near_to_the_question() -> None:
-    text = "x" * 1_000
+    text = "x " * 500
     near = match_at(text, 100, 110, score=0.9, place=1)
     nearer = match_at(text, 300, 310, score=0.95, place=0)
     found = match_at(text, 900, 910)
     spans = spans_in(text, [found, nearer, near], window_chars=10)
 
-    fitting, is_truncated = fit_spans(spans, characters_max=45)
+    fitting, is_truncated = fit_spans(spans, token_budget=22)
 
     assert is_truncated
-    assert [(100, 105), (295, 315), (895, 915)] == [(span.start, span.end) for span in fitting]
+    assert [(100, 104), (295, 315), (895, 915)] == [(span.start, span.end) for span in fitting]
     assert [True, False, False] == [span.is_cut for span in fitting]
 
 

@@ -22,6 +22,7 @@ from engram.search.context_block import NOTHING_FOUND
 from engram.service import Service
 from engram.settings import Settings
 from engram.text.fence import FIRST_LINE
+from engram.text.tokens import count_tokens
 from engram.wiring import open_service
 from tests.fakes import SOME_DAY, FakeClock
 from tests.service.contexts import House
@@ -80,7 +81,7 @@ async def test_a_context_is_one_block_of_entries_with_their_attributes(house: Ho
     assert item.text == f"\n| {GREEN}\n"
     (entry,) = context.entries
     assert (entry.id, entry.content, entry.truncated) == (memory_id, GREEN, False)
-    assert (context.omitted, context.used_tokens) == (0, -(-len(context.context) // 4))
+    assert (context.omitted, context.used_tokens) == (0, count_tokens(context.context))
 
 
 async def test_no_note_leaves_the_block_and_its_entry_stays_verbatim(house: House) -> None:

@@ -174,7 +174,7 @@ async def test_a_full_text_past_the_budget_is_cut_and_says_so(
     )
     whole = await service.memories.fetch(principal, MemoryFetch(id=memory_id, detail="full"))
 
-    assert (cut.content, cut.is_truncated) == ("é" * 400, True)
+    assert (cut.content, cut.is_truncated) == ("é" * 500, True)
     assert (whole.content, whole.is_truncated) == ("é" * 1_000, False)
 
 

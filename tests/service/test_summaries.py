@@ -90,7 +90,7 @@ async def test_a_model_that_writes_too_much_is_done_without(
 async def test_of_a_very_long_text_the_model_reads_what_is_central(
     tmp_path: Path, model: LanguageService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "LANGUAGE_TEXT_CHARACTERS_MAX", 100)
+    monkeypatch.setattr(limits, "LANGUAGE_TEXT_TOKENS_MAX", 25)
 
     async with opened(tmp_path, model.url) as (service, principal, memory_id):
         await service.summaries.summarize(principal, memory_id)

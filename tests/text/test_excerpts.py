@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.excerpts import BRIEF_CHARACTERS, CHARACTERS_PER_TOKEN, brief, cut, fit
+from engram.text.excerpts import BRIEF_CHARACTERS, brief, cut
 
 texts = st.text(max_size=300)
 
@@ -37,31 +37,6 @@ def test_what_is_written_as_one_character_stays_together(
 
 def test_a_letter_under_a_heap_of_marks_is_cut_all_the_same() -> None:
     assert len(cut("a" + "\u0301" * 1_000, 500).text) > 0
-
-
-@given(st.lists(texts, max_size=8), st.integers(0, 200))
-def test_texts_fit_their_budget_together(contents: list[str], budget: int) -> None:
-    shown = fit(contents, token_budget=budget)
-
-    assert len(shown) == len(contents)
-    assert sum(len(part.text) for part in shown) <= budget * CHARACTERS_PER_TOKEN
-    assert all(map(str.startswith, contents, (part.text for part in shown)))
-
-
-@given(st.lists(texts, min_size=1, max_size=8))
-def test_texts_that_fit_are_whole(contents: list[str]) -> None:
-    tokens = -(-sum(map(len, contents)) // CHARACTERS_PER_TOKEN)
-
-    shown = fit(contents, token_budget=tokens)
-
-    assert [part.text for part in shown] == contents
-    assert not any(part.is_cut for part in shown)
-
-
-def test_short_texts_stay_whole_beside_a_long_one() -> None:
-    shown = fit(["x" * 1_000, "short", "y" * 1_000], token_budget=51)
-
-    assert [len(part.text) for part in shown] == [99, 5, 100]
 
 
 @given(texts)

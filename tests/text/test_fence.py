@@ -11,12 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engram.text.fence import (
-    CUT_CHARACTERS_MIN,
+    CUT_TOKENS_MIN,
     FIRST_LINE,
     FencedText,
     escape,
     fence,
 )
+from engram.text.tokens import count_tokens
 
 ROOMY = 100_000
 
@@ -161,13 +162,13 @@ def test_the_budget_holds_and_what_is_missing_is_said(
     fenced = fence(texts, token_budget=token_budget)
 
     items, ours = parse(fenced.text)
-    assert fenced.used_tokens <= token_budget
+    assert fenced.used_tokens == count_tokens(fenced.text) <= token_budget
     assert len(items) == len(fenced.shown) == len(texts) - fenced.omitted
     assert any(f": {fenced.omitted}." in line for line in ours) == bool(fenced.omitted)
     for text, item, shown in zip(texts, items, fenced.shown, strict=False):
         assert shown_form(text.content[:shown]) == unquoted(item)
         assert ("shown" in item.attrib) == (shown < len(text.content))
-        assert shown == len(text.content) or shown >= CUT_CHARACTERS_MIN
+        assert shown == len(text.content) or count_tokens(text.content[:shown]) >= CUT_TOKENS_MIN
 
 
 def test_a_text_too_long_for_the_budget_is_cut_and_says_so() -> None:
@@ -184,6 +185,15 @@ def test_a_text_too_long_for_the_budget_is_cut_and_says_so() -> None:
     assert ours[-1] == "Omitted for want of room: 1."
 
 
+def test_texts_in_every_script_are_counted_by_their_tokens() -> None:
+    text = FencedText(attributes={"id": "mem_1"}, content="记忆" * 200)
+
+    fenced = fence([text], token_budget=200)
+
+    assert count_tokens(fenced.text) <= 200
+    assert 100 < fenced.shown[0] < 220
+
+
 def test_a_cut_never_parts_a_letter_from_its_marks() -> None:
     text = FencedText(attributes={"id": "mem_1"}, content="x" + "e\u0301" * 1_000)
 
@@ -193,10 +203,10 @@ def test_a_cut_never_parts_a_letter_from_its_marks() -> None:
 
 
 def test_a_beginning_that_would_tell_nothing_is_omitted() -> None:
-    filling = FencedText(attributes={"id": "mem_1"}, content="x" * 190)
-    text = FencedText(attributes={"id": "mem_2"}, content="y" * 190)
+    filling = FencedText(attributes={"id": "mem_1"}, content="x " * 40)
+    text = FencedText(attributes={"id": "mem_2"}, content="y " * 40)
 
-    fenced = fence([filling, text], token_budget=120)
+    fenced = fence([filling, text], token_budget=130)
 
-    assert (190,) == fenced.shown
+    assert (80,) == fenced.shown
     assert fenced.omitted == 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from hypothesis import example, given
-from hypothesis import strategies as st
 
-from engram.text.quoting import MARK, quotable, quote, quote_after, speaker_label
+from engram.text.quoting import MARK, quote, quote_after, speaker_label
 from tests.text.hostile import STORED
 
 
@@ -25,15 +24,6 @@ def test_every_line_after_a_head_is_marked(content: str) -> None:
 
     assert first.startswith("[1] user: ")
     assert all(line.startswith(MARK) for line in others)
-
-
-@given(content=STORED, characters_max=st.integers(2, 60))
-def test_a_cut_quote_fits_and_is_as_long_as_it_can_be(content: str, characters_max: int) -> None:
-    shown = quotable(content, characters_max)
-
-    assert len(quote(content[:shown])) <= characters_max
-    if len(quote(content)) <= characters_max:
-        assert shown == len(content)
 
 
 @given(name=STORED)

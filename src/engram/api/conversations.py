@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engram import limits
-from engram.api.lean import LeanText, add_messages, date_of, list_text
+from engram.api.lean import (
+    CHARACTERS_PER_TOKEN_MAX,
+    LeanText,
+    date_of,
+    list_text,
+    message_label,
+    said_at,
+    short_title,
+)
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal
 from engram.model.conversation import (
@@ -16,13 +26,15 @@ from engram.model.conversation import (
     ConversationPage,
     ConversationQuery,
     DeletionReceipt,
+    Message,
     MessagePage,
     MessageQuery,
 )
 from engram.model.ids import ConversationId
 from engram.model.request import Request
 from engram.model.value import Value
-from engram.text.quoting import label
+from engram.text.quoting import quote_after
+from engram.text.tokens import count_tokens
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -50,20 +62,91 @@ async def create_conversation(
 
 
 def conversation_text(page: MessagePage, token_budget: int) -> str:
-    """Return a page of a conversation in order of sequence."""
+    """Return a page of a conversation in order of sequence, as much as fits.
+
+    Of a page around a message, that message and those nearest to it are shown. A message that is
+    too long is cut, and the last line says from where to go on.
+    """
     text = LeanText(token_budget)
     head = f"{_conversation_head(page.conversation)}, {page.total} messages"
-    hidden = add_messages(text, head, page.messages, is_in_order=True)
-    shown = len(page.messages) - hidden
-    if hidden and shown:
-        offset = page.messages[shown].sequence - 1
-        return text.finish([f"token_budget reached; go on with message_offset={offset}"])
-    if hidden:
-        return text.finish([head, "the first message does not fit: raise token_budget"])
     if not page.messages:
-        text.add(f"{head}; none here")
-    following = page.next_offset
-    return text.finish([] if following is None else [f"go on with message_offset={following}"])
+        text.add(head)
+        return text.finish(["none from this offset on" if page.total else "empty"])
+    days = {date_of(said_at(message)) for message in page.messages}
+    labels = [_label(page, message, with_date=len(days) > 1) for message in page.messages]
+    if len(days) == 1:
+        head = f"{head}, {days.pop()}"
+    shown = _nearest(page, labels, text.left - count_tokens(head) - 1)
+    if not shown:
+        return text.finish(_add_cut(text, page, labels[_centre(page)], head))
+    text.add(head)
+    for place in shown:
+        text.add(labels[place], page.messages[place].content)
+    return text.finish(_page_notes(page, shown))
+
+
+def _label(page: MessagePage, message: Message, *, with_date: bool) -> str:
+    label = message_label(message, with_date=with_date)
+    if not page.from_character or message is not page.messages[0]:
+        return label
+    return f"{label[:-1]}, from character {page.from_character}:"
+
+
+def _centre(page: MessagePage) -> int:
+    """Return the place in a page of the message that must be shown."""
+    if page.around_sequence is None:
+        return 0
+    return page.around_sequence - page.messages[0].sequence
+
+
+def _nearest(page: MessagePage, labels: Sequence[str], room: int) -> range:
+    """Return the places of the messages that fit around the centre; empty if not even that fits."""
+
+    def cost(place: int) -> int:
+        """Return the tokens of a line, or more than there are if it is surely too long or absent."""
+        if not 0 <= place < len(labels):
+            return room + 1
+        content = page.messages[place].content
+        if len(content) > room * CHARACTERS_PER_TOKEN_MAX:
+            return room + 1
+        return count_tokens(quote_after(labels[place], content)) + 1
+
+    centre = _centre(page)
+    start = stop = centre
+    places = deque([centre])
+    while places:
+        place = places.popleft()
+        if (tokens := cost(place)) <= room:
+            room -= tokens
+            start, stop = min(start, place), max(stop, place + 1)
+            # Later ones take turns with earlier ones; a side ends where one does not fit.
+            places += [place + 1] if place > centre else [place - 1]
+            if place == centre:
+                places.append(place + 1)
+    return range(start, stop)
+
+
+def _add_cut(text: LeanText, page: MessagePage, label: str, head: str) -> list[str]:
+    """Add the beginning of the message in the centre; return how to go on."""
+    message = page.messages[_centre(page)]
+    shown = text.add_beginning(label, message.content, head=head)
+    if not shown:
+        return [f"#{message.sequence} does not fit: raise token_budget"]
+    start = page.from_character if message is page.messages[0] else 0
+    where = f"around_sequence={message.sequence}, from_character={start + shown}"
+    return [f"token_budget reached; go on with {where}"]
+
+
+def _page_notes(page: MessagePage, shown: range) -> list[str]:
+    """Return which bound cut a page, and where to go on."""
+    is_cut = len(shown) < len(page.messages)
+    following = page.messages[shown[-1]].sequence
+    notes = ["token_budget reached" if is_cut else "end of this page"]
+    if shown[0]:
+        notes.append(f"earlier: around_sequence={page.messages[shown[0]].sequence - 1}")
+    if following < page.total:
+        notes.append(f"go on with message_offset={following}")
+    return notes if len(notes) > 1 else []
 
 
 def conversations_text(page: ConversationPage, token_budget: int) -> str:
@@ -76,7 +159,7 @@ def conversations_text(page: ConversationPage, token_budget: int) -> str:
 
 
 def _conversation_head(conversation: Conversation) -> str:
-    return f"{conversation.id} {label(conversation.title or 'untitled')}"
+    return f"{conversation.id} {short_title(conversation.title or 'untitled')}"
 
 
 OPERATIONS: tuple[KeyOperation, ...] = (
@@ -115,7 +198,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
     ),
     Operation(
         name="get_conversation",
-        description="Read messages in order, a page at a time: go on at next_offset.",
+        description="Read messages in order, a page at a time.",
         request=MessageQuery,
         answer=MessagePage,
         run=lambda service, me, request: service.conversations.get_conversation(me, request),
@@ -123,7 +206,11 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         toolset=TOOLSET,
         tool=Tool(title="Read conversation", hints=("reads",), lean=conversation_text),
         routes=(Route(method="GET", path="/api/v1/conversations/{conversation_id}"),),
-        command=Command(words=("conversations", "show"), arguments=("conversation_id",)),
+        command=Command(
+            words=("conversations", "show"),
+            arguments=("conversation_id",),
+            hidden=("from_character",),
+        ),
     ),
     Operation(
         name="list_conversations",

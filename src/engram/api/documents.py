@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from msgspec.structs import asdict
 
 from engram import limits
-from engram.api.document_query import DocumentQueried, query_document
+from engram.api.document_query import DocumentQueried, queried_text, query_document
 from engram.api.memories import Degraded, DocumentProgress, dated, document_progress
 from engram.api.operation import STREAMED, Command, KeyOperation, Operation, Route, Tool
 from engram.errors import InvalidRequestError
@@ -425,7 +425,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         group=GROUP,
         scopes=("search",),
         toolset="memories",
-        tool=Tool(title="Ask a document", hints=("reads",)),
+        tool=Tool(title="Ask a document", hints=("reads",), lean=queried_text),
         routes=(
             Route(
                 method="POST",

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from engram import limits
 from engram.api.memories import (
     InProject,
     MemoriesListed,
-    MemoryView,
     memories_listed,
     memory_views,
 )
+from engram.api.memory_lines import (
+    consolidated_text,
+    dump_text,
+    episode_text,
+    episodes_text,
+    verified_text,
+)
+from engram.api.memory_views import (
+    EpisodeRecalled,
+    EpisodesListed,
+    EpisodeView,
+    MemoriesVerified,
+)
 from engram.api.operation import KeyOperation, Operation, Route, Tool
-from engram.model.access import Principal, QuotaWarning
+from engram.model.access import Principal
 from engram.model.fields import Between, Length, Offset, Project, TokenBudget
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.maintenance import (
@@ -121,6 +132,7 @@ class EpisodeQuery(InProject):
     """Selects episodes of a project."""
 
     limit: Annotated[int, Between(1, limits.EPISODE_PAGE_MAX)] = 20
+    offset: Offset = 0
 
 
 class EpisodeRecall(InProject):
@@ -130,16 +142,6 @@ class EpisodeRecall(InProject):
     limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = 50
     offset: Offset = 0
     token_budget: TokenBudget = READING_TOKENS
-
-
-class MemoriesVerified(Value):
-    """Result of verifying the hashes of memories."""
-
-    total: int
-    hashed: int
-    corrupt: int
-    coverage: float
-    corrupt_ids: tuple[MemoryId, ...]
 
 
 class MemoriesImported(Value):
@@ -162,37 +164,6 @@ class ProjectDeleted(Value):
     project: str
     memories: int
     deleted: Literal[True] = True
-
-
-class EpisodeView(Value, omit_defaults=True):
-    """A stretch of work that memories belong to."""
-
-    episode_id: EpisodeId
-    project: str
-    started_at: datetime
-    ended_at: datetime | None
-    memories: int
-    description: str | None = None
-    """Omitted, as is the summary, for a key without the scope `read`."""
-    summary: str | None = None
-    quota_warning: QuotaWarning = None
-
-
-class EpisodesListed(Value):
-    """Episodes, the most recently started first."""
-
-    episodes: tuple[EpisodeView, ...]
-    count: int
-
-
-class EpisodeRecalled(Value):
-    """An episode and a page of its memories."""
-
-    episode: EpisodeView
-    memories: tuple[MemoryView, ...]
-    count: int
-    total: int
-    next_offset: int | None
 
 
 async def consolidate(
@@ -276,7 +247,7 @@ async def dump(service: Service, principal: Principal, request: DumpMemories) ->
         offset=request.offset,
         token_budget=request.token_budget,
     )
-    return memories_listed(page, token_budget=request.token_budget)
+    return await memories_listed(page, token_budget=request.token_budget)
 
 
 async def delete_project(
@@ -325,8 +296,14 @@ def episode_view(
 async def list_episodes(
     service: Service, principal: Principal, request: EpisodeQuery
 ) -> EpisodesListed:
-    found = await service.episodes.list(principal, request.project, limit=request.limit)
-    return EpisodesListed(episodes=tuple(map(episode_view, found)), count=len(found))
+    found = await service.episodes.list(
+        principal, request.project, limit=request.limit, offset=request.offset
+    )
+    return EpisodesListed(
+        episodes=tuple(map(episode_view, found)),
+        count=len(found),
+        next_offset=request.offset + request.limit if len(found) == request.limit else None,
+    )
 
 
 async def recall_episode(
@@ -341,7 +318,7 @@ async def recall_episode(
     )
     return EpisodeRecalled(
         episode=episode_view(episode),
-        memories=memory_views(page.memories, token_budget=request.token_budget),
+        memories=await memory_views(page.memories, token_budget=request.token_budget),
         count=len(page.memories),
         total=page.total,
         next_offset=page.next_offset,
@@ -370,7 +347,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=consolidate,
         scopes=("write",),
         toolset=TOOLSET,
-        tool=Tool(title="Merge near-duplicates", hints=("repeatable",)),
+        tool=Tool(title="Merge near-duplicates", hints=("repeatable",), lean=consolidated_text),
     ),
     Operation(
         name="memory_verify",
@@ -380,7 +357,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=verify,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="Prove memories", hints=("reads",)),
+        tool=Tool(title="Prove memories", hints=("reads",), lean=verified_text),
     ),
     Operation(
         name="memory_migrate_embedder",
@@ -429,13 +406,13 @@ OPERATIONS: tuple[KeyOperation, ...] = (
     ),
     Operation(
         name="memory_dump",
-        description="Read a project's memories in full, newest first: go on at next_offset.",
+        description="Read a project's memories in full, newest first.",
         request=DumpMemories,
         answer=MemoriesListed,
         run=dump,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="Read all memories", hints=("reads",)),
+        tool=Tool(title="Read all memories", hints=("reads",), lean=dump_text),
     ),
     Operation(
         name="memory_delete_project",
@@ -480,7 +457,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         group=EPISODES,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="List episodes", hints=("reads",)),
+        tool=Tool(title="List episodes", hints=("reads",), lean=episodes_text),
         routes=(Route(method="GET", path="/api/v1/episodes"),),
     ),
     Operation(
@@ -492,7 +469,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         group=EPISODES,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="Recall an episode", hints=("reads",)),
+        tool=Tool(title="Recall an episode", hints=("reads",), lean=episode_text),
         routes=(Route(method="GET", path="/api/v1/episodes/{episode_id}"),),
     ),
 )

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from msgspec.structs import asdict
 
 from engram import limits
+from engram.api.lean import CHARACTERS_PER_TOKEN_MAX
+from engram.api.memory_lines import (
+    fetched_text,
+    history_text,
+    memories_text,
+    projects_text,
+    status_text,
+    timeline_text,
+)
+from engram.api.memory_views import (
+    ChunkView,
+    DocumentProgress,
+    MemoriesListed,
+    MemoryFetched,
+    MemoryHistoryRead,
+    MemoryStatusRead,
+    MemoryView,
+    ProjectsListed,
+    SummarizationView,
+    TimelineRead,
+    VersionView,
+)
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal, QuotaWarning
-from engram.model.document import Document, DocumentState
+from engram.model.document import Document
 from engram.model.fields import DEFAULT_PROJECT, Between, Length, Offset, Project, Tags, TokenBudget
-from engram.model.ids import ChunkId, DocumentId, MemoryId
+from engram.model.ids import MemoryId
 from engram.model.memory import (
-    Category,
-    Change,
     Feedback,
     Memory,
     MemoryChange,
@@ -28,7 +49,6 @@ from engram.model.memory import (
     MemoryStatus,
     MemoryType,
     MemoryVersion,
-    ProjectSize,
     Relation,
     RelationDraft,
     RelationType,
@@ -42,8 +62,10 @@ from engram.model.memory_reading import (
     TimelineQuery,
 )
 from engram.model.request import Request
-from engram.model.value import Score, Value, computed, replace
-from engram.text.excerpts import Excerpt, fit
+from engram.model.value import Value, replace
+from engram.text.budgets import fit
+from engram.text.excerpts import Excerpt
+from engram.yielding import offload
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -91,6 +113,8 @@ class HistoryOf(InProject):
     """The memory whose history to read."""
 
     memory_id: MemoryId
+    limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = limits.MEMORY_PAGE_MAX
+    offset: Offset = 0
     token_budget: TokenBudget = READING_TOKENS
 
 
@@ -99,6 +123,7 @@ class Timeline(InProject):
 
     as_of: datetime
     limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = 20
+    offset: Offset = 0
     token_budget: TokenBudget = READING_TOKENS
 
 
@@ -175,22 +200,6 @@ class MemoriesStored(Value, omit_defaults=True):
     quota_warning: QuotaWarning = None
 
 
-class MemoryView(Memory, omit_defaults=True):
-    """A memory; its content may be truncated to a token budget."""
-
-    truncated: bool = False
-
-    @computed
-    def forgotten(self) -> Literal[True] | None:
-        """Return True if it is forgotten; None leaves the field out."""
-        return None if self.is_searched else True
-
-    @computed
-    def invalidation_reason(self) -> str | None:
-        """Return why it was forgotten."""
-        return self.reason
-
-
 class MemoryReceipt(Value):
     """The answer to a correction with a key that lacks the scope `read`."""
 
@@ -203,89 +212,6 @@ class MemoryCorrected(MemoryView):
     """The corrected memory; for a key without the scope `read`, the fields of the receipt alone."""
 
     always_present: ClassVar = MemoryReceipt.__struct_fields__
-
-
-class ChunkView(Value, omit_defaults=True):
-    """A range of a memory's text."""
-
-    id: ChunkId
-    chunk_index: int
-    start: int
-    end: int
-    chunk_text: str | None = None
-
-
-class DocumentProgress(Value, omit_defaults=True):
-    """How much of a document is indexed."""
-
-    id: MemoryId
-    document_id: DocumentId
-    state: DocumentState
-    text_bytes: int
-    text_bytes_indexed: int
-    progress: Score
-    """The share of the text that is indexed, 0 to 1."""
-    problem: str | None = None
-
-
-class MemoryFetched(Value, omit_defaults=True):
-    """A memory with the requested level of detail."""
-
-    id: MemoryId
-    memory_type: MemoryType
-    project: str
-    summary: str
-    chunk_count: int
-    truncated: bool
-    forgotten: Literal[True] | None = None
-    invalidation_reason: str | None = None
-    content: str | None = None
-    chunks: tuple[ChunkView, ...] | None = None
-    document: DocumentProgress | None = None
-
-
-class MemoriesListed(Value):
-    """One page of memories and the total count."""
-
-    memories: tuple[MemoryView, ...]
-    count: int
-    total: int
-    next_offset: int | None
-
-
-class VersionView(Value, omit_defaults=True):
-    """An earlier version of a memory."""
-
-    version: int
-    content: str
-    memory_type: MemoryType
-    category: Category
-    tags: tuple[str, ...]
-    importance: int
-    content_hash: str
-    system_from: datetime
-    system_to: datetime
-    change_type: Change
-    actor: str
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    truncated: bool = False
-
-
-class MemoryHistoryRead(Value):
-    """The earlier versions of a memory, oldest first."""
-
-    memory_id: MemoryId
-    versions: tuple[VersionView, ...]
-    count: int
-
-
-class TimelineRead(Value):
-    """The memories that were known and valid at a moment in the past."""
-
-    as_of: datetime
-    memories: tuple[MemoryView, ...]
-    count: int
 
 
 class MemoriesConnected(Value):
@@ -319,38 +245,6 @@ class FeedbackRecorded(Value):
 
     status: Literal["recorded"]
     count: int
-
-
-class ProjectsListed(Value):
-    """Projects by name."""
-
-    projects: tuple[ProjectSize, ...]
-    count: int
-
-
-class SummarizationView(Value):
-    """How many memories have a summary."""
-
-    pending: int
-    completed: int
-
-
-class MemoryStatusRead(Value):
-    """Statistics of a project's memories."""
-
-    total_memories: int
-    forgotten: int
-    total_chunks: int
-    chunks_total: int
-    chunks_embedded: int
-    chunks_pending_embedding: int
-    total_relationships: int
-    by_type: Mapping[str, int]
-    by_importance: Mapping[str, int]
-    oldest: datetime | None
-    newest: datetime | None
-    pending_summarization: int
-    summarization: SummarizationView
 
 
 async def store(service: Service, principal: Principal, request: MemoryDraft) -> MemoryStored:
@@ -402,6 +296,8 @@ async def fetch(service: Service, principal: Principal, request: FetchMemory) ->
         content=fetched.content,
         chunks=None if fetched.chunks is None else tuple(map(_chunk, fetched.chunks)),
         document=None if document is None else document_progress(document),
+        memory=memory,
+        from_character=request.from_character,
     )
 
 
@@ -448,10 +344,16 @@ def memory_view(memory: Memory, shown: Excerpt | None = None) -> MemoryView:
     return view if shown is None else replace(view, content=shown.text, truncated=shown.is_cut)
 
 
-def memory_views(memories: Sequence[Memory], *, token_budget: int) -> tuple[MemoryView, ...]:
+async def memory_views(memories: Sequence[Memory], *, token_budget: int) -> tuple[MemoryView, ...]:
     """Return memories whose contents together fit a token budget; truncated ones are marked."""
-    shown = fit([memory.content for memory in memories], token_budget=token_budget)
+    shown = await _fitted([memory.content for memory in memories], token_budget)
     return tuple(map(memory_view, memories, shown))
+
+
+async def _fitted(texts: Sequence[str], token_budget: int) -> list[Excerpt]:
+    """Return texts cut to a token budget, long ones on a thread."""
+    characters = min(sum(map(len, texts)), token_budget * CHARACTERS_PER_TOKEN_MAX)
+    return await offload(partial(fit, texts, token_budget=token_budget), characters=characters)
 
 
 async def list_memories(
@@ -464,13 +366,13 @@ async def list_memories(
     )
     query = MemoryQuery(limit=request.limit, offset=request.offset, filters=filters)
     page = await service.memories.list(principal, query)
-    return memories_listed(page, token_budget=request.token_budget)
+    return await memories_listed(page, token_budget=request.token_budget)
 
 
-def memories_listed(page: MemoryPage, *, token_budget: int) -> MemoriesListed:
+async def memories_listed(page: MemoryPage, *, token_budget: int) -> MemoriesListed:
     """Return a page of memories within a token budget."""
     return MemoriesListed(
-        memories=memory_views(page.memories, token_budget=token_budget),
+        memories=await memory_views(page.memories, token_budget=token_budget),
         count=len(page.memories),
         total=page.total,
         next_offset=page.next_offset,
@@ -479,10 +381,16 @@ def memories_listed(page: MemoryPage, *, token_budget: int) -> MemoriesListed:
 
 async def history(service: Service, principal: Principal, request: HistoryOf) -> MemoryHistoryRead:
     found = await service.memories.history(principal, request.memory_id, project=request.project)
-    contents = [version.memory.content for version in found.versions]
-    shown = fit(contents, token_budget=request.token_budget)
-    versions = tuple(map(_version, found.versions, shown))
-    return MemoryHistoryRead(memory_id=found.memory.id, versions=versions, count=len(versions))
+    end, total = request.offset + request.limit, len(found.versions)
+    page = found.versions[request.offset : end]
+    shown = await _fitted([version.memory.content for version in page], request.token_budget)
+    return MemoryHistoryRead(
+        memory_id=found.memory.id,
+        versions=tuple(map(_version, page, shown)),
+        count=len(page),
+        next_offset=end if end < total else None,
+        total=total,
+    )
 
 
 def _version(version: MemoryVersion, shown: Excerpt) -> VersionView:
@@ -506,12 +414,18 @@ def _version(version: MemoryVersion, shown: Excerpt) -> VersionView:
 
 
 async def timeline(service: Service, principal: Principal, request: Timeline) -> TimelineRead:
-    query = TimelineQuery(as_of=request.as_of, projects=(request.project,), limit=request.limit)
+    query = TimelineQuery(
+        as_of=request.as_of,
+        projects=(request.project,),
+        limit=request.limit,
+        offset=request.offset,
+    )
     memories = await service.memories.timeline(principal, query)
     return TimelineRead(
         as_of=request.as_of,
-        memories=memory_views(memories, token_budget=request.token_budget),
+        memories=await memory_views(memories, token_budget=request.token_budget),
         count=len(memories),
+        next_offset=request.offset + request.limit if len(memories) == request.limit else None,
     )
 
 
@@ -541,7 +455,7 @@ async def correct(
         return MemoryReceipt(id=memory.id, version=memory.version, updated_at=memory.updated_at)
     if request.token_budget is None:
         return memory_view(memory)
-    (view,) = memory_views([memory], token_budget=request.token_budget)
+    (view,) = await memory_views([memory], token_budget=request.token_budget)
     return view
 
 
@@ -626,7 +540,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=fetch,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="Read a memory", hints=("reads",)),
+        tool=Tool(title="Read a memory", hints=("reads",), lean=fetched_text),
         routes=(
             Route(
                 method="GET",
@@ -637,6 +551,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
                     "detail": "full",
                     "chunk_ids": (),
                     "token_budget": READING_TOKENS,
+                    "from_character": 0,
                 },
                 answer=MemoryView,
                 run=fetch_whole,
@@ -646,7 +561,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         command=Command(
             words=("memories", "show"),
             arguments=("id",),
-            hidden=("detail", "chunk_ids", "token_budget"),
+            hidden=("detail", "chunk_ids", "token_budget", "from_character"),
             fixed=ANYWHERE,
             run=fetch_whole,
         ),
@@ -659,7 +574,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=list_memories,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="List memories", hints=("reads",)),
+        tool=Tool(title="List memories", hints=("reads",), lean=memories_text),
         routes=(Route(method="GET", path="/api/v1/memories"),),
         command=Command(words=("memories", "list")),
     ),
@@ -671,7 +586,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=history,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="Read a memory's history", hints=("reads",)),
+        tool=Tool(title="Read a memory's history", hints=("reads",), lean=history_text),
         routes=(
             Route(
                 method="GET", path="/api/v1/memories/{memory_id:memory_id}/history", fixed=ANYWHERE
@@ -687,7 +602,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=timeline,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="Look back", hints=("reads",)),
+        tool=Tool(title="Look back", hints=("reads",), lean=timeline_text),
         routes=(Route(method="GET", path="/api/v1/memories/timeline"),),
     ),
     Operation(
@@ -772,7 +687,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=projects,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="List projects", hints=("reads",)),
+        tool=Tool(title="List projects", hints=("reads",), lean=projects_text),
         routes=(Route(method="GET", path="/api/v1/projects", fixed=ANYWHERE),),
     ),
     Operation(
@@ -783,7 +698,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=status,
         scopes=("read",),
         toolset=TOOLSET,
-        tool=Tool(title="Count memories", hints=("reads",)),
+        tool=Tool(title="Count memories", hints=("reads",), lean=status_text),
         routes=(Route(method="GET", path="/api/v1/memories/status"),),
     ),
     Operation(

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from engram import limits
-from engram.api.memories import Degraded, InProject, MemoryView, memory_view
+from engram.api.memories import Degraded, InProject, memory_view
+from engram.api.memory_lines import summary_of
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
+from engram.api.recall_lines import recalled_text
+from engram.api.recall_views import (
+    BriefView,
+    ConflictView,
+    ConnectedView,
+    HandleView,
+    MemoriesRecalled,
+    RecalledView,
+)
 from engram.errors import InvalidRequestError
 from engram.model.access import Principal
 from engram.model.fields import (
@@ -21,8 +31,8 @@ from engram.model.fields import (
     Tags,
     TokenBudget,
 )
-from engram.model.ids import ChunkId, EpisodeId, MemoryId
-from engram.model.memory import Importance, Memory, MemoryFilters, MemoryType, StorageMode
+from engram.model.ids import EpisodeId, MemoryId
+from engram.model.memory import Importance, Memory, MemoryFilters, MemoryType
 from engram.model.memory_reading import READING_TOKENS, FetchDetail
 from engram.model.recall import (
     ConnectedMemory,
@@ -34,14 +44,15 @@ from engram.model.recall import (
 )
 from engram.model.search import ProfileName, ScoreBreakdown
 from engram.model.shape import fields_of
-from engram.model.value import Score, Value
-from engram.text.excerpts import Excerpt, brief, fit
+from engram.text.budgets import fit
+from engram.text.excerpts import Excerpt
 
 if TYPE_CHECKING:
     from engram.service import Service
 
 FETCH_HINT = 'Read a memory with memory_fetch(id, project, detail="full").'
 FEEDBACK_HINT = "Say what helped with memory_feedback(memory_ids, event_id, helpful)."
+NOTHING_RELEVANT = "nothing relevant"
 EVERY_PROJECT = "*"
 
 TopK = Annotated[int, Between(1, limits.RECALL_RESULTS_MAX)]
@@ -151,83 +162,6 @@ SWITCHES = sorted(fields_of(RecallMemories).keys() - fields_of(RecallQuestion).k
 """Accepted for compatibility with engram-go's clients, without effect."""
 
 
-class HandleView(Value, omit_defaults=True):
-    """A memory by its summary; its text is fetched separately."""
-
-    id: MemoryId
-    project: str
-    summary: str
-    tags: tuple[str, ...]
-    score: Score
-    storage_mode: StorageMode
-    chunk_count: int
-    bytes: int
-    is_handle: Literal[True]
-    fetch_hint: str
-    superseded_by: tuple[MemoryId, ...] = ()
-
-
-class BriefView(Value):
-    """A memory in one line."""
-
-    id: MemoryId
-    project: str
-    memory_type: MemoryType
-    summary: str
-
-
-class ConnectedView(Value):
-    """A memory that is related to a recalled one."""
-
-    memory: BriefView
-    rel_type: str
-    direction: Literal["outgoing", "incoming"]
-    strength: float
-    hops: int
-
-
-class RecalledView(Value, omit_defaults=True):
-    """A recalled memory, with its score and how it came about."""
-
-    memory: MemoryView
-    score: Score
-    score_breakdown: Mapping[str, float]
-    chunk_count: int
-    matched_chunk_id: ChunkId
-    matched_chunk_index: int
-    connected: tuple[ConnectedView, ...]
-    matched_chunk: str | None = None
-    connected_omitted: int = 0
-    superseded_by: tuple[MemoryId, ...] = ()
-
-
-class ConflictView(Value):
-    """A memory that contradicts a recalled one."""
-
-    memory: BriefView
-    contradicts_id: MemoryId
-    strength: float
-
-
-class MemoriesRecalled(Value, omit_defaults=True):
-    """What was recalled, best first."""
-
-    count: int
-    total_candidates: int
-    pending: int
-    truncated: bool
-    degraded: Degraded
-    handles: tuple[HandleView, ...] | None = None
-    results: tuple[RecalledView, ...] | None = None
-    ids: tuple[MemoryId, ...] | None = None
-    fetch_hint: str | None = None
-    event_id: str | None = None
-    feedback_hint: str | None = None
-    conflicting_results: tuple[ConflictView, ...] | None = None
-    conflict_count: int | None = None
-    warnings: tuple[str, ...] = ()
-
-
 async def recall(
     service: Service, principal: Principal, request: RecallMemories
 ) -> MemoriesRecalled:
@@ -252,6 +186,9 @@ def memories_recalled(
         pending=recalled.pending,
         degraded=Degraded(embed=reason is not None, reason=reason),
         warnings=warnings,
+        note=None if recalled.is_relevant else NOTHING_RELEVANT,
+        found=recalled,
+        shape=shape,
         **fields,
     )
 
@@ -267,7 +204,7 @@ def _texts_of(recalled: Recalled, shape: RecallShape) -> dict[str, Any]:
 
 
 def _handles(recalled: Recalled, shape: RecallShape) -> dict[str, Any]:
-    texts = [_summary(each.memory) for each in recalled.results]
+    texts = [summary_of(each.memory) for each in recalled.results]
     summaries = fit(texts, token_budget=shape.token_budget)
     pairs = zip(recalled.results, summaries, strict=True)
     return {
@@ -313,7 +250,7 @@ def _texts(results: Sequence[RecalledMemory], shape: RecallShape) -> Iterator[st
         if _shows_chunk(each, shape.detail):
             yield each.matched.text or ""
         for connected in _shown(each, shape.hops):
-            yield _summary(connected.memory)
+            yield summary_of(connected.memory)
 
 
 def _recalled(each: RecalledMemory, texts: Iterator[Excerpt], shape: RecallShape) -> RecalledView:
@@ -339,7 +276,7 @@ def _content(memory: Memory, detail: FetchDetail) -> str:
         case "full":
             return memory.content
         case "summary":
-            return _summary(memory)
+            return summary_of(memory)
         case "chunk":
             return ""
 
@@ -387,7 +324,7 @@ def _each_once(conflicts: Iterable[ConflictView]) -> tuple[ConflictView, ...]:
 
 
 def _conflict(memory: Memory, contradicts_id: MemoryId, strength: float) -> ConflictView:
-    shown = _brief(memory, _summary(memory))
+    shown = _brief(memory, summary_of(memory))
     return ConflictView(memory=shown, contradicts_id=contradicts_id, strength=strength)
 
 
@@ -395,10 +332,6 @@ def _brief(memory: Memory, summary: str) -> BriefView:
     return BriefView(
         id=memory.id, project=memory.project, memory_type=memory.memory_type, summary=summary
     )
-
-
-def _summary(memory: Memory) -> str:
-    return memory.summary or brief(memory.content)
 
 
 def _flat(breakdown: ScoreBreakdown) -> dict[str, float]:
@@ -423,7 +356,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=recall,
         scopes=("search",),
         toolset="memories",
-        tool=Tool(title="Recall memories", hints=("reads",)),
+        tool=Tool(title="Recall memories", hints=("reads",), lean=recalled_text),
         routes=(Route(method="POST", path="/api/v1/memories/recall"),),
         command=Command(
             words=("memories", "recall"),

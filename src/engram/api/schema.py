@@ -41,9 +41,14 @@ _IMPLIED: tuple[tuple[str, object], ...] = (
     ("minLength", 1),
     ("minimum", 0),
     ("maximum", limits.WHOLE_NUMBER_MAX),
+    ("maximum", limits.TOKEN_BUDGET_MAX),
+    ("maximum", limits.CONVERSATION_MESSAGES_MAX),
+    ("maximum", limits.MESSAGE_BYTES_MAX),
+    ("maximum", limits.MEMORY_BYTES_MAX),
+    ("maxItems", limits.TAGS_MAX),
 )
-"""Keywords that callers assume anyway: absent means empty, objects are open, texts are not empty, numbers
-are not negative."""
+"""Keywords that callers assume anyway, and bounds that none comes near: absent means empty, objects
+are open, texts are not empty, numbers are not negative."""
 
 
 def object_schema(
@@ -150,15 +155,14 @@ def input_schema(request: type[Request]) -> Schema:
 
 @cache
 def output_schema(answer: type[Value]) -> Schema:
-    """Return the output schema of a tool: the types of its fields, without nested fields."""
+    """Return the output schema of a tool: the types of its fields, without nested fields.
+
+    It does not list the fields that are always there: a model reads the answer, not its schema.
+    """
     components = dict[str, Schema]()
-    schema = object_schema(answer, components=components)
-    fields = schema["properties"].items()
-    return {
-        "type": "object",
-        "properties": {name: _outline(field, components) for name, field in fields},
-        "required": schema.get("required", []),
-    }
+    fields = object_schema(answer, components=components)["properties"].items()
+    shown = {name: _outline(field, components) for name, field in fields}
+    return {"type": "object", "properties": shown}
 
 
 def _compact(schema: Schema, components: Mapping[str, Schema]) -> Schema:

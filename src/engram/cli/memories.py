@@ -23,6 +23,7 @@ from engram.cli.output import (
     visible_line,
 )
 from engram.model.fields import DEFAULT_PROJECT
+from engram.model.memory import IMPORTANCE_NAMES
 from engram.model.value import replace
 
 if TYPE_CHECKING:
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from engram.model.access import Principal
     from engram.model.maintenance import Exported, Imported
     from engram.service import Service
-
-
-IMPORTANCE = ("critical", "high", "normal", "low", "trivial")
 
 
 def print_stored(answer: MemoryStored) -> None:
@@ -90,7 +88,7 @@ def print_memory(memory: MemoryView, *, score: float | None = None) -> None:
       engram memories show mem_… --json | jq -r .content
     """
     tags = bracketed(memory.tags)
-    kind = f"{memory.memory_type}, {IMPORTANCE[memory.importance]}"
+    kind = f"{memory.memory_type}, {IMPORTANCE_NAMES[memory.importance]}"
     scored = "" if score is None else styled(f"  {score:.2f}", dim=True)
     print_line(f"{styled(memory.id, bold=True)}  {kind}{tags}{scored}")
     print_line(styled(INDENT + visible_line("  ".join(_properties(memory))), dim=True))
@@ -130,8 +128,11 @@ def print_history(answer: MemoryHistoryRead) -> None:
     """
     for version in answer.versions:
         _print_version(version, memory_id=answer.memory_id)
-    if not answer.versions:
+    if not answer.total:
         print_notice("this memory was never changed")
+    elif answer.count < answer.total:
+        shown = answer.count
+        print_notice(page_summary(shown, answer.total, answer.next_offset, "earlier version"))
 
 
 def print_forgotten(answer: MemoryForgotten) -> None:

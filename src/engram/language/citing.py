@@ -9,9 +9,8 @@ from functools import partial
 
 from engram.errors import LanguageModelError
 from engram.language import LanguageModel, Prompt
-from engram.limits import LANGUAGE_TEXT_CHARACTERS_MAX
+from engram.limits import LANGUAGE_TEXT_TOKENS_MAX
 from engram.model.document_query import CitedAnswer, Span
-from engram.text.excerpts import CHARACTERS_PER_TOKEN
 from engram.text.fence import FencedText, fence
 from engram.yielding import offload
 
@@ -67,7 +66,7 @@ def cited_prompt(question: str, spans: Sequence[Span]) -> tuple[Prompt, int]:
         )
         for number, span in enumerate(spans, start=1)
     ]
-    fenced = fence(texts, token_budget=LANGUAGE_TEXT_CHARACTERS_MAX // CHARACTERS_PER_TOKEN)
+    fenced = fence(texts, token_budget=LANGUAGE_TEXT_TOKENS_MAX)
     prompt = Prompt(
         system=SYSTEM,
         text=f"{fenced.text}\n\nQuestion: {question}",

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from engram import limits
+from engram.api.lean import CHARACTERS_PER_TOKEN_MAX, short_title
 from engram.clock import format_time
 from engram.errors import NotFoundError
 from engram.model.access import Principal
@@ -26,21 +27,25 @@ from engram.model.conversation import (
 from engram.model.ids import ConversationId, MemoryId
 from engram.model.value import Value
 from engram.service import Service
+from engram.text.budgets import quotable
 from engram.text.escaping import IN_JSON
 from engram.text.quoting import (
     FIRST_LINE,
     SPOKEN_FIRST_LINE,
     label,
-    quotable,
     quote,
     quote_after,
     speaker_label,
 )
+from engram.text.tokens import count_tokens
 from engram.text.utf8 import Utf8Reader
 
 if TYPE_CHECKING:
     from engram.model.document import Document
     from engram.model.memory import Memory
+
+NOTES_TOKENS = 300
+"""Room that is kept for the first line and for how to read on, the longest project's name included."""
 
 CONVERSATIONS = "engram://conversations/"
 MEMORIES = "engram://memories/"
@@ -109,7 +114,7 @@ async def _read_conversation(service: Service, principal: Principal, identifier:
     principal.require_toolset("conversations")
     query = MessageQuery(conversation_id=ConversationId(identifier))
     page = await service.conversations.get_conversation(principal, query)
-    return transcript(page, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+    return transcript(page, tokens_max=limits.RESOURCE_TOKENS_MAX)
 
 
 async def _read_memory(service: Service, principal: Principal, identifier: str) -> str:
@@ -121,7 +126,7 @@ async def _read_memory(service: Service, principal: Principal, identifier: str) 
     if not memory.is_searched:
         # Plain text cannot mark it as forgotten; memory_fetch can.
         raise NotFoundError("memory", identifier)
-    return memory_text(memory, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+    return memory_text(memory, tokens_max=limits.RESOURCE_TOKENS_MAX)
 
 
 async def _read_document(service: Service, principal: Principal, identifier: str) -> str:
@@ -132,7 +137,7 @@ async def _read_document(service: Service, principal: Principal, identifier: str
     if document.needs_text or document.state == "unreadable":
         return f"({label(document.name or document.id)} has no text: {_why_no_text(document)})"
     pieces = await service.documents.read_text(principal, document)
-    return await document_text(document, pieces, characters_max=limits.TRANSCRIPT_CHARACTERS_MAX)
+    return await document_text(document, pieces, tokens_max=limits.RESOURCE_TOKENS_MAX)
 
 
 _READERS: Mapping[str, Callable[[Service, Principal, str], Awaitable[str]]] = {
@@ -142,14 +147,16 @@ _READERS: Mapping[str, Callable[[Service, Principal, str], Awaitable[str]]] = {
 }
 
 
-def memory_text(memory: Memory, *, characters_max: int) -> str:
+def memory_text(memory: Memory, *, tokens_max: int) -> str:
     """Return a memory's content quoted; of a long one the beginning, and how to read the rest."""
-    shown = quotable(memory.content, characters_max)
+    shown = quotable(memory.content, tokens_max - NOTES_TOKENS)
     quoted = f"{FIRST_LINE}\n{quote(memory.content[:shown])}"
     if shown == len(memory.content):
         return quoted
     project = IN_JSON.text(json.dumps(memory.project, ensure_ascii=False))
-    call = f'memory_fetch(id="{memory.id}", project={project}, detail="chunk")'
+    call = (
+        f'memory_fetch(id="{memory.id}", project={project}, detail="full", from_character={shown})'
+    )
     left = len(memory.content) - shown
     return (
         f"{quoted}\n\n"
@@ -158,15 +165,16 @@ def memory_text(memory: Memory, *, characters_max: int) -> str:
 
 
 async def document_text(
-    document: Document, pieces: AsyncIterator[bytes], *, characters_max: int
+    document: Document, pieces: AsyncIterator[bytes], *, tokens_max: int
 ) -> str:
     """Return a document's text quoted; of a long one the beginning, and how to find the rest."""
     reader, text = Utf8Reader(), ""
+    characters_max = tokens_max * CHARACTERS_PER_TOKEN_MAX
     async for piece in pieces:
         text += reader.feed(piece)
         if len(text) > characters_max:
             break
-    shown = text[: quotable(text, characters_max)]
+    shown = text[: quotable(text[:characters_max], tokens_max - NOTES_TOKENS)]
     quoted = f"{FIRST_LINE}\n{quote(shown)}"
     if shown == text:
         return quoted
@@ -182,29 +190,41 @@ def _why_no_text(document: Document) -> str:
     return label(document.problem or "it is being converted; read it again soon")
 
 
-def transcript(page: MessagePage, *, characters_max: int) -> str:
+def transcript(page: MessagePage, *, tokens_max: int) -> str:
     """Return the first page of a conversation as text, and how to read the rest."""
-    parts, left = [f"{SPOKEN_FIRST_LINE}\n{heading(page.conversation)}"], characters_max
+    parts = [f"{SPOKEN_FIRST_LINE}\n{heading(page.conversation)}"]
+    left = tokens_max - NOTES_TOKENS - count_tokens(parts[0])
     shown = 0
     for message in page.messages:
-        # Escaping shortens nothing, so what is too long already need not be escaped.
-        line = _line(message) if len(message.content) <= left else None
-        if line is None or len(line) > left:
+        cost = _cost(message, left)
+        if cost > left:
             break
-        left -= len(line)
-        parts.append(line)
+        left -= cost
+        parts.append(_line(message))
         shown += 1
+    rest = f"message_offset={shown}"
     if page.messages and not shown:
-        parts += [_beginning(page.messages[0], characters_max), "(this message is cut here)"]
+        first = page.messages[0]
+        characters = quotable(first.content, left - count_tokens(_head(first)))
+        parts.append(quote_after(_head(first), first.content[:characters]))
+        rest = f"around_sequence={first.sequence}, from_character={characters}"
     if shown < page.total:
-        parts.append(_continuation(page, shown))
+        parts.append(_continuation(page, shown, rest))
     return "\n\n".join(parts)
+
+
+def _cost(message: Message, left: int) -> int:
+    """Return the tokens of a message; of one that is surely too long, more than are left."""
+    # Escaping shortens nothing, so what is too long already need not be escaped.
+    if len(message.content) > left * CHARACTERS_PER_TOKEN_MAX:
+        return left + 1
+    return count_tokens(_line(message)) + 1
 
 
 def heading(conversation: Conversation) -> str:
     """Return the heading of a transcript: title, id, size and time."""
     return (
-        f"# {label(conversation.title or conversation.id)} ({conversation.id},"
+        f"# {short_title(conversation.title or conversation.id)} ({conversation.id},"
         f" {conversation.message_count} messages, updated {format_time(conversation.updated_at)})"
     )
 
@@ -213,15 +233,11 @@ def _line(message: Message) -> str:
     return quote_after(_head(message), message.content)
 
 
-def _beginning(message: Message, characters_max: int) -> str:
-    shown = quotable(message.content, characters_max)
-    return quote_after(_head(message), message.content[:shown])
-
-
 def _head(message: Message) -> str:
     return f"[{message.sequence}] {speaker_label(role=message.role, name=message.name)}:"
 
 
-def _continuation(page: MessagePage, offset: int) -> str:
-    call = f'get_conversation(conversation_id="{page.conversation.id}", message_offset={offset})'
-    return f"({page.total - offset} of {page.total} messages are not shown: read on with {call})"
+def _continuation(page: MessagePage, shown: int, rest: str) -> str:
+    call = f'get_conversation(conversation_id="{page.conversation.id}", {rest})'
+    left = page.total - shown
+    return f"({left} of {page.total} messages are not shown in full: read on with {call})"

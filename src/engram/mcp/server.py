@@ -33,7 +33,7 @@ from engram.model.checks import nearest, shortened
 from engram.model.request import Request as Fields
 from engram.model.request import parse
 from engram.model.shape import fields_of
-from engram.model.toolsets import Toolset, parse_toolsets
+from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset, parse_toolsets
 from engram.model.value import Value, replace
 from engram.service import Service
 from engram.text.quoting import label
@@ -66,6 +66,10 @@ in the words used. No conversation_id is needed.
 """
 
 
+ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
+"""`_meta` of tools that are few and needed from the first word on: Claude Code hides others behind a
+search for tools."""
+
 logger = logging.getLogger(__name__)
 
 Context = ServerRequestContext[Any, Request]
@@ -81,15 +85,6 @@ CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
     "resources/read": _FRESH,
 }
 """What Engram offers changes with its version; what it holds may change with the next call."""
-
-
-IMPLIED_HINTS: Mapping[str, bool] = {
-    "readOnlyHint": False,
-    "destructiveHint": True,
-    "idempotentHint": False,
-    "openWorldHint": True,
-}
-"""What clients assume of a tool without these annotations, as the protocol says."""
 
 
 class Caller(Value, kw_only=False):
@@ -304,13 +299,9 @@ def _shown_tool(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations.model_validate(_said_hints(tool.annotations)),
+        annotations=types.ToolAnnotations.model_validate(tool.annotations),
+        _meta=ALWAYS_LOADED if tool.toolset in DEFAULT_TOOLSETS else None,
     )
-
-
-def _said_hints(annotations: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the hints that differ from what the protocol assumes."""
-    return {name: hint for name, hint in annotations.items() if hint is not IMPLIED_HINTS[name]}
 
 
 def _shown_template(template: Template) -> types.ResourceTemplate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from engram import limits
 from engram.api.encoding import answer_text, characters_of
@@ -29,7 +29,7 @@ LEAN_TOKENS = 4_000
 class Reading(Request):
     """How the answer of a reading tool is written; REST answers are always full."""
 
-    format: Annotated[Literal["lean", "full"], "full adds the structure."] = "lean"
+    format: Literal["lean", "full"] = "lean"
     token_budget: TokenBudget = LEAN_TOKENS
 
 
@@ -78,16 +78,15 @@ class Tool:
 
     @property
     def annotations(self) -> dict[str, bool]:
-        """Hints for clients; the last two do not apply to a read-only tool."""
-        hints, closed = self._tool.hints, {"openWorldHint": False}
+        """Hints for clients that differ from the protocol's defaults."""
+        hints, given = self._tool.hints, {"openWorldHint": False}
         if "reads" in hints:
-            return {"readOnlyHint": True, **closed}
-        return {
-            "readOnlyHint": False,
-            "destructiveHint": "destroys" in hints,
-            "idempotentHint": "repeatable" in hints,
-            **closed,
-        }
+            return {"readOnlyHint": True, **given}
+        if "destroys" not in hints:
+            given["destructiveHint"] = False
+        if "repeatable" in hints:
+            given["idempotentHint"] = True
+        return given
 
     async def call(
         self, service: Service, principal: Principal, arguments: Mapping[str, Any]

@@ -188,6 +188,12 @@ class MessageQuery(Request):
     around_sequence: Annotated[
         int | None, Between(1, limits.CONVERSATION_MESSAGES_MAX), "Centre the page on this message."
     ] = None
+    from_character: Annotated[
+        int,
+        Between(0, limits.MESSAGE_BYTES_MAX),
+        "Begin at this character of it, to read on in a long message.",
+    ] = 0
+    """Of the first message of the page, which around_sequence then begins with."""
 
     def check(self) -> None:
         if self.around_sequence is not None and self.message_offset:
@@ -203,6 +209,10 @@ class MessagePage(Value):
     messages: tuple[Message, ...]
     total: int
     next_offset: int | None
+    from_character: Annotated[int, INTERNAL] = 0
+    """Where the content of the first message begins."""
+    around_sequence: Annotated[int | None, INTERNAL] = None
+    """The message that must be shown, if not all can be."""
 
 
 class DeletionReceipt(Value):

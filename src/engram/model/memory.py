@@ -69,6 +69,9 @@ UNFILED: Category = "general"
 """The category of a memory that was given none."""
 
 IMPORTANCE_DEFAULT = 2
+IMPORTANCE_NAMES = ("critical", "high", "normal", "low", "trivial")
+"""By importance."""
+
 DEFAULT_SOURCE = "manual"
 
 _DATE_TAG = re.compile(r"date:\d{4}-\d{2}-\d{2}", re.ASCII)

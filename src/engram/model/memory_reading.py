@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from engram import limits
 from engram.errors import InvalidRequestError
 from engram.model.document import Document
-from engram.model.fields import Between, Length, Project, TokenBudget
+from engram.model.fields import Between, Length, Offset, Project, TokenBudget
 from engram.model.ids import ChunkId, MemoryId
 from engram.model.memory import Memory, MemoryVersion
 from engram.model.request import Request
@@ -32,8 +32,13 @@ class MemoryFetch(Request):
     ] = ()
     """The chunks to read with detail `chunk`; empty means all."""
     token_budget: TokenBudget = READING_TOKENS
+    from_character: Annotated[
+        int, Between(0, limits.MEMORY_BYTES_MAX), "With detail full: begin here, to read on."
+    ] = 0
 
     def check(self) -> None:
+        if self.from_character and self.detail != "full":
+            raise InvalidRequestError("can only be given with detail full", field="from_character")
         if self.chunk_ids and self.detail != "chunk":
             raise InvalidRequestError("can only be given with detail chunk", field="chunk_ids")
 
@@ -78,3 +83,4 @@ class TimelineQuery(Request):
     projects: tuple[Project, ...] | None = None
     """None means every project of the organisation."""
     limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = 20
+    offset: Offset = 0

@@ -135,6 +135,8 @@ class Recalled(Value):
     pending: int
     """The organisation's texts that wait for deep vectors."""
     degraded: tuple[str, ...] = ()
+    is_relevant: bool = True
+    """False if none of the results scores high enough to be an answer."""
 
 
 class ContextRequest(Request):

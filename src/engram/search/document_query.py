@@ -95,8 +95,8 @@ async def query_documents(
     if query.semantic and (not patterns or filtered.count) and not filtered.is_full:
         nearest = await _find_nearest(texts, query, session)
     spans = await _read_spans(texts, query, filtered, nearest)
-    room = query.token_budget * CHARACTERS_PER_TOKEN
-    fitting, is_cut = fit_spans(spans, characters_max=room)
+    fit = partial(fit_spans, spans, token_budget=query.token_budget)
+    fitting, is_cut = await offload(fit, characters=sum(len(span.text) for span in spans))
     fitting = await _add_headings(texts, fitting)
     return QueriedDocuments(
         spans=fitting,
@@ -132,7 +132,8 @@ async def _find_patterns(
 ) -> FilterMatches:
     """Return the matches of patterns in the texts, as many as the answer can hold."""
     found = FilterMatches()
-    room = query.token_budget * CHARACTERS_PER_TOKEN
+    # Twice what the budget is likely to hold: a text with long words has more characters per token.
+    room = 2 * query.token_budget * CHARACTERS_PER_TOKEN
     for text in texts:
         windows = Windows(window_chars=query.window_chars)
         scanner = Scanner(patterns, is_over=is_over)

@@ -117,6 +117,7 @@ async def recall(request: RecallRequest, session: SearchSession) -> Recalled:
         total_candidates=len(best.candidates.keys),
         pending=loaded.pending,
         degraded=degraded,
+        is_relevant=best.is_relevant,
     )
 
 

@@ -1,4 +1,4 @@
-"""Build spans around matches: context on both sides, overlaps merged, within a character budget.
+"""Build spans around matches: context on both sides, overlaps merged, within a token budget.
 
 Offsets count characters unless their names say bytes.
 """
@@ -12,6 +12,8 @@ from operator import attrgetter
 from engram.model.document_query import Match, Span
 from engram.model.ids import MemoryId
 from engram.model.value import replace
+from engram.text.budgets import longest
+from engram.text.tokens import beginning, count_tokens
 
 _BYTES_PER_CHARACTER_MAX = 4
 
@@ -103,33 +105,44 @@ def span_of(window: Window, data: bytes, *, memory_id: MemoryId) -> Span:
     )
 
 
-def fit_spans(spans: Sequence[Span], *, characters_max: int) -> tuple[tuple[Span, ...], bool]:
+def fit_spans(spans: Sequence[Span], *, token_budget: int) -> tuple[tuple[Span, ...], bool]:
     """Return the spans that fit, in the order given, and whether any text was left out.
 
     Room is given to matches of a filter first, then to the others by their rank. The first span that
     does not fit is cut to the remaining room; those after it are left out.
     """
     kept: dict[int, Span] = {}
-    room = characters_max
+    room = token_budget
     for place in sorted(range(len(spans)), key=lambda place: spans[place].focus.place):
-        if not room:
+        if room <= 0:
             break
         kept[place] = cut_span(spans[place], room)
-        room -= len(kept[place].text)
+        room -= count_tokens(kept[place].text)
     fitting = tuple(kept[place] for place in sorted(kept))
     return fitting, len(kept) < len(spans) or any(span.is_cut for span in fitting)
 
 
-def cut_span(span: Span, characters_max: int) -> Span:
-    """Return a span cut to `characters_max` (at least one), around its focus if that fits."""
-    if len(span.text) <= characters_max:
+def cut_span(span: Span, tokens_max: int) -> Span:
+    """Return a span cut to `tokens_max` (at least one), around its focus if that fits."""
+    characters = beginning(span.text, tokens_max)
+    if characters == len(span.text):
         return span
+    fitting = longest(
+        # Text around the focus may be cheaper than the beginning.
+        min(2 * characters, len(span.text)),
+        cost=lambda most: count_tokens(_around_focus(span, most).text),
+        tokens_max=tokens_max,
+    )
+    return _around_focus(span, max(fitting, 1))
+
+
+def _around_focus(span: Span, characters: int) -> Span:
     focus = span.focus
-    spare = max(characters_max - (focus.end - focus.start), 0)
+    spare = max(characters - (focus.end - focus.start), 0)
     start = max(focus.start - spare // 2, span.start)
-    start = min(start, span.end - characters_max)
-    begin, end = start - span.start, start + characters_max
-    text = span.text[begin : begin + characters_max]
+    start = min(start, span.end - characters)
+    begin, end = start - span.start, start + characters
+    text = span.text[begin : begin + characters]
     start_byte = span.start_byte + len(span.text[:begin].encode())
     return replace(
         span,

@@ -143,7 +143,9 @@ class Memories(UseCases):
         memories = (await self._open(principal, "read")).memories
         if query.as_of > self._tools.clock.now():
             raise InvalidRequestError("must not be in the future", field="as_of")
-        return await memories.timeline(query.as_of, projects=query.projects, limit=query.limit)
+        return await memories.timeline(
+            query.as_of, projects=query.projects, limit=query.limit, offset=query.offset
+        )
 
     async def connect(
         self, principal: Principal, draft: RelationDraft, *, project: str | None = None

@@ -22,7 +22,7 @@ from engram.model.memory import (
 from engram.model.value import replace
 from engram.service.use_case import UseCases
 from engram.storage.memories.store import MemoryStore
-from engram.text.excerpts import tokens_of
+from engram.text.tokens import count_tokens
 
 CHECKED_TOGETHER = 200
 DUMPED_TOGETHER = 500
@@ -63,7 +63,7 @@ class Projects(UseCases):
         page = await store.memories.list(query, now=self._tools.clock.now())
         left, shown = token_budget, 0
         for memory in page.memories:
-            left -= tokens_of(len(memory.content))
+            left -= count_tokens(memory.content)
             if left < 0 and shown:
                 break
             shown += 1
@@ -115,12 +115,14 @@ class Episodes(UseCases):
             episode_id, summary=summary, actor=principal.actor, quota=principal.quota
         )
 
-    async def list(self, principal: Principal, project: str, *, limit: int) -> tuple[Episode, ...]:
+    async def list(
+        self, principal: Principal, project: str, *, limit: int, offset: int = 0
+    ) -> tuple[Episode, ...]:
         """Return the episodes of a project, newest first."""
         memories = (await self._open(principal, "read")).memories
         check_project(project)
         check_range("limit", limit, minimum=1, maximum=limits.EPISODE_PAGE_MAX)
-        return await memories.list_episodes(project, limit=limit)
+        return await memories.list_episodes(project, limit=limit, offset=offset)
 
     async def recall(
         self, principal: Principal, episode_id: EpisodeId, *, project: str, limit: int, offset: int

@@ -13,7 +13,8 @@ from engram.model.ids import MemoryId
 from engram.model.maintenance import Summarized
 from engram.model.memory import check_project
 from engram.service.use_case import UseCases
-from engram.text.quoting import FIRST_LINE, MARK, quotable, quote
+from engram.text.budgets import quotable
+from engram.text.quoting import FIRST_LINE, quote
 from engram.text.summary import extract_summary
 
 logger = logging.getLogger(__name__)
@@ -69,10 +70,10 @@ class Summaries(UseCases):
 
     async def _ask(self, model: LanguageModel, content: str) -> str:
         # Of a text that is too long the model reads what is most central.
-        room = limits.LANGUAGE_TEXT_CHARACTERS_MAX
+        room = limits.LANGUAGE_TEXT_TOKENS_MAX
         text = content
-        if quotable(text, room) < len(text):
-            text = await _extract(content, room - len(MARK))
+        if (fitting := quotable(text, room)) < len(text):
+            text = await _extract(content, fitting)
         quoted = f"{FIRST_LINE}\n{quote(text[: quotable(text, room)])}"
         prompt = Prompt(system=SYSTEM, text=quoted, tokens_max=SUMMARY_TOKENS)
         written = await model.complete(prompt)

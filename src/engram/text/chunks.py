@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from engram import limits
-from engram.errors import NotFoundError
+from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ChunkId, chunk_id
 from engram.model.memory import Memory
 from engram.model.memory_reading import FetchedMemory, MemoryChunk, MemoryFetch
 from engram.model.value import replace
 from engram.text.analyse import message_words
-from engram.text.excerpts import CHARACTERS_PER_TOKEN, brief, cut, tokens_of
+from engram.text.budgets import cut_tokens
+from engram.text.excerpts import brief
 from engram.text.passages import Passage, split_passages
+from engram.text.tokens import count_tokens
 
 
 def memory_chunks(content: str) -> list[Passage]:
@@ -55,6 +57,7 @@ def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
 
     Raises:
         NotFoundError: it has no such chunk.
+        InvalidRequestError: it has no such character.
     """
     chunks = chunks_of(memory)
     fetched = FetchedMemory(
@@ -64,13 +67,20 @@ def read_memory(memory: Memory, request: MemoryFetch) -> FetchedMemory:
         case "summary":
             return fetched
         case "full":
-            shown = cut(memory.content, request.token_budget * CHARACTERS_PER_TOKEN)
+            shown = cut_tokens(_from_character(memory, request), request.token_budget)
             return replace(fetched, content=shown.text, is_truncated=shown.is_cut)
         case "chunk":
             wanted = _select(chunks, request.chunk_ids) if request.chunk_ids else chunks
             fitting = _fit_chunks(wanted, request.token_budget)
             is_truncated = any(chunk.text is None for chunk in fitting)
             return replace(fetched, chunks=tuple(fitting), is_truncated=is_truncated)
+
+
+def _from_character(memory: Memory, request: MemoryFetch) -> str:
+    if request.from_character > len(memory.content):
+        message = f"must be at most {len(memory.content):,}, where the memory ends"
+        raise InvalidRequestError(message, field="from_character")
+    return memory.content[request.from_character :]
 
 
 def _select(chunks: Sequence[MemoryChunk], chunk_ids: Sequence[ChunkId]) -> list[MemoryChunk]:
@@ -85,7 +95,7 @@ def _fit_chunks(chunks: Sequence[MemoryChunk], token_budget: int) -> list[Memory
     shown: list[MemoryChunk] = []
     left = token_budget
     for chunk in chunks:
-        left -= tokens_of(len(chunk.text or ""))
+        left -= count_tokens(chunk.text or "") if left >= 0 else 0
         shown.append(chunk if left >= 0 else replace(chunk, text=None))
     return shown
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from typing import NamedTuple
 
 CHARACTERS_PER_TOKEN = 4
@@ -53,17 +52,6 @@ def brief(text: str) -> str:
     ]
     kept = start[: ends[-1]] if ends else cut(start, BRIEF_CHARACTERS).text
     return " ".join(kept.split()) + " …"
-
-
-def fit(texts: Sequence[str], *, token_budget: int) -> list[Excerpt]:
-    """Cut texts to fit a budget together: short ones stay whole, long ones get equal shares."""
-    room = token_budget * CHARACTERS_PER_TOKEN
-    excerpts: dict[int, Excerpt] = {}
-    shortest_first = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-    for remaining, index in zip(range(len(texts), 0, -1), shortest_first, strict=True):
-        excerpts[index] = cut(texts[index], room // remaining)
-        room -= len(excerpts[index].text)
-    return [excerpts[index] for index in range(len(texts))]
 
 
 def _is_within_character(text: str, place: int) -> bool:

@@ -7,15 +7,16 @@ represent, such as NUL, become placeholders (`[U+0000]`).
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from engram.text.budgets import longest
 from engram.text.escaping import Escaping
-from engram.text.excerpts import CHARACTERS_PER_TOKEN, cut, tokens_of
+from engram.text.excerpts import cut
 from engram.text.quoting import CONTINUED, FIRST_LINE
+from engram.text.tokens import beginning, count_tokens
 
-CUT_CHARACTERS_MIN = 80
+CUT_TOKENS_MIN = 20
 """A text is omitted if less than this of it would fit."""
 
 _BEGIN, _END = "<memory_context>", "</memory_context>"
@@ -45,32 +46,32 @@ class Fenced(NamedTuple):
     @property
     def used_tokens(self) -> int:
         """Return the cost of the block."""
-        return tokens_of(len(self.text))
+        return count_tokens(self.text)
 
 
 def fence(texts: Sequence[FencedText], *, token_budget: int, head: Sequence[str] = ()) -> Fenced:
     """Return one block with as many of the first texts as fit the budget.
 
-    The first text that does not fit is cut, with a note, if at least `CUT_CHARACTERS_MIN` fit; those
+    The first text that does not fit is cut, with a note, if at least `CUT_TOKENS_MIN` fit; those
     after it are omitted, and a last line states how many.
 
     Args:
         head: trusted lines before the texts; they are left out if they take more than half the room.
     """
-    room = token_budget * CHARACTERS_PER_TOKEN - len(_block([_omission(len(texts))]))
-    head_characters = sum(len(line) + 1 for line in head)
-    if head_characters > room // 2:
-        head, head_characters = (), 0
-    room -= head_characters
+    room = token_budget - count_tokens(_block([_omission(len(texts))]))
+    head_tokens = sum(map(_cost, head))
+    if head_tokens > room // 2:
+        head, head_tokens = (), 0
+    room -= head_tokens
     items: list[str] = []
     shown: list[int] = []
     for text in texts:
-        characters = _fitting(text, room - 1)
+        characters = _fitting(text, room)
         if characters is None:
             break
         items.append(_item(text, characters))
         shown.append(characters)
-        room -= len(items[-1]) + 1
+        room -= _cost(items[-1])
         if characters < len(text.content):
             break
     omitted = len(texts) - len(shown)
@@ -111,13 +112,21 @@ def _named(attributes: Mapping[str, str]) -> str:
 
 def _fitting(text: FencedText, room: int) -> int | None:
     """Return how many characters of a text fit; None if it is to be omitted."""
-    # A character takes up at least one, which saves escaping texts that cannot fit.
-    if len(text.content) <= room and len(_item(text, len(text.content))) <= room:
-        return len(text.content)
-    tried = range(min(len(text.content), max(room, 0)))
-    most = bisect_right(tried, room, key=lambda characters: len(_item(text, characters))) - 1
-    fitting = len(cut(text.content, max(most, 0)).text)
-    return fitting if fitting >= CUT_CHARACTERS_MIN else None
+    fitting = longest(
+        # Escaping makes nothing cheaper, so what is too long already need not be escaped.
+        beginning(text.content, room),
+        cost=lambda characters: _cost(_item(text, characters)),
+        tokens_max=room,
+    )
+    if fitting < len(text.content):
+        shown = cut(text.content, fitting).text
+        return len(shown) if count_tokens(shown) >= CUT_TOKENS_MIN else None
+    return fitting if _cost(_item(text, fitting)) <= room else None
+
+
+def _cost(item: str) -> int:
+    """Return the tokens of an item and of the line break before it."""
+    return count_tokens(item) + 1
 
 
 def _quoted(content: str) -> str:

@@ -8,6 +8,7 @@ logs and Chinese, and for texts in German, Spanish, Russian, Arabic and Hindi.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 _IDEOGRAMS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _LETTERS = "\u00c0-\u024f\u0370-\u052f"
@@ -39,3 +40,17 @@ def count_tokens(text: str) -> int:
     if text.isascii():
         return pieces
     return pieces - sum(1 for _ in _IDEOGRAM.finditer(text)) // _PAIRED_IDEOGRAMS
+
+
+def beginning(text: str, tokens_max: int) -> int:
+    """Return how many characters of a text, from its first, are at most `tokens_max` tokens."""
+    pieces = _PIECE.finditer(text)
+    if text.isascii():
+        beyond = next(islice(pieces, max(tokens_max, 0), None), None)
+        return len(text) if beyond is None else beyond.start()
+    ideograms = 0
+    for count, piece in enumerate(pieces, start=1):
+        ideograms += _IDEOGRAM.match(text, piece.start()) is not None
+        if count - ideograms // _PAIRED_IDEOGRAMS > tokens_max:
+            return piece.start()
+    return len(text)

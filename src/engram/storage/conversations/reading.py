@@ -18,6 +18,7 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationKey
 from engram.model.row_keys import message_key
+from engram.model.value import replace
 from engram.storage.bookkeeping.counters import read_counters
 from engram.storage.content.messages import (
     message_rows,
@@ -67,11 +68,14 @@ class ConversationReader(TenantStore):
             conversation = read_conversations(tx, [number])[number]
             total = conversation.message_count
             page = _fitting(tx, number, _page_of(query, total), query.around_sequence)
+            messages = _read_range(tx, number, start=page.start, end=page.stop - 1)
             return MessagePage(
                 conversation=conversation,
-                messages=_read_range(tx, number, start=page.start, end=page.stop - 1),
+                messages=_from_character(messages, query.from_character),
                 total=total,
                 next_offset=page.stop - 1 if page.stop <= total else None,
+                from_character=query.from_character,
+                around_sequence=query.around_sequence,
             )
 
         return await self._tenant.read(read)
@@ -135,11 +139,24 @@ def _page_of(query: MessageQuery, total: int) -> range:
         raise InvalidRequestError(
             f"must be at most {total:,}, where the conversation ends", field="around_sequence"
         )
+    elif query.from_character:
+        first = query.around_sequence
     else:
         # Centred, but never cut short by an end of the conversation that a shift would fill.
         centred = query.around_sequence - query.message_limit // 2
         first = max(1, min(centred, total - query.message_limit + 1))
     return range(first, max(first, min(first + query.message_limit, total + 1)))
+
+
+def _from_character(messages: tuple[Message, ...], start: int) -> tuple[Message, ...]:
+    """Return the messages, the first without the characters before `start`."""
+    if not start or not messages:
+        return messages
+    first, *others = messages
+    if start > len(first.content):
+        message = f"must be at most {len(first.content):,}, where the message ends"
+        raise InvalidRequestError(message, field="from_character")
+    return (replace(first, content=first.content[start:]), *others)
 
 
 def _fitting(tx: Transaction, number: ConversationKey, page: range, centre: int | None) -> range:

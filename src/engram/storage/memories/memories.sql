@@ -268,7 +268,7 @@ WHERE memory.organization_id = :organization_id AND memory.created_at <= :as_of 
             /*postgres: (was.fields::json ->> 'expires_at')::bigint */ > :as_of, true)
     END
 ORDER BY memory.number DESC
-LIMIT :limit;
+LIMIT :limit OFFSET :offset;
 
 -- list_projects --
 -- Returns each project that has memories and how many of them are searched, by name.

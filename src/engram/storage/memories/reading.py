@@ -103,7 +103,7 @@ class MemoryReader(TenantStore):
         return await self._tenant.read(lambda tx: read_versions(tx, find_memory(tx, memory_id)))
 
     async def timeline(
-        self, as_of: datetime, *, projects: Sequence[str] | None, limit: int
+        self, as_of: datetime, *, projects: Sequence[str] | None, limit: int, offset: int = 0
     ) -> tuple[Memory, ...]:
         """Return the memories that were stored and valid at a time, as they were then, newest first."""
 
@@ -114,6 +114,7 @@ class MemoryReader(TenantStore):
                 projects=json.dumps(projects),
                 one_project=projects[0] if projects else None,
                 limit=limit,
+                offset=offset,
             ).fetchall()
             unchanged = read_memories(tx, [number for number, version in rows if version is None])
             return tuple(

@@ -195,10 +195,14 @@ class RelationStore(TenantStore):
 
         return await self._tenant.write(write)
 
-    async def list_episodes(self, project: str, *, limit: int) -> tuple[Episode, ...]:
+    async def list_episodes(
+        self, project: str, *, limit: int, offset: int = 0
+    ) -> tuple[Episode, ...]:
         """Return the episodes of a project, the last begun first."""
         rows = await self._tenant.read(
-            lambda tx: tx.execute(_SQL["list_episodes"], project=project, limit=limit).fetchall()
+            lambda tx: tx.execute(
+                _SQL["list_episodes"], project=project, limit=limit, offset=offset
+            ).fetchall()
         )
         return tuple(map(episode_of, rows))
 

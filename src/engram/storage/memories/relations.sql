@@ -138,4 +138,4 @@ SELECT id, project, description, started_at, ended_at, summary,
 FROM episode
 WHERE organization_id = :organization_id AND project = :project
 ORDER BY started_at DESC, id DESC
-LIMIT :limit;
+LIMIT :limit OFFSET :offset;
