@@ -97,7 +97,7 @@ async def _passages(parts: Parts, texts: Sequence[str]) -> list[str]:
     assert parts.tiers.deep is not None
     identity = await parts.tiers.deep.identify()
     splitting = deep_splitting(parts.tiers.deep, identity)
-    spoken = [EmbeddedText(None, text) for text in texts]
+    spoken = [EmbeddedText(None, text, "both") for text in texts]
     return [
         identity.passage_prefix + text.passage_text(passage)
         for text in spoken

@@ -502,6 +502,15 @@ EXCERPT_SCANNED_CHARACTERS_MAX = 200_000
 SENTENCE_TOKENS_MAX = 100
 """Longer sentences, by a rough count of tokens, are split at a boundary if there is one."""
 
+SENTENCES_FROM_TOKENS = 60
+"""A shorter message of a conversation says one thing, and has one vector."""
+
+SENTENCES_UPTO_TOKENS = 200
+"""A longer message, mostly an assistant's answer, would have more vectors than it is worth."""
+
+MESSAGE_SENTENCE_TOKENS_MIN = 10
+"""About eight words; a shorter sentence of a message shares its vector with the next one."""
+
 POSTINGS_KEPT = 100_000
 """Entries in the LRU cache of posting lists, for each open organisation; about 1.6 MB."""
 

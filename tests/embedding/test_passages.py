@@ -17,6 +17,7 @@ from engram import limits
 from engram.embedding.hashed import DIMENSIONS, HashedEmbedder
 from engram.embedding.passages import (
     PASSAGES_TOGETHER,
+    SENTENCE_LENGTH,
     EmbeddedText,
     Splitting,
     deep_splitting,
@@ -24,7 +25,9 @@ from engram.embedding.passages import (
     instant_splitting,
 )
 from engram.errors import EmbedderUnavailableError
+from engram.model.vectors import Units
 from engram.text.passages import TokenCount, count_tokens_roughly
+from engram.text.sentences import message_sentences
 from engram.vectors.quantise import pack_blobs, quantise, unpack_blobs
 
 any_text = st.one_of(
@@ -101,12 +104,69 @@ async def test_every_passage_says_who_spoke(name: str | None) -> None:
 async def test_a_text_by_sentence_has_a_vector_for_each_and_none_says_who_spoke() -> None:
     embedder = RecordingEmbedder()
     said = ["The kettle whistles in the kitchen. ", "The cat sleeps on the warm stove."]
-    text = EmbeddedText("Ada", "".join(said), is_by_sentence=True)
+    text = EmbeddedText("Ada", "".join(said), units="sentences")
 
     (passages,) = await embed_texts([text], embedder, splitting=instant_splitting())
 
     assert embedder.seen == said
     assert [(one.start, one.end) for one in passages] == [(0, 36), (36, 69)]
+
+
+ASIDE = "By the way, I just got a kitten called Biscuit from the shelter. "
+MESSAGE = (
+    "I would like to repaint the hallway and need advice on colours that suit a narrow room without"
+    " any windows at all. "
+    + ASIDE
+    + "Which undercoat would you take for old plaster that has been papered over several times and"
+    " has cracks along the whole ceiling?"
+)
+
+
+async def test_a_message_has_a_deep_vector_and_one_for_each_sentence_with_its_speaker() -> None:
+    embedder = RecordingEmbedder()
+    splitting = deep_splitting(embedder, await embedder.identify())
+
+    (passages,) = await embed_texts(
+        [EmbeddedText("Ada", MESSAGE, units="both")], embedder, splitting=splitting
+    )
+
+    sentences = message_sentences(MESSAGE)
+    assert [(one.start, one.end) for one in passages] == [(0, len(MESSAGE)), *sentences]
+    assert embedder.seen[0] == f"Ada: {MESSAGE}"
+    assert embedder.seen[2] == f"Ada: {ASIDE}"
+
+
+async def test_a_sentence_counts_a_little_less_than_the_message() -> None:
+    embedder = HashedEmbedder()
+    splitting = deep_splitting(embedder, await embedder.identify())
+
+    (passages,) = await embed_texts(
+        [EmbeddedText(None, MESSAGE, units="both")], embedder, splitting=splitting
+    )
+
+    rows = unpack_blobs([one.content for one in passages], dimensions=DIMENSIONS)
+    lengths = np.linalg.norm(rows.codes * rows.scales[:, np.newaxis], axis=1)
+    assert lengths == pytest.approx([1, *[SENTENCE_LENGTH] * 3], abs=1e-3)
+
+
+@pytest.mark.parametrize("units", ["passages", "both"])
+async def test_instant_vectors_and_those_of_notes_are_of_the_whole(units: Units) -> None:
+    embedder = RecordingEmbedder()
+    deep = deep_splitting(embedder, await embedder.identify())
+    splitting = instant_splitting() if units == "both" else deep
+
+    await embed_texts([EmbeddedText("Ada", MESSAGE, units)], embedder, splitting=splitting)
+
+    assert embedder.seen == [f"Ada: {MESSAGE}"]
+
+
+async def test_a_message_of_several_passages_has_no_sentences_beside_them() -> None:
+    embedder = RecordingEmbedder()
+    splitting = Splitting(tokens_max=100, count_tokens=count_bytes, is_deep=True)
+
+    await embed_texts([EmbeddedText(None, MESSAGE, "both")], embedder, splitting=splitting)
+
+    assert "".join(embedder.seen) == MESSAGE
 
 
 @given(content=any_text, name=any_name, tokens_max=st.integers(20, 600))
@@ -117,7 +177,7 @@ async def test_sentences_fit_the_model_and_cover_the_text(
     embedder = RecordingEmbedder()
 
     await embed_texts(
-        [EmbeddedText(name, content, is_by_sentence=True)], embedder, splitting=splitting
+        [EmbeddedText(name, content, units="sentences")], embedder, splitting=splitting
     )
 
     assert "".join(embedder.seen) == content

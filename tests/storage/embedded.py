@@ -76,6 +76,13 @@ def passages_of(text: str, identity: str) -> list[PassageVector]:
     ]
 
 
+def whole_of(text: str, identity: str) -> PassageVector:
+    """Return the vector of a text as one passage."""
+    vector = vector_of(text, identity)
+    (blob,) = pack_blobs(quantise(vector[np.newaxis], dimensions=len(vector)))
+    return PassageVector(start=0, end=len(text), content=blob)
+
+
 def indexing_of(texts: Sequence[str], *, tier: Tier, identity: str) -> Indexing:
     """Return what an append of these texts stores of their meaning."""
     messages = [passages_of(text, identity) for text in texts]

@@ -319,7 +319,7 @@ async def test_messages_are_embedded_before_the_chunks_of_documents(
         *(chunk.text for chunk in chunks),
     ]
     assert claimed[2].name == "Part 0"
-    assert [each.is_of_document for each in claimed] == [False, *(True for _ in chunks)]
+    assert [each.units for each in claimed] == ["passages", *("sentences" for _ in chunks)]
 
 
 async def test_chunks_have_vectors_that_go_with_them(

@@ -11,10 +11,18 @@ from engram.model.conversation import AppendRequest
 from engram.model.ids import ConversationId, MessageKey
 from engram.model.row_keys import message_key
 from engram.model.value import replace
-from engram.model.vectors import Indexing
+from engram.model.vectors import Embedded, Indexing
 from engram.storage.organization import OrganizationStore
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage, drafts, findings, on_sqlite
-from tests.storage.embedded import DEEP, QUICK, append_meant, embed_waiting, indexing_of, nearest
+from tests.storage.embedded import (
+    DEEP,
+    QUICK,
+    append_meant,
+    embed_waiting,
+    indexing_of,
+    nearest,
+    whole_of,
+)
 
 LONG = "a text that is long enough to have four passages, each with a vector"
 """Message 5: with message 6, the only one with instant vectors alone."""
@@ -78,6 +86,14 @@ DAMAGE = {
     "no state": "DELETE FROM vector_state",
 }
 
+DAMAGED_SENTENCES = {
+    "the first sentence is missing": "DELETE FROM vector WHERE end_character = 20",
+    "a sentence is missing": "DELETE FROM vector WHERE start_character = 20",
+    "the last sentence is missing": "DELETE FROM vector WHERE start_character = 60",
+    "a whole that ends early": """
+        UPDATE vector SET end_character = 67 WHERE end_character - start_character = 68""",
+}
+
 MISCOUNTED = {
     "vectors": "UPDATE counters SET vectors = vectors + 1",
     "waiting messages": "UPDATE counters SET pending = 0",
@@ -130,6 +146,34 @@ async def test_damage_to_vectors_is_found_and_mended(
             key_of(2),
             key_of(6),
         ]
+
+
+@pytest.fixture
+async def divided(organization: OrganizationStore) -> OrganizationStore:
+    """Fill the store: message 1 has a deep vector of the whole, and of its parts as sentences."""
+    await append_meant(organization, LONG, tier="deep", identity=DEEP)
+    embedded = Embedded(key=key_of(1), passages=[whole_of(LONG, DEEP)])
+    assert await organization.add_missing_vectors(DEEP, [embedded]) == 1
+    return organization
+
+
+async def test_a_message_and_its_sentences_both_have_vectors(divided: OrganizationStore) -> None:
+    assert await findings(divided) == []
+    assert (await divided.counters()).vectors == 5
+    assert (await divided.coverage()).messages_deep == 1
+
+
+@pytest.mark.parametrize("kind", DAMAGED_SENTENCES)
+async def test_damage_to_vectors_of_sentences_is_found_and_mended(
+    divided: OrganizationStore, tmp_path: Path, kind: str
+) -> None:
+    damage(tmp_path, divided, DAMAGED_SENTENCES[kind])
+
+    assert "vectors" in {finding.check for finding in await findings(divided)}
+
+    await divided.repair()
+    assert await findings(divided) == []
+    assert await embed_waiting(divided) == 1
 
 
 @pytest.mark.parametrize("kind", MISCOUNTED)

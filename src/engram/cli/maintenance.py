@@ -213,6 +213,9 @@ def reembed(
     run the same command to resume; another --model discards the incomplete
     vectors. Servers search the new vectors once their ENGRAM_EMBEDDER names the
     same embedder; it may be set before or after.
+
+    With the embedder in use, it computes the vectors that are missing: those of
+    pending messages, and those of sentences in messages of an earlier version.
     """
     from engram.model.ids import OrganizationId
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from engram import limits
 from engram.embedding.port import Embedder, EmbedderIdentity
 from engram.model.value import Value, replace
-from engram.model.vectors import PassageVector
+from engram.model.vectors import PassageVector, Units
 from engram.text.passages import (
     Passage,
     TokenCount,
@@ -18,6 +18,7 @@ from engram.text.passages import (
     iterate_passages,
     iterate_sentences,
 )
+from engram.text.sentences import message_sentences
 from engram.yielding import offload
 
 if TYPE_CHECKING:
@@ -31,18 +32,22 @@ _COLON_TOKENS = 2
 """Upper bound for the tokens of ": " between a name and a text."""
 
 
+SENTENCE_LENGTH = 0.97
+"""Length of a sentence's vector beside the message's of length 1. The best of several cosines is higher by
+chance; at full length, messages with sentences push others back in chats."""
+
+
 class EmbeddedText(Value, kw_only=False):
     """The text of a message to embed, with its speaker, who is part of its meaning."""
 
     name: str | None
     content: str
-    is_by_sentence: bool = False
-    """Whether each sentence gets a vector of its own, without the name."""
+    units: Units = "passages"
 
     @property
     def opening(self) -> str:
         """Return the prefix of every passage."""
-        return "" if self.name is None or self.is_by_sentence else f"{self.name}: "
+        return "" if self.name is None or self.units == "sentences" else f"{self.name}: "
 
     def passage_text(self, passage: Passage) -> str:
         """Return a passage as it is given to the model."""
@@ -55,6 +60,13 @@ class _Piece(NamedTuple):
     number: int
     passage: Passage
     text: str
+    is_repeated: bool
+    """True for a sentence of what an earlier passage covers."""
+
+    @property
+    def length(self) -> float:
+        """Return the length that its vector is stored with."""
+        return SENTENCE_LENGTH if self.is_repeated else 1.0
 
 
 class Splitting(Value):
@@ -64,6 +76,8 @@ class Splitting(Value):
     count_tokens: TokenCount
     passages_max: int | None = None
     """Not applied to texts that are split by sentence."""
+    is_deep: bool = False
+    """Whether texts of which both units are wanted get their sentences too."""
 
     def fit(self, text: EmbeddedText) -> EmbeddedText:
         """Return the text with its name cut to at most half of a passage."""
@@ -75,9 +89,24 @@ class Splitting(Value):
         return replace(text, name=text.name[: start.end])
 
     def passages(self, text: EmbeddedText) -> Iterator[Passage]:
-        """Return the passages of a fitted text: at least one."""
-        if text.is_by_sentence:
+        """Return the passages of a fitted text: at least one.
+
+        They cover it once, in order; where both units are wanted, the sentences of a text that is one
+        passage follow and cover it again.
+        """
+        if text.units == "sentences":
             return self._sentences(text.content)
+        if self.is_deep and text.units == "both":
+            return self._with_sentences(text)
+        return self._passages(text)
+
+    def _with_sentences(self, text: EmbeddedText) -> Iterator[Passage]:
+        sentences = message_sentences(text.content)
+        if sentences and self._fits(text.opening + text.content, self.tokens_max):
+            return iter([Passage(0, len(text.content)), *sentences])
+        return self._passages(text)
+
+    def _passages(self, text: EmbeddedText) -> Iterator[Passage]:
         if len(text.content) < self.tokens_max and self._fits(
             text.opening + text.content, self.tokens_max
         ):
@@ -119,6 +148,7 @@ def deep_splitting(embedder: Embedder, identity: EmbedderIdentity) -> Splitting:
     return Splitting(
         tokens_max=min(identity.max_tokens, limits.PASSAGE_TOKENS_MAX),
         count_tokens=embedder.count_tokens,
+        is_deep=True,
     )
 
 
@@ -143,11 +173,11 @@ async def embed_texts(
 
     embedded: list[list[PassageVector]] = [[] for _ in texts]
     async for pieces, vectors in _embed_pieces(texts, embedder, splitting):
-        contents = pack_blobs(quantise(vectors, dimensions=vectors.shape[1]))
-        for (number, passage, _), content in zip(pieces, contents, strict=True):
-            embedded[number].append(
-                PassageVector(start=passage.start, end=passage.end, content=content)
-            )
+        rows = quantise(vectors, dimensions=vectors.shape[1])
+        rows.scales[:] *= [piece.length for piece in pieces]
+        for piece, content in zip(pieces, pack_blobs(rows), strict=True):
+            start, end = piece.passage
+            embedded[piece.number].append(PassageVector(start=start, end=end, content=content))
     return embedded
 
 
@@ -194,8 +224,11 @@ def _take(pieces: Iterator[_Piece]) -> list[_Piece]:
 
 def _iterate_pieces(texts: Sequence[EmbeddedText], splitting: Splitting) -> Iterator[_Piece]:
     for number, text in enumerate(map(splitting.fit, texts)):
+        covered = 0
         for passage in splitting.passages(text):
-            yield _Piece(number, passage, text.passage_text(passage))
+            said = text.passage_text(passage)
+            yield _Piece(number, passage, said, is_repeated=passage.start < covered)
+            covered = max(covered, passage.end)
 
 
 def _mean(rows: Sequence[Vector]) -> Vector:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from engram.model.conversation import Role
 from engram.model.ids import MessageKey
+from engram.model.row_keys import RecordKind
 from engram.model.value import Value
 
 if TYPE_CHECKING:
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
 
 Tier = Literal["instant", "deep"]
 """Instant vectors are stored with their message; deep ones replace them later."""
+
+Units = Literal["passages", "sentences", "both"]
+"""What of a text has vectors: its passages, mostly one; its sentences; or, in the deep tier, both."""
+
+
+def units_of(kind: RecordKind, role: Role) -> Units:
+    """Return what has vectors of a message of a conversation, memory or document."""
+    if kind == "document":
+        return "sentences"
+    return "both" if kind == "conversation" and role != "document" else "passages"
 
 
 class PassageVector(Value):
@@ -61,8 +73,7 @@ class Unmoved(Value):
     key: MessageKey
     name: str | None
     content: str
-    is_of_document: bool = False
-    """True for a chunk of a document, whose sentences have vectors of their own."""
+    units: Units = "passages"
 
 
 class Unembedded(Unmoved):

@@ -42,7 +42,10 @@ class Conversations(UseCases):
                 actor=principal.actor,
                 quota=principal.quota,
                 indexing=await self._tools.indexer.index_new(
-                    request.messages, title=title, organization_id=store.organization_id
+                    request.messages,
+                    kind="conversation",
+                    title=title,
+                    organization_id=store.organization_id,
                 ),
                 title=title,
             )

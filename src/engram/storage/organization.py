@@ -37,7 +37,7 @@ from engram.storage.queue import JobQueue
 from engram.storage.rows.database import Connection
 from engram.storage.search.found import count_times_passed, load_found, read_search_state
 from engram.storage.tenant import Tenant, Transaction
-from engram.storage.vectors import reembedding, unembedded
+from engram.storage.vectors import reembedding, sentences, unembedded
 from engram.storage.vectors.index import VectorIndex
 from engram.storage.words import rebuild
 
@@ -364,6 +364,29 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
             ConflictError: another embedder is the next one by now.
         """
         return await reembedding.finish_reembedding(self._tenant, identity, without=without)
+
+    async def read_undivided(
+        self, identity: str, *, after: MessageKey, limit: int, characters_max: int
+    ) -> UnmovedBatch:
+        """Return messages of conversations that have one vector of the deep embedder, after a key.
+
+        Only those of a length at which sentences may have vectors too. At least one if any is left, at
+        most `limit`, and not much more text than `characters_max`; none if the embedder is another.
+        """
+        return await sentences.read_undivided(
+            self._tenant, identity, after=after, limit=limit, characters_max=characters_max
+        )
+
+    async def add_missing_vectors(self, identity: str, embedded: Sequence[Embedded]) -> int:
+        """Store deep vectors of passages that have none yet; return of how many messages.
+
+        Messages that were deleted, or have no deep vector at all, are passed over, and all are if
+        the deep embedder is another.
+
+        Raises:
+            InvalidVectorError: a vector has other dimensions than the identity says.
+        """
+        return await sentences.add_missing_vectors(self._tenant, identity, embedded)
 
     async def drop_old_vectors(self) -> int:
         """Remove vectors that were replaced or given up; return how many."""

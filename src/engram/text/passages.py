@@ -91,8 +91,34 @@ def iterate_sentences(text: str) -> Iterator[Passage]:
     A sentence too short to mean anything is joined with the next; one that is too long is split
     into passages.
     """
-    for sentence in _join_short_sentences(text):
+    for sentence in join_short_sentences(text, _visible_characters, SENTENCE_CHARACTERS_MIN):
         yield from _split_long_sentence(text, sentence)
+
+
+def join_short_sentences(
+    text: str, measure: Callable[[str], int], size_min: int
+) -> Iterator[Passage]:
+    """Yield sentences joined with short ones before them; a short end joins the last sentence.
+
+    A sentence is short if its parts measure less than `size_min` together.
+    """
+    pending: Passage | None = None
+    start = begin = size = 0
+    for match in SENTENCE_END.finditer(text):
+        yield_to_others()
+        size += measure(text[begin : match.end()])
+        begin = match.end()
+        if size < size_min:
+            continue
+        if pending is not None:
+            yield pending
+        pending, start, size = Passage(start, begin), begin, 0
+    if pending is None or measure(text[start:]) >= size_min:
+        if pending is not None:
+            yield pending
+        yield Passage(start, len(text))
+    else:
+        yield Passage(pending.start, len(text))
 
 
 def boundary_ends(
@@ -211,25 +237,8 @@ class _Splitter(NamedTuple):
         return max(least, self.count_tokens(self.text[passage.start : passage.end]))
 
 
-def _join_short_sentences(text: str) -> Iterator[Passage]:
-    """Yield sentences joined with short ones before them; a short end joins the last sentence."""
-    pending: Passage | None = None
-    start = begin = visible = 0
-    for match in SENTENCE_END.finditer(text):
-        yield_to_others()
-        visible += len(text[begin : match.end()].strip())
-        begin = match.end()
-        if visible < SENTENCE_CHARACTERS_MIN:
-            continue
-        if pending is not None:
-            yield pending
-        pending, start, visible = Passage(start, begin), begin, 0
-    if pending is None or len(text[start:].strip()) >= SENTENCE_CHARACTERS_MIN:
-        if pending is not None:
-            yield pending
-        yield Passage(start, len(text))
-    else:
-        yield Passage(pending.start, len(text))
+def _visible_characters(text: str) -> int:
+    return len(text.strip())
 
 
 def _split_long_sentence(text: str, sentence: Passage) -> Iterator[Passage]:

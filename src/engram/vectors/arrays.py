@@ -33,7 +33,7 @@ Distances: TypeAlias = NDArray[np.int16]
 Flags: TypeAlias = NDArray[np.bool_]
 
 _ROWS_PER_KEY = 2
-"""First guess of how many rows contain `k` keys; messages with several passages are rare."""
+"""First guess of how many rows contain `k` keys; few messages have more vectors."""
 
 _GROWTH = 4
 """Factor by which to widen the selection when it contained too few keys."""

@@ -30,7 +30,7 @@ _WORD_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class QuantisedRows:
-    """Vectors as int8 codes; a row times its scale has unit length."""
+    """Vectors as int8 codes; a row times its scale has unit length, a sentence's in a message less."""
 
     codes: Codes
     scales: Scales

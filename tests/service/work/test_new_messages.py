@@ -10,7 +10,8 @@ from engram.clock import RandomIds
 from engram.embedding.port import EMBEDDING_FAILURES, Embedder
 from engram.embedding.tiers import Tiers
 from engram.errors import EngramError
-from engram.model.conversation import MessageDraft
+from engram.model.conversation import MessageDraft, Role
+from engram.model.row_keys import RecordKind
 from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.service.work.indexing import Indexer
 from engram.storage.sqlite.store import SqliteStore
@@ -67,6 +68,21 @@ async def test_the_vectors_of_an_only_embedder_that_is_quick_are_deep(tmp_path: 
     assert indexing.vectors is not None
     assert (indexing.vectors.tier, indexing.is_queued) == ("deep", False)
     assert not indexer.has_lag
+
+
+@pytest.mark.parametrize("role", ["user", "document"])
+@pytest.mark.parametrize("kind", ["conversation", "memory"])
+async def test_only_messages_of_conversations_have_vectors_of_sentences(
+    tmp_path: Path, role: Role, kind: RecordKind
+) -> None:
+    indexer = indexer_of(tmp_path, deep=None, instant=NamedEmbedder("quick and only"))
+    content = "The harbour opens at six, and the first boat leaves ten minutes later. " * 5
+
+    indexing = await indexer.index_new([MessageDraft(role=role, content=content)], kind=kind)
+
+    assert indexing.vectors is not None
+    is_divided = (role, kind) == ("user", "conversation")
+    assert [len(passages) for passages in indexing.vectors.messages] == [6 if is_divided else 1]
 
 
 @pytest.mark.parametrize("failure", EMBEDDING_FAILURES)

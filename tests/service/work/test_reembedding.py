@@ -29,13 +29,20 @@ from engram.model.status import Coverage, Finding
 from engram.service import Service
 from engram.service.work.reembedding import Reembedded
 from engram.settings import Settings
+from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import build_service
 from tests.fakes import FakeClock
 from tests.service.embedders import REFUSED, NamedEmbedder
-from tests.storage.drafts import opened
+from tests.storage.drafts import damage, opened
 
 MESSAGES = 30
+SENTENCES = (
+    "I would like to repaint the hallway and need advice on colours for a narrow room without any"
+    " windows at all. By the way, I just got a kitten called Biscuit from the shelter, and he likes"
+    " paint. Which undercoat would you take for old plaster that has been papered over several times"
+    " and has cracks along the whole ceiling?"
+)
 LONG = " ".join(f"word{number}" for number in range(50))
 
 
@@ -130,6 +137,43 @@ async def test_each_process_finds_by_meaning_while_its_embedder_is_the_one(
     assert (await new.search("letter 7")).degraded == ()
     assert "embedder_changed" in (await old.search("letter 7")).degraded
     assert await old.findings() == []
+
+
+async def test_messages_of_an_earlier_version_get_vectors_of_their_sentences(
+    installation: Installation, tmp_path: Path
+) -> None:
+    embedder = NamedEmbedder("wide", max_tokens=400)
+    process = await installation.process(Tiers.of(deep=embedder))
+    await process.append("letter 1", SENTENCES, "letter 2")
+    await process.index()
+    organization = await process.store.organization(process.me.organization_id)
+    made = stored_ranges(tmp_path, organization)
+    # Only the sentences of the second message are so: the others are short, and it is longer.
+    damage(
+        tmp_path,
+        organization,
+        "DELETE FROM vector WHERE start_character > 0 OR end_character BETWEEN 20 AND 240",
+    )
+    damage(tmp_path, organization, "UPDATE counters SET vectors = 3")
+    assert (await process.search("kitten Biscuit")).degraded == ()
+    assert await process.findings() == []
+
+    done, again = await process.reembed(), await process.reembed()
+
+    assert (done.embedded, again.embedded) == (1, 0)
+    assert stored_ranges(tmp_path, organization) == made
+    assert await process.findings() == []
+
+
+def stored_ranges(folder: Path, organization: OrganizationStore) -> list[tuple[int, int, bytes]]:
+    """Return the ranges and contents of the vectors of the second message."""
+    with opened(folder, organization) as connection:
+        rows = connection.execute(
+            "SELECT start_character, end_character, content FROM vector"
+            " WHERE key % 8 = 2 ORDER BY start_character, end_character"
+        ).fetchall()
+    assert len(rows) == 4
+    return rows
 
 
 async def test_with_the_present_embedder_there_is_nothing_to_do(old: Process) -> None:

@@ -190,7 +190,7 @@ class DocumentIndexing:
             document.id, bytes_max=limits.DOCUMENT_STEP_BYTES
         )
         chunks = await asyncio.to_thread(_cut_text, text)
-        texts = [EmbeddedText(None, chunk.text, is_by_sentence=True) for chunk in chunks]
+        texts = [EmbeddedText(None, chunk.text, units="sentences") for chunk in chunks]
         await store.documents.index_chunks(
             document.id,
             chunks,

@@ -28,6 +28,8 @@ from engram.errors import (
 )
 from engram.model.conversation import MessageDraft, called
 from engram.model.ids import MessageKey, OrganizationId
+from engram.model.row_keys import RecordKind
+from engram.model.value import replace
 from engram.model.vectors import (
     Embedded,
     Indexing,
@@ -35,6 +37,7 @@ from engram.model.vectors import (
     PassageVector,
     Unembedded,
     Unmoved,
+    units_of,
 )
 from engram.service.access.usage import UsageMeter
 from engram.service.work.schedule import OrganizationQueue, Pace, PacedEmbedder, open_if_exists
@@ -96,6 +99,7 @@ class Indexer:
         self,
         drafts: Sequence[MessageDraft],
         *,
+        kind: RecordKind = "memory",
         title: str | None = None,
         organization_id: OrganizationId | None = None,
     ) -> Indexing:
@@ -105,7 +109,10 @@ class Indexer:
         towards the usage of `organization_id`.
         """
         return await self.index_texts(
-            [EmbeddedText(called(each, title=title), each.content) for each in drafts],
+            [
+                EmbeddedText(called(each, title=title), each.content, units_of(kind, each.role))
+                for each in drafts
+            ],
             organization_id=organization_id,
         )
 
@@ -116,10 +123,11 @@ class Indexer:
         quick = self._tiers.quick
         if quick is None:
             return Indexing(is_queued=self._tiers.deep is not None)
+        splitting = replace(instant_splitting(), is_deep=quick is self._tiers.deep)
         try:
             identity = await quick.identify()
             messages: Sequence[Sequence[PassageVector]] = await embed_texts(
-                texts, quick, splitting=instant_splitting()
+                texts, quick, splitting=splitting
             )
         except EMBEDDING_FAILURES:
             logger.debug("messages are stored without quick vectors", exc_info=True)
@@ -297,10 +305,7 @@ async def embed_messages(
     messages: Sequence[Unmoved], embedder: PassageEmbedder, *, splitting: Splitting
 ) -> list[Embedded]:
     """Return the vectors of messages, in their order."""
-    texts = [
-        EmbeddedText(each.name, each.content, is_by_sentence=each.is_of_document)
-        for each in messages
-    ]
+    texts = [EmbeddedText(each.name, each.content, each.units) for each in messages]
     vectors = await embed_texts(texts, embedder, splitting=splitting)
     return [
         Embedded(key=message.key, passages=passages)

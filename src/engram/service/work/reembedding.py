@@ -25,6 +25,7 @@ from engram.service.work.indexing import STORED_TOGETHER, UNUSABLE, Indexer, emb
 from engram.service.work.schedule import open_each
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
+from engram.text.sentences import message_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +136,8 @@ class Reembedding:
         """Re-embed an organisation; after a crash it resumes where it was.
 
         Any number of processes may do so at once. Nothing changes for searches and appends until
-        every message has its new vectors; then these take over, and the old ones are removed.
+        every message has its new vectors; then these take over, and the old ones are removed. With
+        the present embedder, only the vectors that are missing are computed.
 
         Raises:
             ConfigurationError: the settings choose no embedder.
@@ -147,16 +149,13 @@ class Reembedding:
         identity = await embedder.identify()
         store = await self._store.organization(organization_id)
         begun = await store.begin_reembedding(identity.as_text())
-        if begun.is_current:
-            embedded, refused = await self._index(organization_id, advance), 0
-        else:
-            move = _Move(store, embedder, identity, advance)
-            await move.run()
-            embedded, refused = move.embedded, len(move.refused)
+        indexed = await self._index(organization_id, advance) if begun.is_current else 0
+        work = (_Division if begun.is_current else _Move)(store, embedder, identity, advance)
+        await work.run()
         return Reembedded(
             organization_id=organization_id,
-            embedded=embedded,
-            refused=refused,
+            embedded=indexed + work.embedded,
+            refused=len(work.refused),
             dropped=begun.dropped,
             vectors_removed=await store.drop_old_vectors(),
             pending=(await store.counters()).pending,
@@ -187,7 +186,7 @@ class Reembedding:
             yield each
 
 
-class _Move:
+class _Work:
     """One process's share of the work in an organisation."""
 
     def __init__(
@@ -205,6 +204,54 @@ class _Move:
         self._splitting = deep_splitting(embedder, identity)
         self._identity = identity.as_text()
         self._advance = advance
+
+    def _count(self, stored: int) -> None:
+        self.embedded += stored
+        self._advance(stored)
+
+    async def _embed(self, messages: Sequence[Unmoved]) -> list[Embedded]:
+        """Return the vectors of the messages that the embedder does not refuse."""
+        try:
+            return await embed_messages(messages, self._embedder, splitting=self._splitting)
+        except UNUSABLE:
+            raise
+        except EMBEDDING_FAILURES as exc:
+            if len(messages) > 1:
+                return [one for message in messages for one in await self._embed([message])]
+            logger.warning("a message gets no vector: %s", exc.message)
+            self._refuse(messages[0].key, exc)
+            return []
+
+    def _refuse(self, key: MessageKey, reason: EngramError) -> None:
+        if len(self.refused) >= limits.REEMBED_REFUSALS_MAX:
+            raise reason
+        self.refused.add(key)
+
+
+class _Division(_Work):
+    """Adds the vectors of their sentences to messages that an earlier version embedded whole."""
+
+    async def run(self) -> None:
+        """Embed and store what is missing, in the order of the messages."""
+        after = _BEFORE_ALL
+        while True:
+            batch = await self._store.read_undivided(
+                self._identity,
+                after=after,
+                limit=limits.INDEX_BATCH_MESSAGES,
+                characters_max=limits.INDEX_BATCH_CHARACTERS,
+            )
+            if batch.last is None:
+                return
+            divided = [message for message in batch.messages if _has_sentences(message)]
+            for start in range(0, len(divided), STORED_TOGETHER):
+                embedded = await self._embed(divided[start : start + STORED_TOGETHER])
+                self._count(await self._store.add_missing_vectors(self._identity, embedded))
+            after = batch.last
+
+
+class _Move(_Work):
+    """Gives every message vectors of the next embedder."""
 
     async def run(self) -> None:
         """Embed messages from a random one on and around, until the new vectors take over."""
@@ -233,29 +280,14 @@ class _Move:
         for start in range(0, len(messages), STORED_TOGETHER):
             embedded = await self._embed(messages[start : start + STORED_TOGETHER])
             stored = await self._store.store_next_vectors(self._identity, embedded)
-            self.embedded += stored
-            self._advance(stored)
+            self._count(stored)
             if stored < len(embedded):
                 return None  # Another process works here too; both would embed the same messages.
         return batch.last
 
-    async def _embed(self, messages: Sequence[Unmoved]) -> list[Embedded]:
-        """Return the vectors of the messages that the embedder does not refuse."""
-        try:
-            return await embed_messages(messages, self._embedder, splitting=self._splitting)
-        except UNUSABLE:
-            raise
-        except EMBEDDING_FAILURES as exc:
-            if len(messages) > 1:
-                return [one for message in messages for one in await self._embed([message])]
-            logger.warning("a message gets no vector: %s", exc.message)
-            self._refuse(messages[0].key, exc)
-            return []
 
-    def _refuse(self, key: MessageKey, reason: EngramError) -> None:
-        if len(self.refused) >= limits.REEMBED_REFUSALS_MAX:
-            raise reason
-        self.refused.add(key)
+def _has_sentences(message: Unmoved) -> bool:
+    return message.units == "both" and bool(message_sentences(message.content))
 
 
 def _check_model(new_model: str, target: EmbedderIdentity) -> None:

@@ -42,16 +42,20 @@ SELECT fault, place, seq FROM
 WHERE fault IS NOT NULL;
 
 -- broken_passages --
--- Returns fault, key and embedder of messages whose passages are not all of the text once.
+-- Returns fault, key and embedder of messages whose passages are not all of the text once; the
+-- sentences of a message that is one passage may cover it again.
 SELECT DISTINCT
     'messages have vectors that overlap or leave text out' AS fault, key, embedder
 FROM
     (SELECT key, embedder, start_character, end_character,
-        lag(end_character, 1, 0) OVER passages AS start_expected,
+        CASE WHEN row_number() OVER passages = 2 AND start_character = 0
+                AND lag(end_character) OVER passages = max(end_character) OVER message_passages
+            THEN 0 ELSE lag(end_character, 1, 0) OVER passages END AS start_expected,
         lead(start_character) OVER passages AS next_start
      FROM vector
      WHERE organization_id = :organization_id
-     WINDOW passages AS (PARTITION BY key, embedder ORDER BY start_character)) AS passage
+     WINDOW message_passages AS (PARTITION BY key, embedder),
+        passages AS (message_passages ORDER BY start_character, end_character DESC)) AS passage
 WHERE embedder IN
     (SELECT number FROM embedder
      WHERE organization_id = :organization_id AND role IN ('deep', 'next'))

@@ -391,7 +391,7 @@ CREATE TABLE vector (
     end_character   bigint NOT NULL,
     content         bytea  STORAGE EXTERNAL NOT NULL,
     PRIMARY KEY (organization_id, seq),
-    UNIQUE (organization_id, key, embedder, start_character),
+    UNIQUE (organization_id, key, embedder, start_character, end_character),
     FOREIGN KEY (organization_id, embedder) REFERENCES embedder (organization_id, number)
 );
 

@@ -20,6 +20,7 @@ from engram.model.vectors import (
     Unmoved,
     UnmovedBatch,
     UnmovedCount,
+    units_of,
 )
 from engram.storage.content.messages import read_names, read_readable
 from engram.storage.rows.queries import load_queries
@@ -100,20 +101,25 @@ async def read_unmoved(
             characters_max=characters_max,
             without=without,
         )
-        messages, damaged = read_readable(tx, keys)
-        names = read_names(tx, messages)
-        unmoved = (
-            Unmoved(
-                key=key,
-                name=names[key],
-                content=message.content,
-                is_of_document=kind_of(conversation_of(key)) == "document",
-            )
-            for key, message in messages.items()
-        )
-        return UnmovedBatch(messages=tuple(unmoved), unreadable=tuple(damaged))
+        return read_batch(tx, keys)
 
     return await tenant.read(read)
+
+
+def read_batch(tx: Transaction, keys: Sequence[MessageKey]) -> UnmovedBatch:
+    """Return the messages of some keys as texts to embed."""
+    messages, damaged = read_readable(tx, keys)
+    names = read_names(tx, messages)
+    unmoved = (
+        Unmoved(
+            key=key,
+            name=names[key],
+            content=message.content,
+            units=units_of(kind_of(conversation_of(key)), message.role),
+        )
+        for key, message in messages.items()
+    )
+    return UnmovedBatch(messages=tuple(unmoved), unreadable=tuple(damaged))
 
 
 async def store_next_vectors(tenant: Tenant, identity: str, embedded: Sequence[Embedded]) -> int:

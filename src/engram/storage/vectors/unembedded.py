@@ -9,7 +9,7 @@ from functools import partial
 
 from engram.model.ids import MessageKey
 from engram.model.row_keys import conversation_of, kind_of
-from engram.model.vectors import Embedded, StoredIdentities, Unembedded
+from engram.model.vectors import Embedded, StoredIdentities, Unembedded, units_of
 from engram.storage.content.messages import read_names, read_readable
 from engram.storage.queue import UNEMBEDDED
 from engram.storage.tenant import Tenant, Transaction
@@ -113,7 +113,7 @@ def _read(
             key=key,
             name=names[key],
             content=message.content,
-            is_of_document=kind_of(conversation_of(key)) == "document",
+            units=units_of(kind_of(conversation_of(key)), message.role),
             attempts=attempts[key],
         )
         for key, message in messages.items()

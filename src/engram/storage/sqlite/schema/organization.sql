@@ -203,7 +203,7 @@ CREATE TABLE vector (
     content         BLOB    NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX vector_owner ON vector (key, embedder, start_character);
+CREATE UNIQUE INDEX vector_owner ON vector (key, embedder, start_character, end_character);
 
 -- Conversations whose vectors are gone, for processes that still hold them in memory.
 CREATE TABLE vector_removal (
