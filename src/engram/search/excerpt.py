@@ -18,6 +18,9 @@ from engram.yielding import yield_to_others
 STEM_CHARACTERS_MIN = 5
 """Of words this long the last letter is ignored: stems differ there from what is written (happi, happy)."""
 
+MEANING_WEIGHT = 0.5
+"""A passage is many sentences long, so it says less about one of them than the words in it do."""
+
 CONTEXT_SHARE = 0.4
 """The share of an excerpt up to which sentences without a word of the query join it."""
 
@@ -49,7 +52,7 @@ class _Sentence(NamedTuple):
 
     @property
     def value(self) -> float:
-        return self.words + self.meaning
+        return self.words + MEANING_WEIGHT * min(max(self.meaning, 0.0), 1.0)
 
 
 def find_excerpt(

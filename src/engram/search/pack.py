@@ -55,7 +55,8 @@ def pack(ranked: Ranking, *, limit: int, token_budget: int, has_bar: bool) -> Pa
     packer = _Packer(ranked, limit=limit, token_budget=token_budget)
     weaker = 0
     for rank in range(len(ranked)):
-        if has_bar and ranked.orders[rank] < packer.bar_of(rank):
+        is_weak = ranked.orders[rank] < packer.bar_of(rank) and not ranked.covers[rank]
+        if has_bar and is_weak:
             weaker += 1
         else:
             packer.add(rank)

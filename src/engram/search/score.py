@@ -40,11 +40,17 @@ CHARGE_FREE_TOKENS = 96
 CHARGE_EXPONENT = 0.4
 """How strongly length is charged: a long message takes budget away from others."""
 
-EXCERPT_TOKENS_MIN, EXCERPT_TOKENS_MAX = 40, 250
+EXCERPT_TOKENS_MIN, EXCERPT_TOKENS_MAX = 40, 200
 """Of a text that is longer than half of the budget, a sixth of the budget is delivered, within these bounds.
 
 Cutting shorter messages gains room for others and loses messages that should have come whole: of the
 evidence in assistant chats within 1,000 tokens, 3 points if those above 300 tokens are cut."""
+
+COVERING_MIN = 0.8
+"""The coverage of candidates that are delivered however they score."""
+
+COVERING_MAX = 5
+"""If more candidates contain the words of the query, it is no sign."""
 
 USEFULNESS_SHARE = 0.2
 """The most that feedback on earlier recalls can raise or lower a memory."""
@@ -94,6 +100,8 @@ class Ranking(Sequence[Scored]):
     tokens: Sequence[int]
     scores: Sequence[float]
     orders: Sequence[float]
+    covers: Sequence[bool]
+    """Whether each contains about all words of the query, as only a few candidates do."""
 
     @overload
     def __getitem__(self, place: int) -> Scored: ...
@@ -187,6 +195,11 @@ class Scoring(Value):
         """Return the scores of the candidates, in 0..1: one half at the profile's middle."""
         return 1.0 / (1.0 + np.exp((self.profile.middle - self.order) / SCORE_WIDTH))
 
+    @property
+    def _covers(self) -> NDArray[np.bool_]:
+        covers = self.candidates.coverage >= COVERING_MIN
+        return covers if covers.sum() <= COVERING_MAX else np.zeros_like(covers)
+
     def rank(self, *, score_min: float = 0.0, coverage_min: float = math.inf) -> Ranking:
         """Return the candidates that reach `score_min` or `coverage_min`, best first, ties by key."""
         candidates, scores, order = self.candidates, self.scores, self.order
@@ -202,6 +215,7 @@ class Scoring(Value):
             tokens=self.delivered_tokens.take(rows).tolist(),
             scores=scores.take(rows).tolist(),
             orders=order.take(rows).tolist(),
+            covers=self._covers.take(rows).tolist(),
         )
 
     def explain(self, item: Scored) -> ScoreBreakdown:
