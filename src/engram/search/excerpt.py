@@ -18,7 +18,7 @@ from engram.yielding import yield_to_others
 STEM_CHARACTERS_MIN = 5
 """Of words this long the last letter is ignored: stems differ there from what is written (happi, happy)."""
 
-MEANING_WEIGHT = 0.5
+MEANING_WEIGHT = 0.3
 """A passage is many sentences long, so it says less about one of them than the words in it do."""
 
 CONTEXT_SHARE = 0.4
@@ -107,7 +107,17 @@ def _valued(content: str, stems: set[str], near: Sequence[NearPassage]) -> list[
 def _contained(content: str, sentence: Passage, stems: set[str]) -> list[str]:
     yield_to_others()
     folded = fold(content[sentence.start : sentence.end]).casefold()
-    return [stem for stem in stems if stem in folded]
+    return [stem for stem in stems if _begins_word(folded, stem)]
+
+
+def _begins_word(text: str, stem: str) -> bool:
+    """Return True if a word of a text begins with a stem: `set` is no part of `offset`."""
+    if not stem.isascii():
+        return stem in text  # not every script has spaces between words
+    place = text.find(stem)
+    while place > 0 and text[place - 1].isalnum():
+        place = text.find(stem, place + 1)
+    return place >= 0
 
 
 def _meanings(ranges: Sequence[Passage], near: Sequence[NearPassage]) -> list[float]:

@@ -49,7 +49,7 @@ evidence in assistant chats within 1,000 tokens, 3 points if those above 300 tok
 COVERING_MIN = 0.8
 """The coverage of candidates that are delivered however they score."""
 
-COVERING_MAX = 5
+COVERING_MAX = 8
 """If more candidates contain the words of the query, it is no sign."""
 
 USEFULNESS_SHARE = 0.2
