@@ -59,8 +59,10 @@ async def remembered(
         await store.close()
 
 
-async def ask(service: Service, me: Principal, query: str, **fields: float) -> SearchAnswered:
-    return await search(service, me, SearchRequest(query=query, **fields))
+async def ask(
+    service: Service, me: Principal, query: str, *, min_score: float | None = None
+) -> SearchAnswered:
+    return await search(service, me, SearchRequest(query=query, min_score=min_score))
 
 
 def lines_of(answer: SearchAnswered) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ from engram.search.pack import (
     pack,
 )
 from engram.search.profiles import PROFILES
-from engram.search.score import Ranking, score
+from engram.search.score import COVERING_MAX, Ranking, score
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 limits = st.integers(1, 50)
@@ -44,8 +44,12 @@ def rank(found: Iterable[Row]) -> Ranking:
     return score(table(found), profile=profile, calibrations=CALIBRATIONS, now=NOW).rank()
 
 
-def ranking(*places: tuple[int, float], tokens: int = 10) -> Ranking:
-    """Return a ranking of messages with these conversations and order values."""
+def ranking(*places: tuple[int, float], tokens: int = 10, covering: Container[int] = ()) -> Ranking:
+    """Return a ranking of messages with these conversations and order values.
+
+    Args:
+        covering: the places of those that contain the words of the query.
+    """
     conversations = [ConversationKey(conversation) for conversation, _ in places]
     return Ranking(
         rows=[*range(len(places))],
@@ -55,6 +59,7 @@ def ranking(*places: tuple[int, float], tokens: int = 10) -> Ranking:
         tokens=[tokens] * len(places),
         scores=[min(order, 1.0) for _, order in places],
         orders=[order for _, order in places],
+        covers=[place in covering for place in range(len(places))],
     )
 
 
@@ -294,3 +299,19 @@ def test_the_best_of_each_conversation_comes_in_order() -> None:
     items = ranking((1, 0.9), (1, 0.8), (2, 0.7), (3, 0.6))
 
     assert [item.key for item in items.best_of_each(2)] == [1001, 2003]
+
+
+def test_a_message_with_the_words_of_the_query_needs_no_bar() -> None:
+    weak = ranking((1, 1.0), (2, 0.2), (3, 0.1), covering={2})
+
+    packed = pack(weak, limit=9, token_budget=1_000, has_bar=True)
+
+    assert [item.conversation for item in packed.items] == [1, 3]
+    assert packed.weaker == 1
+
+
+@pytest.mark.parametrize(("count", "is_sign"), [(COVERING_MAX, True), (COVERING_MAX + 1, False)])
+def test_words_that_many_messages_contain_are_no_sign(count: int, *, is_sign: bool) -> None:
+    found = rank(Row(place, 1, message=0.5, coverage=1.0) for place in range(1, count + 1))
+
+    assert found.covers == [is_sign] * count
