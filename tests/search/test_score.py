@@ -353,7 +353,7 @@ def test_a_text_is_delivered_whole_or_as_a_short_part(budget: int, tokens: int) 
 
 
 @pytest.mark.parametrize(
-    ("budget", "whole_max", "excerpt"), [(100, 50, 40), (1_500, 750, 250), (10_000, 5_000, 250)]
+    ("budget", "whole_max", "excerpt"), [(100, 50, 40), (1_500, 750, 200), (10_000, 5_000, 200)]
 )
 def test_texts_longer_than_half_of_the_budget_come_as_a_part(
     budget: int, whole_max: int, excerpt: int
@@ -370,8 +370,8 @@ def test_length_is_charged_for_what_is_delivered() -> None:
     whole, cut = by_default(), by_default(lengths=DeliveredLengths.within(1_500))
 
     assert whole.delivered_tokens.tolist() == [25_000, 10]
-    assert cut.delivered_tokens.tolist() == [250, 10]
-    assert cut.charge.tolist() == length_charge(np.array([250, 10])).tolist()
+    assert cut.delivered_tokens.tolist() == [200, 10]
+    assert cut.charge.tolist() == length_charge(np.array([200, 10])).tolist()
     assert whole.charge[0] < cut.charge[0] < whole.charge[1] == cut.charge[1] == 1
 
 
