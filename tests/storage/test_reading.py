@@ -46,7 +46,7 @@ async def test_the_beginning_of_an_id_is_enough_to_read(organization: Organizati
     beginning = ConversationId(conversation_id[:-1])
 
     page = await organization.get_conversation(MessageQuery(conversation_id=beginning))
-    found = await find(organization, "herons", filters=SearchFilters(conversation_id=beginning))
+    found = await find(organization, "heron", filters=SearchFilters(conversation_id=beginning))
 
     assert page.conversation.id == conversation_id
     assert len(found.keys) == 1
