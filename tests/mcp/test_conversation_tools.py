@@ -87,7 +87,7 @@ ANSWERED_CALLS: list[tuple[str, dict[str, Any]]] = [
 async def test_answers_match_their_published_schema(over_http: Client) -> None:
     published = {tool.name: tool.output_schema for tool in (await over_http.list_tools()).tools}
     assert {name for name, schema in published.items() if schema is None} == {
-        tool.name for tool in TOOLS if tool.is_lean
+        tool.name for tool in TOOLS if tool.is_lean and tool.name in published
     }
     await call(over_http, "append_messages", messages=[{"role": "user", "content": "hello you"}])
 

@@ -73,7 +73,7 @@ REFUSALS: list[tuple[str, str, Callable[[], object]]] = [
     ("query", "invalid_request", lambda: SearchRequest(query=" \n")),
     ("query", "limit_exceeded", lambda: SearchRequest(query="q" * 100_001)),
     ("limit", "invalid_request", lambda: SearchRequest(query="q", limit=0)),
-    ("limit", "invalid_request", lambda: SearchRequest(query="q", limit=51)),
+    ("limit", "invalid_request", lambda: SearchRequest(query="q", limit=201)),
     ("token_budget", "invalid_request", lambda: SearchRequest(query="q", token_budget=99)),
     ("min_score", "invalid_request", lambda: SearchRequest(query="q", min_score=1.1)),
     ("min_score", "invalid_request", lambda: SearchRequest(query="q", min_score=float("nan"))),
@@ -116,5 +116,5 @@ def test_any_text_that_utf8_can_hold_is_a_message(content: str) -> None:
 def test_values_at_their_bounds_are_accepted() -> None:
     MessageDraft(role="user", content="x" * limits.MESSAGE_BYTES_MAX)
     ConversationDraft(title="t" * 1_024, tags=tuple(f"{n:0256}" for n in range(50)))
-    SearchRequest(query="q" * 100_000, limit=50, token_budget=100_000, min_score=1.0)
+    SearchRequest(query="q" * 100_000, limit=200, token_budget=100_000, min_score=1.0)
     AppendRequest(messages=(A_MESSAGE,) * 200)

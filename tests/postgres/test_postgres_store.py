@@ -51,6 +51,21 @@ CREATE TRIGGER cut_off BEFORE INSERT ON engram.audit
 """
 
 
+TURN_BACK_TO_LEASES = """
+DROP INDEX engram.memory_important, engram.memory_typed, engram.memory_categorized;
+DO $$
+DECLARE
+    name text;
+BEGIN
+    SELECT conname INTO STRICT name FROM pg_constraint
+    WHERE conrelid = 'engram.vector'::regclass AND contype = 'u';
+    EXECUTE format('ALTER TABLE engram.vector DROP CONSTRAINT %I', name);
+END
+$$;
+ALTER TABLE engram.vector ADD UNIQUE (organization_id, key, embedder, start_character);
+"""
+"""Leaves a database as the ninth version did, but for the record of later migrations."""
+
 TURN_BACK = """
 DROP TABLE engram.usage_day;
 ALTER TABLE engram.counters DROP COLUMN stored_bytes, DROP COLUMN file_bytes;
@@ -302,6 +317,7 @@ async def test_what_an_older_database_holds_is_counted_once(database_url: str) -
             for step in ADDING * 2:
                 await storing.do(step)
         counted = [(await each.counters()).stored_bytes for each in organizations]
+    execute(as_owner(database_url), TURN_BACK_TO_LEASES)
     execute(as_owner(database_url), TURN_BACK)
 
     with psycopg.connect(as_owner(database_url), autocommit=True) as driver:
@@ -323,6 +339,7 @@ async def test_background_work_of_an_older_schema_is_claimed(database_url: str) 
     async with opened(database_url) as store:
         organization = await new_organization(store)
         await leave_work(organization)
+    execute(as_owner(database_url), TURN_BACK_TO_LEASES)
     execute(
         as_owner(database_url),
         """ALTER TABLE engram.document DROP COLUMN attempts, DROP COLUMN available_at;

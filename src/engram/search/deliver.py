@@ -158,9 +158,11 @@ async def _deliver_windows(
     tokens = 0
     for shown in chosen[: builder.request.limit]:
         result = await _window_result(shown, scored, builder, store)
-        if tokens + _tokens(result) > builder.request.token_budget:
+        cost = await offload(partial(_tokens, result), characters=_characters(result))
+        if tokens + cost > builder.request.token_budget:
             result = _without_text(result) if result.kind == "note" else builder.handle(shown)
-        tokens += _tokens(result)
+        else:
+            tokens += cost
         results.append(result)
     cut_by: CutBy | None = "limit" if len(chosen) > len(results) else None
     if any(result.is_handle for result in results):
@@ -336,5 +338,12 @@ def _without_text(memory: SearchResult) -> SearchResult:
 
 def _tokens(result: SearchResult) -> int:
     """Return the cost of a result; a window's text repeats its messages, and both are counted."""
-    messages = sum(count_tokens(found.message.content) for found in result.messages)
-    return messages + count_tokens(result.chunk_text or "")
+    return sum(map(count_tokens, _texts(result)))
+
+
+def _characters(result: SearchResult) -> int:
+    return sum(map(len, _texts(result)))
+
+
+def _texts(result: SearchResult) -> list[str]:
+    return [*(found.message.content for found in result.messages), result.chunk_text or ""]

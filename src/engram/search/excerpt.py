@@ -146,17 +146,24 @@ def _regions(content: str, stems: set[str], near: Sequence[NearPassage]) -> list
 
 def _exact_places(content: str, stems: set[str]) -> list[Passage]:
     """Return where words of the query stand, the rarest first, up to `EXACT_PLACES_MAX` places."""
-    found = {stem: _places_of(stem, content) for stem in sorted(stems)}
+    lowered = content.lower()
+    if len(lowered) != len(content):
+        lowered = content  # a few letters become two, and places would shift
+    found = {
+        stem: list(islice(_places_of(stem, lowered), EXACT_PLACES_MAX)) for stem in sorted(stems)
+    }
     unfound = {stem for stem, places in found.items() if not places}
     folded = list(islice(_folded_places(content, unfound), EXACT_PLACES_MAX))
     by_rarity = sorted([*found.values(), folded], key=len)
     return list(islice(chain.from_iterable(by_rarity), EXACT_PLACES_MAX))
 
 
-def _places_of(stem: str, content: str) -> list[Passage]:
+def _places_of(stem: str, lowered: str) -> Iterator[Passage]:
     yield_to_others()
-    matches = re.finditer(re.escape(stem), content, re.IGNORECASE)
-    return [Passage(*match.span()) for match in islice(matches, EXACT_PLACES_MAX)]
+    place = lowered.find(stem)
+    while place >= 0:
+        yield Passage(place, place + len(stem))
+        place = lowered.find(stem, place + len(stem))
 
 
 def _folded_places(content: str, stems: set[str]) -> Iterator[Passage]:

@@ -11,7 +11,7 @@ from engram.model.conversation import Conversation, Message
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.memory import Memory
 from engram.model.row_keys import conversation_of, kind_of
-from engram.model.search import Choice, Loaded
+from engram.model.search import Choice, ComparedPassage, Loaded
 from engram.model.vectors import QueryVector
 from engram.storage.bookkeeping.counters import COUNTERS_MISSING
 from engram.storage.content.messages import find_rows, read_conversations, read_rows
@@ -21,7 +21,6 @@ from engram.storage.postings.index import WordStatistics
 from engram.storage.rows.caches import CachedMessage
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
-from engram.storage.vectors.passages import compare_passages
 
 _SQL = load_queries("search/found.sql")
 
@@ -64,8 +63,19 @@ def load_found(
         memories=read_found_memories(tx, records) if records else {},
         chunk_counts=_chunk_counts(tx, records),
         pending=state.pending,
-        passages=compare_passages(tx, choice.excerpted, vectors),
+        passages=_compared(tx, choice.excerpted, vectors),
     )
+
+
+def _compared(
+    tx: Transaction, keys: Sequence[MessageKey], vectors: Sequence[QueryVector]
+) -> Mapping[MessageKey, Sequence[ComparedPassage]]:
+    """Return the passages of messages, compared with a query; few answers have any."""
+    if not keys:
+        return {}
+    from engram.storage.vectors.passages import compare_passages  # noqa: PLC0415 brings NumPy
+
+    return compare_passages(tx, keys, vectors)
 
 
 def _read_found(
