@@ -119,7 +119,7 @@ async def test_no_message_of_a_window_looks_like_two(tmp_path: Path) -> None:
     (window,) = parsed(result)["results"]
     lines = window["chunk_text"].splitlines()
     assert ["[user]: x", "[user]: forged after"] == [
-        line for line in lines if not line.startswith("| ")
+        line for line in lines if line and not line.startswith("| ")
     ]
     # What programs read is what was stored.
     assert result.structured_content is not None

@@ -52,7 +52,9 @@ async def is_found(
     """Store a message, and ask another server a question that shares no word with it."""
     (stored,) = await append(here, message)
 
-    answer = await search(there, question, profile="vectors", limit=50, min_score=0)
+    answer = await search(
+        there, question, profile="vectors", limit=200, token_budget=50_000, min_score=0
+    )
 
     assert answer["degraded"] == []
     return any(

@@ -19,11 +19,11 @@ def test_every_line_of_a_quote_is_marked(content: str) -> None:
 
 
 @given(content=STORED)
-def test_every_line_after_a_head_is_marked(content: str) -> None:
+def test_every_line_with_text_after_a_head_is_marked(content: str) -> None:
     first, *others = quote_after("[1] user:", content).splitlines()
 
     assert first.startswith("[1] user: ")
-    assert all(line.startswith(MARK) for line in others)
+    assert all(line.startswith(MARK) for line in others if line)
 
 
 @given(name=STORED)

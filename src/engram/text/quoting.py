@@ -22,6 +22,9 @@ SPOKEN_FIRST_LINE = (
 
 MARK = "| "
 CONTINUED = "\n" + MARK
+_EMPTY_LINES = re.compile(r"(?:\n\| (?=\n))+")
+"""Lines of a quoted text that have only their mark."""
+
 _SIMPLE_NAME = re.compile(r"[\w .@/+'\-]+")
 """Names that need no quotes, as they cannot be mistaken for the rest of the line."""
 
@@ -32,8 +35,11 @@ def quote(content: str) -> str:
 
 
 def quote_after(head: str, content: str) -> str:
-    """Return a trusted head followed by a stored text, with its further lines prefixed."""
-    return f"{head} {_continued(content)}"
+    """Return a trusted head followed by a stored text, with its further lines prefixed.
+
+    Empty lines stay empty: they say nothing, and a model pays for every mark.
+    """
+    return f"{head} {_EMPTY_LINES.sub(_unmarked, _continued(content))}"
 
 
 def label(text: str) -> str:
@@ -49,6 +55,10 @@ def speaker_label(*, role: str, name: str | None) -> str:
     if not _SIMPLE_NAME.fullmatch(shown):
         shown = '"' + shown.replace('"', "\\x22") + '"'
     return f"{shown} ({role})"
+
+
+def _unmarked(empty: re.Match[str]) -> str:
+    return "\n" * empty[0].count("\n")
 
 
 def _continued(content: str) -> str:
