@@ -89,6 +89,6 @@ class MemoriesRecalled(Value, omit_defaults=True):
     conflict_count: int | None = None
     warnings: tuple[str, ...] = ()
     note: str | None = None
-    """Says that nothing is relevant."""
+    """Set if nothing is relevant."""
     found: Annotated[Recalled, INTERNAL]
     shape: Annotated[RecallShape, INTERNAL]

@@ -252,7 +252,7 @@ class _Sources:
         return number, f"{number}: {_described(result, self._day_of(source))}"
 
     def keep(self, result: SearchResultView, number: int) -> None:
-        """Remember that a source has been introduced."""
+        """Record that a source has been introduced."""
         self._numbers[source_id(result)] = number
 
     def date_in_line(self, result: SearchResultView, message: Message) -> str:

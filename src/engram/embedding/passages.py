@@ -77,7 +77,7 @@ class Splitting(Value):
     passages_max: int | None = None
     """Not applied to texts that are split by sentence."""
     is_deep: bool = False
-    """Whether texts of which both units are wanted get their sentences too."""
+    """Whether texts that want both units get vectors of their sentences too."""
 
     def fit(self, text: EmbeddedText) -> EmbeddedText:
         """Return the text with its name cut to at most half of a passage."""
