@@ -9,9 +9,11 @@ EngramError
   UnauthenticatedError       missing, malformed, unknown, revoked or expired: one message for all
   AccessDeniedError          the key lacks a scope
     ToolsetDeniedError       the key's toolsets do not hold it
+    CrossSiteError           a form of the page that another site has sent
   NotFoundError              absent, or not yours: same words
   ConflictError              the state of the store forbids it
     IdempotencyConflictError another request was sent under the same idempotency key
+    HeldError                a legal hold forbids the deletion; names the hold
   RateLimitedError           too many requests; has the time to wait
     TooManyFailedLoginsError too many wrong credentials from one address
   TooManyAtOnceError         too many requests of the organisation are queued; retry later
@@ -25,7 +27,13 @@ EngramError
   StorageError               driver trouble; cause kept, text not shown
     StoreBusyError           another process is in the way; a retry may succeed
       StoreUnavailableError  the database cannot be reached, or is changing its primary
-    StoreFullError   StoreReadOnlyError   StoreCorruptError   StoreNewerError
+      OpenFilesError         the process has no file descriptor left; names the limit
+    StoreFullError   StoreReadOnlyError   StoreNewerError
+    StoreMovedError          the organisation was moved to another database; names it
+    StoreCorruptError        a file is damaged
+      StoreReplacedError     a file is empty, older, another one, or not in its place any more
+    BackupUnavailableError   the destination of backups cannot be used; names it
+    BackupDamagedError       a backup is damaged or incomplete; names what
   EmbedderMismatchError      names both identities and the remedy
   InvalidVectorError         an embedder returned an invalid vector; nothing was stored
   ConfigurationError         only while wiring; names the setting
@@ -34,7 +42,8 @@ EngramError
 from __future__ import annotations
 
 import traceback
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 
 class EngramError(Exception):
@@ -127,6 +136,18 @@ class ToolsetDeniedError(AccessDeniedError):
         self.required = toolset
 
 
+class CrossSiteError(AccessDeniedError):
+    """A form of the page was sent from another site."""
+
+    code = "cross_site"
+
+    def __init__(self) -> None:
+        EngramError.__init__(
+            self, "this form did not come from the page itself: open it and try again"
+        )
+        self.required = "same-origin"
+
+
 class NotFoundError(EngramError):
     """There is no such thing here."""
 
@@ -148,6 +169,19 @@ class IdempotencyConflictError(ConflictError):
     """Another request was sent with this idempotency key within the last day."""
 
     code = "idempotency_conflict"
+
+
+class HeldError(ConflictError):
+    """A legal hold forbids this."""
+
+    code = "held"
+
+    def __init__(self, identifier: str, *, hold: str, reason: str) -> None:
+        super().__init__(
+            f"{identifier} is under the legal hold {hold} ({reason}) and can be neither deleted nor moved"
+            " until that is lifted"
+        )
+        self.hold = hold
 
 
 class RateLimitedError(EngramError):
@@ -271,6 +305,12 @@ class StoreUnavailableError(StoreBusyError):
     code = "store_unavailable"
 
 
+class OpenFilesError(StoreBusyError):
+    """This process has no file descriptor left: raise its limit (`ulimit -n`)."""
+
+    code = "too_many_open_files"
+
+
 class StoreFullError(StorageError):
     """The disk is full; nothing was stored."""
 
@@ -284,15 +324,45 @@ class StoreReadOnlyError(StorageError):
 
 
 class StoreCorruptError(StorageError):
-    """A store file is damaged: run `engram doctor`, then restore a backup."""
+    """A store file is damaged: run `engram doctor`, then restore a backup (`engram restore`)."""
 
     code = "store_corrupt"
 
 
+class StoreReplacedError(StoreCorruptError):
+    """A store file is not the one that was written: restore a backup (`engram restore`), or run `engram doctor --accept`."""
+
+    code = "store_replaced"
+
+
+class StoreMovedError(StorageError):
+    """The organisation was moved to another database: use that one."""
+
+    code = "store_moved"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"the organisation was moved to {address} and can only be read here: use the store there"
+        )
+        self.address = address
+
+
 class StoreNewerError(StorageError):
-    """The store was written by a newer Engram: upgrade this one."""
+    """The store was written by a newer Engram: install that one, or a newer one."""
 
     code = "store_newer"
+
+
+class BackupUnavailableError(StorageError):
+    """The destination of backups cannot be used."""
+
+    code = "backup_unavailable"
+
+
+class BackupDamagedError(StorageError):
+    """The backup is damaged or incomplete: restore another one."""
+
+    code = "backup_damaged"
 
 
 class EmbedderMismatchError(EngramError):
@@ -329,3 +399,39 @@ def release_frames(error: BaseException) -> None:
         released.add(id(link))
         traceback.clear_frames(link.__traceback__)
         link = link.__cause__ or link.__context__
+
+
+def pack_error(error: EngramError) -> dict[str, Any]:
+    """Return an error in JSON types, so that another process can raise it."""
+    cause = error.__cause__ and str(error.__cause__)
+    return {"class": type(error).__name__, "fields": vars(error), "cause": cause}
+
+
+def unpack_error(packed: Mapping[str, Any]) -> EngramError:
+    """Return the error that `pack_error` was given in another process."""
+    kinds = {kind.__name__: kind for kind in (EngramError, *_below(EngramError))}
+    error = _made(kinds[packed["class"]], packed["fields"])
+    error.__cause__ = Exception(packed["cause"]) if packed["cause"] else None
+    return error
+
+
+def error_named(code: str, fields: Mapping[str, Any]) -> EngramError:
+    """Return the error with a code, its message and its facts; a code of its own if it is unknown."""
+    kinds = {kind.code: kind for kind in (EngramError, *_below(EngramError))}
+    return (
+        _made(kinds[code], fields)
+        if code in kinds
+        else _made(EngramError, {**fields, "code": code})
+    )
+
+
+def _made(kind: type[EngramError], fields: Mapping[str, Any]) -> EngramError:
+    error = kind.__new__(kind, fields["message"])
+    vars(error).update(fields)
+    return error
+
+
+def _below(kind: type[EngramError]) -> Iterator[type[EngramError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)

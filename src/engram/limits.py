@@ -88,11 +88,42 @@ LINES_WAITING_MAX = 64
 STDIO_REQUESTS_MAX = 128
 """Concurrent requests of a stdio client; beyond that no further line is read."""
 
-STDIO_DRAIN_S = 10
+STDIO_DRAIN_S = 30
 """How long pending requests may still be answered after a stdio client has closed its end."""
 
 STDIO_FLUSH_S = 5
 """How long process exit waits for a stdio client that does not read."""
+
+ENGINE_IDLE_S = 300
+"""How long the local engine stays after its last client: between two prompts, not over night."""
+
+ENGINE_START_S = 60
+"""How long a client waits for an engine that starts, on a machine with other things to do; then it
+opens the store itself, which takes as long."""
+
+ENGINE_ANSWER_S = 20
+"""How long a running engine may take to introduce itself before it is taken for dead."""
+
+ENGINE_ATTEMPTS_MAX = 5
+"""Engines that may end with the same call unanswered: it may be the call that ends them."""
+
+ENGINE_STOP_S = 15
+"""How long an engine may finish its calls when it is told to stop."""
+
+ENGINE_HELLO_S = 30
+"""How long a new connection may take to say what it wants."""
+
+CLIENTS_NOTED_MAX = 1_000
+"""Names and versions of clients that a server remembers, to log each of them once."""
+
+ENGINE_COMMANDS_MAX = 8
+"""Commands that the engine runs at once, each in a thread; more wait for their turn."""
+
+ENGINE_LOG_BYTES_MAX = 1_000_000
+"""A longer log of the engine is emptied at its next start."""
+
+SOCKET_PATH_BYTES_MAX = 103
+"""What every system's address of a Unix socket holds; macOS is the strictest."""
 
 RELAY_REQUESTS_MAX = 32
 """Concurrent requests relayed by `engram mcp`; beyond that no further line is read."""
@@ -128,11 +159,27 @@ TRANSFER_WINDOW_S = 20
 TRANSFER_BYTES_PER_S_MIN = 1_000
 """Minimum rate at which a client sends a body or reads a response: a tenth of a bad modem's."""
 
+ANSWER_PIECE_BYTES = 65_536
+"""Of a longer answer so much is handed to the socket at a time; the next piece waits until the client
+has read most of it."""
+
+ANSWERS_BYTES_MAX = 128_000_000
+"""Longer answers that a server process holds for clients that have not read them; beyond it the
+slowest readers of the organisation with the most are cut off."""
+
+ANSWER_GRACE_S = 2
+"""How long a client may take for its answer before it can be cut off for others; most take
+milliseconds."""
+
 KEEP_ALIVE_S = 75
 """How long an idle connection stays open: longer than agents usually pause between requests."""
 
 SHUTDOWN_S = 10
 """How long running requests may take when the server stops; open streams are cut off after that."""
+
+STOP_S = 5
+"""How long the rest may take when the server stops: work in the background ends where it yields next,
+and accepted writes are committed. After that the process exits; leases give the work to the next."""
 
 LINGER_S = 10
 """How long input is drained after the response, so that a client still sending can read it."""
@@ -196,7 +243,25 @@ TURNS_TICK_S = 0.1
 """How often queued requests are rescheduled when no other event does it."""
 
 OPEN_FILES_BESIDE_CONNECTIONS = 2_048
-"""File descriptors that a server process reserves for databases, models and logs."""
+"""File descriptors that a server process reserves for databases, models and logs; where the limit of
+the process is lower, half of it."""
+
+OPEN_FILES_MIN = 64
+"""File descriptors without which a server does not start: below, requests would mostly wait for each
+other."""
+
+OPEN_FILES_RESERVED = 32
+"""File descriptors for everything but clients and store files: the interpreter, models, logs,
+converters."""
+
+FILES_PER_CONNECTION = 3
+"""File descriptors of a connection to a store file: the file, its log, its shared memory."""
+
+FILE_CONNECTIONS_MIN = 4
+"""Connections to store files however low the limit is: what one request needs, and background work."""
+
+FILE_RETRY_S = 0.05
+"""How often the store looks for a free file descriptor while there is none."""
 
 METADATA_BYTES_MAX = 65_536
 """Metadata describes; content belongs in messages."""
@@ -228,15 +293,24 @@ NAME_CHARACTERS_MAX = 256
 PROJECT_CHARACTERS_MAX = 128
 """The same bound as in engram-go."""
 
+GIT_CONFIG_BYTES_MAX = 1_000_000
+"""The part of a repository's configuration in which its remotes are looked for."""
+
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 256
 """Long enough for a UUID, a hash or a path."""
+
+SESSION_ID_CHARACTERS_MAX = 1_024
+"""A program's id of a session or message: mostly a UUID, sometimes a path."""
+
+CAPTURE_ATTEMPTS_MAX = 8
+"""How often a capture looks again for what is left when others store the same messages meanwhile."""
 
 IDEMPOTENCY_HOURS = 24
 """How long a retried append returns the first response."""
 
-CONVERSATION_REFERENCE_CHARACTERS = 11
-"""Of `conv_` and 21 random characters, so many name a conversation where it is read: among a million, one
-reference in seventy thousand is ambiguous, and is refused."""
+CONVERSATION_REFERENCE_CHARACTERS = 5
+"""Of the 21 random characters of its id, so many name a conversation where it is read: among a million, one
+reference in a thousand is ambiguous, and is refused. A character more costs a token for each source."""
 
 SEARCH_RESULTS_MAX = 200
 """Messages and memories of an answer; more are a listing, not a search."""
@@ -296,6 +370,42 @@ AUDIT_PAGE_MAX = 500
 CONVERSATION_MESSAGES_MAX = 2**24 - 1
 """Sequence numbers take the low 24 bits of a 64-bit row id; the conversation's number is above."""
 
+MESSAGES_REMOVED_AT_ONCE = 256
+"""Of a conversation in one transaction: to remove their words takes as long as to add them."""
+
+ERASED_AT_ONCE = 100
+"""Conversations hidden, memories removed or messages blanked in one transaction of an erasure."""
+
+ERASURE_SCANNED_ROWS = 5_000
+"""Rows compared with a subject in one read; an erasure looks at every message."""
+
+ERASURE_PAGE_MAX = 100
+"""Receipts of erasures returned in one response."""
+
+SUBJECT_CHARACTERS_MAX = 1_024
+"""Room for a field's name and the longest name or label."""
+
+REENCODED_AT_ONCE = 500
+"""Texts compressed anew in one transaction, when a dictionary that may quote what was erased is dropped."""
+
+ERASURE_EXPORTS_LISTED = 100
+"""Exports that a receipt names as holding what was erased; it counts the others."""
+
+ERASURE_WAIT_S = 20.0
+"""How long a request waits for an erasure to finish; what takes longer is done in the background."""
+
+REWRITE_S = 60.0
+"""How long an erasure waits for a moment in which nobody holds a file; then it tries again later."""
+
+MERGED_PAGES = 500
+"""Pages of a word index merged in one transaction: some tens of milliseconds."""
+
+RETITLED_MESSAGES_MAX = MESSAGES_PER_CALL_MAX
+"""Documents indexed again when their conversation gets another title: as much work as an append."""
+
+EDIT_ATTEMPTS_MAX = 5
+"""How often an edit of a title starts over because documents were appended meanwhile."""
+
 WINDOW_MESSAGES = 5
 """A window gives a short message the context in which it was said."""
 
@@ -307,6 +417,11 @@ WORD_PASSAGE_WORDS = 300
 
 COMPRESS_BYTES_MIN = 128
 """Shorter content rarely compresses."""
+
+TIME_CHARACTERS_MAX = 1_000
+"""Characters at each end of a query in which relative time ("last week") is looked for: what lies between is a
+pasted text, and the pattern of five languages would hold the interpreter, and with it every request, for half a
+second in 100 KB."""
 
 QUERY_TERMS_MAX = 128
 """Distinct terms of a query that are searched; the response says if there were more."""
@@ -327,8 +442,50 @@ OPEN_ORGANIZATIONS_MAX = 64
 PING_S = 2
 """Seconds that `memory_status_ping` waits for the store: whoever asks wants to know now."""
 
+READY_S = 5
+"""How long `/readyz` waits for the store before it says that the server is not ready."""
+
+HOME_PING_S = 2
+"""How long a home may take to answer before `/readyz` and `engram homes list` call it away."""
+
+HOMES_MAX = 100
+"""Databases beside the control database. A process may open `ENGRAM_DATABASE_CONNECTIONS` connections to each."""
+
+HOME_NAME_CHARACTERS_MAX = 63
+"""Characters of a home's name: as long as an identifier of PostgreSQL may be."""
+
+READY_WRITE_S = 5
+"""How long a successful write counts as proof that the store can be written: anybody may ask
+`/readyz`, and a commit costs a sync of the disk."""
+
+FREE_BYTES_MIN = 1_048_576
+"""Free space below which the disk counts as full: less than one long message takes."""
+
+NOTICE_S = 0.5
+"""How often processes that share a directory write and read notices of new work: one look at the
+length of a file."""
+
+NOTICE_HELP_S = 2
+"""How long a process leaves work to the one that announced it, which may do it anyway."""
+
+NOTICES_BYTES_MAX = 65_536
+"""Size at which the file of notices is begun anew; a line has some 50 bytes."""
+
 STORE_BUSY_S = 30
 """How long to wait for a lock held by another writer before giving up."""
+
+BACKUP_LOCK_S = 2.0
+"""How long a backup may take to lock all files of a store at once, while writers wait: far less than they
+wait for a lock. Then it lets them go on, and tries again."""
+
+BACKUP_LOCK_ATTEMPTS = 30
+"""How often a backup tries to lock all files at once before it reports that the store is busy."""
+
+BACKUP_COPY_BYTES = 1_048_576
+"""Read at once from a file that is compressed, encrypted or hashed for a backup."""
+
+BACKUP_MANIFEST_BYTES_MAX = 67_108_864
+"""Size of a manifest that is read: some 500 bytes for each of 100,000 organisations."""
 
 STATEMENT_S = 60
 """Statement timeout in PostgreSQL, unless a setting overrides it: twice the lock timeout, so that a
@@ -351,8 +508,12 @@ busy thread takes 320 ms, because it releases the GIL some sixty times."""
 READER_THREADS_MAX = 8
 """Concurrent reads of one process."""
 
-WRITER_THREADS_MAX = 8
-"""Organisations that one process writes to concurrently where they share a database."""
+DATABASE_CONNECTIONS = 18
+"""Connections of one process to a shared database, unless a setting says otherwise: 8 to read, 8 to
+write in as many organisations, and `DATABASE_CONNECTIONS_APART`."""
+
+DATABASE_CONNECTIONS_APART = 2
+"""Of these, one is for notifications and one for building an index."""
 
 IDLE_READERS_MAX = 4
 """Idle read connections kept open per file; each may hold a page cache."""
@@ -400,7 +561,7 @@ VECTOR_DIMENSIONS_MAX = 8_192
 """More than any embedder in use; a wider response of an embedding service is an error."""
 
 QUERY_VECTORS_KEPT = 1_000
-"""Query vectors cached by each process, about 2 MB."""
+"""Query vectors cached by each process: about 2 MB, and 5 MB more with late interaction."""
 
 QUERY_CHARACTERS_KEPT = 2_000
 """Longer queries are rarely repeated, so their vectors are not cached."""
@@ -449,7 +610,7 @@ BREAKER_OPEN_S = 10
 """How long the circuit breaker stays open at first; each failed probe doubles it."""
 
 BREAKER_OPEN_S_MAX = 300
-"""Longest time between two probes of a failed service, so that its recovery is noticed."""
+"""Longest time between two probes of a failed service, so that its recovery is found soon."""
 
 MODEL_CONNECT_S = 5
 """Connect timeout of a model hub, after which the next source is tried."""
@@ -507,6 +668,17 @@ SENTENCES_FROM_TOKENS = 60
 
 SENTENCES_UPTO_TOKENS = 200
 """A longer message, mostly an assistant's answer, would have more vectors than it is worth."""
+
+TOKEN_VECTOR_BYTES_MAX = 1_500
+"""Token vectors of a message: 46 tokens, more than nine in ten messages of chats have without words such
+as `the`. Of a longer one similar neighbours share a vector."""
+
+LATE_CANDIDATES = 120
+"""The best candidates of a search, whose tokens are compared with the query's; with 60, evidence is lost."""
+
+LATE_QUERY_TOKENS_MAX = 32
+"""Tokens of a query that are compared, the rarest of a longer one: each costs a pass over all tokens of the
+candidates."""
 
 MESSAGE_SENTENCE_TOKENS_MIN = 10
 """About eight words; a shorter sentence of a message shares its vector with the next one."""
@@ -757,6 +929,41 @@ SYNOPSIS_BYTES = 8_192
 OUTLINE_BYTES = 2_048
 """Headings listed below that beginning; the last line counts the rest."""
 
+LEASE_S_MAX = 600
+"""The longest lease on background work. One that ends later was taken by a clock that is ahead, and counts
+as expired: a process that died two days ahead holds nothing up for two days."""
+
+TRASH_DAYS = 30
+"""How long what was deleted with `undo` can be restored, unless `ENGRAM_TRASH_DAYS` is set; a month is enough
+to miss something."""
+
+TRASH_DAYS_MAX = 3_650
+"""The longest that the trash can be set to keep: what is to stay for longer should not be deleted."""
+
+RETENTION_DAYS_MAX = 36_500
+"""The longest that a rule of retention keeps anything: a hundred years."""
+
+RETENTION_RULES_MAX = 200
+"""Rules of retention of an organisation: each is compared with everything old."""
+
+RETENTION_STEP_MAX = 1_000
+"""What rules of retention remove in one turn of background work, so that others have theirs."""
+
+HOLDS_MAX = 200
+"""Legal holds of an organisation: each is compared with everything that is deleted."""
+
+TRASH_PAGE_MAX = 100
+"""Entries of the trash in one page."""
+
+SCRUB_BYTES_PER_S = 1_000_000
+"""Read in the background to prove what is stored: a gigabyte in twenty minutes, and a hundredth of a disk."""
+
+SCRUB_STEP_CHARACTERS = 256_000
+"""Text read in one step: a few milliseconds, after which requests have their turn."""
+
+SCRUB_DAYS = 7
+"""From the end of one pass over an organisation to the beginning of the next."""
+
 CONVERSION_S = 60
 """How long converting a document to text may take; a converter that hangs is killed."""
 
@@ -792,3 +999,184 @@ ARCHIVE_RATIO_BYTES_MIN = 8 * 1024 * 1024
 
 ARCHIVE_RATIO_MAX = 200
 """Compression ratio of an archive that unpacks to more than a few megabytes."""
+
+HOOK_INPUT_BYTES_MAX = 1_000_000
+"""What a client sends to a hook: the prompt or the last answer at most, mostly a few kilobytes."""
+
+HOOK_READ_S = 0.3
+"""How long a hook waits for the payload, which clients write before they wait for the answer."""
+
+HOOK_RECALL_S = 0.15
+"""After this a hook is silent: people notice a pause of more than about 200 ms before every answer."""
+
+HOOK_PROMPT_CHARACTERS_MAX = 8_000
+"""The beginning of a prompt says what it is about; the rest is mostly pasted."""
+
+HOOK_START_BYTES_MAX = 2_048
+"""What a new session is told: more is skimmed, and is paid for in every later request."""
+
+HOOK_PROMPT_BYTES_MAX = 1_536
+"""What comes with a prompt: less would cut paths and numbers, more was of no use to agents."""
+
+HOOK_START_PAUSE_S = 30
+"""An engine that cannot start is not started again at every event."""
+
+HOOK_SHOWN_S = 7_200
+"""After this a text may come again: by then the agent has mostly lost sight of it."""
+
+HOOK_TWICE_S = 5
+"""Within this a session starts once: hooks that stand in two files run at the same time."""
+
+HOOK_SHOWN_MAX = 500
+"""Texts that a session is known to have seen."""
+
+HOOK_SESSIONS_MAX = 1_000
+"""Sessions whose view is kept, a file of a few kilobytes each."""
+
+DELIVERIES_KEPT = 10_000
+"""Rows of the log of what agents were given, some 300 bytes each: months of work."""
+
+DELIVERIES_WAITING_MAX = 2_000
+"""Answers of tools that wait up to a minute to be logged: 30 a second for all organisations."""
+
+DELIVERY_CHARACTERS_MAX = 16_000_000
+"""Of their texts, whose tokens are counted when they are logged."""
+
+DELIVERY_QUERY_CHARACTERS_MAX = 300
+"""Of a question that is logged: enough to recognise it."""
+
+EXAMINATION_S = 20
+"""Of an examination that somebody waits for; `engram doctor` takes the time it needs."""
+
+FINDINGS_SHOWN_MAX = 100
+"""Findings of an examination; more do not say more about what to do."""
+
+JOBS_SHOWN_MAX = 50
+"""Jobs in a report of health; an organisation seldom has more than two."""
+
+LATENCY_SAMPLES = 512
+"""Latest searches of an organisation whose time is kept: enough for the 99th percentile."""
+
+LATENCY_ORGANIZATIONS_MAX = 1_000
+"""Organisations whose times are kept in a process: 4 MB."""
+
+DELIVERY_PAGE_MAX = 200
+"""Rows of the log in one answer."""
+
+SPOOL_POLL_S = 1
+"""Between two looks of the engine at the spool, which cost microseconds."""
+
+SPOOL_RETRY_S = 30
+"""After a store that took nothing, such as a full one: the next attempt would fail as well."""
+
+SPOOL_SETTLE_S = 3
+"""After which a captured transcript is looked at once more, for what its client wrote after the hook."""
+
+SPOOL_TAKE_S = 5
+"""How long the engine waits for a hook that is just appending, which takes microseconds."""
+
+SPOOL_STOP_S = 5
+"""How long an engine that is told to stop goes on draining: its caller waits, and the next engine can do it."""
+
+SPOOL_BYTES_MAX = 8_000_000
+"""Some 20,000 events; beyond, `engram import` finds the transcripts as well."""
+
+SOURCE_SETTLE_S = 600
+"""After which a session that a program rewrites is taken for finished: no answer pauses for so long."""
+
+SOURCE_LINE_BYTES_MAX = 64 * 1024 * 1024
+"""A line of a transcript; a longer one is counted and passed over. Pictures make some of them long."""
+
+SOURCE_ELEMENT_CHARACTERS_MAX = 128 * 1024 * 1024
+"""One conversation of an export, which is held as a whole; a longer one ends the import of its file."""
+
+TOOL_RESULT_CHARACTERS = 20_000
+"""Of a captured tool call or result that are kept, unless an option says otherwise: files that an agent read or
+wrote are on the disk still, and would be most of the store."""
+
+CAPTURE_BATCH_BYTES = 8_000_000
+"""Texts of a session that are sent in one capture; a single message may have more."""
+
+SESSIONS_PENDING_MAX = 64
+"""Sessions of one file whose messages wait for more of their kind; then all are sent."""
+
+SESSION_TITLE_CHARACTERS = 120
+"""Of a session's title, or of its first prompt if it has none."""
+
+WATCH_S = 2
+"""Between two looks of `engram import --watch` at the sizes of files."""
+
+EXPORT_ENTRIES_MAX = 1_000_000
+"""Files in the archive of an export: a day of a channel is one."""
+
+CLIENT_FILE_BYTES_MAX = 64 * 1024 * 1024
+"""A client's configuration file; the largest, Claude Code's, also holds histories of projects."""
+
+CLIENT_FILE_DEPTH_MAX = 200
+"""Nesting in a client's configuration file, below the recursion limit of Python."""
+
+CLIENT_ANSWER_S = 20
+"""How long `engram doctor clients` waits for a client's command to answer `initialize`."""
+
+CLIENT_ANSWER_BYTES_MAX = 1_000_000
+"""Of a server's answer to `initialize` that `engram doctor clients` reads."""
+
+DIRECTORY_CHARACTERS_MAX = 4_096
+"""The path of a session's directory: as long as Linux allows one to be."""
+
+PAGE_SESSION_S = 7 * 86_400
+"""How long a browser stays signed in to the page: a week of work without the key."""
+
+PAGE_LINK_S = 3_600
+"""How long a link signs a browser in, if it was not used before: time to find the terminal again."""
+
+PAGE_STREAMS_PER_CALLER_MAX = 32
+"""Live views that one key has open at once: tabs, not programs."""
+
+PAGE_PULSE_S = 1
+"""How often a live view looks whether something was stored, and whether its session goes on."""
+
+PAGE_SIGN_IN_BYTES_MAX = 10_000
+"""Body of a form that needs no session: a key, and the address to go to afterwards."""
+
+PAGE_FORM_BYTES_MAX = 1_000_000
+"""Body of a form of the page: a whole memory fits, however it is escaped."""
+
+PAGE_CHANGED_MAX = 500
+"""Memories that one form changes at once: each is a transaction of its own, and somebody waits."""
+
+EXPORT_TEXT_CHARACTERS = 131_072
+"""Of a text in one line of an export; the rest follows in further lines, so that no line is long."""
+
+EXPORT_LINE_BYTES_MAX = 2_097_152
+"""A line of an export: a text of control characters, each of six bytes, and all other fields."""
+
+EXPORT_BLOCK_BYTES = 1_048_576
+"""Of lines under one check, which an import verifies before it stores any of them."""
+
+EXPORT_PAGE_BYTES = 2_000_000
+"""Content that an export reads in one snapshot; a single text may have more."""
+
+EXPORT_PAGE_ROWS = 200
+"""Conversations, relations or other small rows that an export reads in one snapshot."""
+
+EXPORT_MEMORIES_READ = 16
+"""Memories with their histories that an export reads in one snapshot: each may have megabytes."""
+
+EXPORT_ZSTD_WINDOW_BYTES = 8_388_608
+"""Of a compressed export that is imported: what `zstd -19` uses. A larger one takes as much memory."""
+
+EXPORT_ZSTD_SLICE_BYTES = 512
+"""Of a compressed export that are decompressed at once: hostile ones expand to 128 KiB for each 4 bytes."""
+
+IMPORT_BATCH_BYTES = 4_000_000
+"""Texts that an import stores in one transaction; a single one may have more."""
+
+IMPORT_BATCH_ITEMS = 500
+"""Messages or memories that an import stores in one transaction: other writers wait for it."""
+
+IMPORT_ATTEMPTS_MAX = 10
+"""Of an import to store a batch while others write to the same conversations."""
+
+IMPORT_PROBLEMS_LISTED = 1_000
+"""Conflicts and refusals that an import names; beyond, it counts them."""

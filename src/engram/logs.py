@@ -18,7 +18,7 @@ SERVER_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 COMMAND_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 QUIET = ("asyncio", "psycopg", "uvicorn")
-"""Libraries whose progress only those who debug care about."""
+"""Libraries whose progress matters only to those who debug."""
 
 INDISCREET = ("mcp", "sse_starlette")
 """Libraries that at level debug log what clients send, word for word."""

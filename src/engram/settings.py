@@ -7,28 +7,43 @@ starts here, and pydantic takes longer to import than most commands take to run.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
 from engram import limits
 from engram.embedding.choice import EmbedderChoice, LocalModel, parse_choice
+from engram.environment import default_home
 from engram.errors import ConfigurationError, InvalidRequestError
-from engram.language.choice import LanguageChoice, NoLanguageModel, parse_language_choice
+from engram.language import LanguageChoice, NoLanguageModel, parse_language_choice
+from engram.model.access import DEFAULT_TOOLSETS, TOOLSETS, Toolset
 from engram.model.authority import host_named
 from engram.model.fields import Between, Length
-from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS, Toolset
 from engram.model.value import Value, defaults_of
+
+if TYPE_CHECKING:
+    from engram.sources.places import Places
 
 PREFIX = "ENGRAM_"
 FILE_NAME = "engram.toml"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["plain", "json"]
+Switch = Literal["on", "off"]
 
 Read = Callable[[Any], Any]
 """Parses the value of a setting, and raises ValueError with the reason if it is wrong."""
@@ -74,6 +89,24 @@ def _read_toolsets(value: object) -> tuple[Toolset, ...]:
     return tuple(_read_choice(TOOLSETS, name) for name in names)
 
 
+def _read_aliases(value: object) -> tuple[str, ...]:
+    """Read pairs `place=project`, or a table of them."""
+    if isinstance(value, dict):
+        table = cast("dict[str, object]", value)
+        value = [f"{place}={_read_text(name)}" for place, name in table.items()]
+    pairs = _read_names(value)
+    for pair in pairs:
+        place, separator, name = pair.rpartition("=")
+        if not (place and separator and name):
+            raise ValueError(f"{pair!r} is not place=project")
+    return pairs
+
+
+def _read_hooks(value: object) -> Switch:
+    # Programs that start others set 0, as many variables of this kind are set.
+    return _read_choice(get_args(Switch), {"0": "off", "1": "on"}.get(str(value), value))
+
+
 class Settings(Value):
     """Every setting, with its default and what it is for."""
 
@@ -88,6 +121,11 @@ class Settings(Value):
         POSTGRES,
         "Replica of that database, which answers reads when it is not too old.",
     ] = None
+    database_direct_url: Annotated[
+        str | None,
+        POSTGRES,
+        "The same database past a pooler in transaction mode; needed if the first URL is that of one.",
+    ] = None
     database_staleness: Annotated[
         float,
         Between(0, 3_600),
@@ -100,6 +138,11 @@ class Settings(Value):
         "Seconds that one statement of a request may take in that database; 0 is without limit. "
         "Migrations, moves and building indexes have none.",
     ] = float(limits.STATEMENT_S)
+    database_connections: Annotated[
+        int,
+        Between(4, 1_000),
+        "Connections of a process to that database, and to each server of a cluster, at most.",
+    ] = limits.DATABASE_CONNECTIONS
     host: Annotated[str, "Address the server binds."] = "127.0.0.1"
     port: Annotated[int, Between(0, 65_535), "Port the server binds."] = 8788
     workers: Annotated[int, Between(1, 64), "Server processes."] = 1
@@ -148,6 +191,11 @@ class Settings(Value):
     embedder_threads: Annotated[
         int, Between(1, 64), "Texts a model of this process indexes at once."
     ] = 1
+    late_interaction: Annotated[
+        Switch,
+        "Whether searches also compare words one by one, by vectors of tokens that are stored with each "
+        "message; the embedder must be `local`.",
+    ] = "off"
     language_model: Annotated[
         LanguageChoice,
         _from_text(parse_language_choice),
@@ -175,12 +223,61 @@ class Settings(Value):
     model_hub: Annotated[str, Scheme("http", "https"), "Where `engram models pull` asks first."] = (
         "https://huggingface.co"
     )
+    trash_days: Annotated[
+        int,
+        Between(1, limits.TRASH_DAYS_MAX),
+        "Days for which what is deleted with `undo` can be restored; what is in the trash keeps its time.",
+    ] = limits.TRASH_DAYS
+    scrub_rate: Annotated[
+        int,
+        Between(0, limits.WHOLE_NUMBER_MAX),
+        "Bytes a second that a server reads in the background to prove what is stored; 0 reads none.",
+    ] = limits.SCRUB_BYTES_PER_S
     vector_memory_mb: Annotated[
         int, Between(16, 1_000_000), "Memory for vectors in each process."
     ] = limits.VECTOR_BYTES_MAX // 1_000_000
+    engine_idle: Annotated[
+        float,
+        Between(0, 86_400),
+        "Seconds after its last client that the process shared by all local clients ends; with 0 "
+        "every process opens the store itself.",
+    ] = float(limits.ENGINE_IDLE_S)
+    hooks: Annotated[
+        Switch,
+        _read_hooks,
+        "Whether `engram hook` does anything; `off` or 0 for agents that a program starts by itself.",
+    ] = "on"
+    hook_log: Annotated[
+        Switch,
+        "Whether the store notes what agents were told by hooks and answered by tools, for `engram hook log` "
+        "and the page.",
+    ] = "on"
+    only: Annotated[
+        tuple[str, ...],
+        _read_names,
+        "The only places whose sessions are kept and get memories, comma-separated: directories with "
+        "all below them, or projects; `*` stands for any characters. Without it all are.",
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        _read_names,
+        "Places whose sessions are not kept and get no memories, written in the same way.",
+    ] = ()
+    project_aliases: Annotated[
+        tuple[str, ...],
+        _read_aliases,
+        "Names of projects, `place=project`, comma-separated, where a place is a directory or a name "
+        "that was found otherwise.",
+    ] = ()
+    redact: Annotated[
+        Switch,
+        "Whether hooks and imports replace secrets by `[redacted:kind]` before they store a text.",
+    ] = "on"
     log: Annotated[LogLevel, "Least severe level that is logged."] = "info"
     log_format: Annotated[LogFormat, "Lines for people, or JSON for programs."] = "plain"
-    url: Annotated[str | None, "Server that `engram mcp` relays to."] = None
+    url: Annotated[
+        str | None, "Server that `engram mcp` and commands use instead of the local store."
+    ] = None
     api_key: Annotated[str | None, "Key for that server."] = None
 
     @property
@@ -189,17 +286,27 @@ class Settings(Value):
         return self.toolsets or DEFAULT_TOOLSETS
 
     @property
+    def aliases(self) -> dict[str, str]:
+        """The names of projects by place."""
+        pairs = (pair.rpartition("=") for pair in self.project_aliases)
+        return {place: name for place, _, name in pairs}
+
+    @property
     def store_place(self) -> str:
         """Where the store is, to be shown: without user, password and options."""
-        if self.database_url is None:
-            return str(self.home)
-        # Options may hold a user and a password as well as what stands before the host does.
-        scheme, separator, rest = self.database_url.partition("?")[0].partition("://")
-        return scheme + separator + rest.rpartition("@")[2]
+        return (
+            str(self.home) if self.database_url is None else without_credentials(self.database_url)
+        )
 
     def __repr__(self) -> str:
         # Other settings may be secrets.
         return f"Settings({self.store_place!r})"
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL without its user, password and options, any of which may be secret."""
+    scheme, separator, rest = url.partition("?")[0].partition("://")
+    return scheme + separator + rest.rpartition("@")[2]
 
 
 class Setting(Value):
@@ -307,6 +414,63 @@ def to_environment(settings: Settings) -> dict[str, str]:
     return {_shown(name): _as_text(value) for name, value in values.items() if value is not None}
 
 
+def child_environment(settings: Settings) -> dict[str, str]:
+    """Return the environment of a process with equal settings, in whatever directory it runs."""
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+    paths = {
+        _shown(name): str(value.absolute())
+        for name in Settings.__struct_fields__
+        if isinstance(value := getattr(settings, name), Path)
+    }
+    return {**inherited, **to_environment(settings), **paths}
+
+
+_OF_A_SERVER = frozenset(
+    {
+        *("url", "api_key", "log", "log_format", "model_hub", "host", "port", "workers"),
+        *("allowed_hosts", "admin_token", "admin_tokens_file", "rate_limit"),
+        *("connections_max", "connections_per_address_max"),
+    }
+)
+_SECRETS = frozenset(
+    {
+        "database_url",
+        "database_read_url",
+        "database_direct_url",
+        "embedder_key",
+        "language_model_key",
+    }
+)
+
+
+def lasting_variables(settings: Settings) -> dict[str, str]:
+    """Return the variables by which a process that inherits none uses the same store in the same way.
+
+    Raises:
+        ConfigurationError: one of them is a secret, which belongs in `engram.toml` instead.
+    """
+    home = str(settings.home.absolute())
+    alone = load_settings(environment={_shown("home"): home})
+    needed = {_shown("home"): home}
+    for name in Settings.__struct_fields__:
+        value = getattr(settings, name)
+        if name in _OF_A_SERVER or name == "home" or value == getattr(alone, name):
+            continue
+        if name in _SECRETS:
+            raise ConfigurationError(
+                _shown(name),
+                f"clients would not get it: set {name} in {settings.home / FILE_NAME}, or connect "
+                "them to a running server with --url",
+            )
+        needed[_shown(name)] = str(value.absolute()) if isinstance(value, Path) else _as_text(value)
+    return needed
+
+
+def is_default_home(home: Path) -> bool:
+    """Return True if a process that inherits no variables uses this directory."""
+    return home.absolute() == _default_home({})
+
+
 def export_settings(settings: Settings) -> None:
     """Let the processes that this one starts load equal settings."""
     os.environ.update(to_environment(settings))
@@ -318,10 +482,33 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
+def foreign_variables() -> Mapping[str, str]:
+    """Return the variables of this process, which tell where other programs keep their files."""
+    return dict(os.environ)
+
+
 def allows_color(environment: Mapping[str, str] | None = None) -> bool:
     """Return True if a terminal may get colours (https://no-color.org)."""
     source = os.environ if environment is None else environment
     return not source.get("NO_COLOR") and source.get("TERM") != "dumb"
+
+
+def terminal_columns() -> int:
+    """Return the width of the terminal: COLUMNS, or that of stdout, or 80."""
+    # As `shutil.get_terminal_size`, whose module takes longer to import than a command may take.
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and int(given[:_DIGITS]) > 0:
+        return int(given[:_DIGITS])
+    try:
+        return os.get_terminal_size(_STDOUT).columns or _COLUMNS
+    except OSError:
+        return _COLUMNS
+
+
+_STDOUT = 1
+_COLUMNS = 80
+_DIGITS = 5
+"""No terminal is wider, and Python refuses to read numbers of thousands of digits."""
 
 
 def _from_environment(source: Mapping[str, str]) -> dict[str, str]:
@@ -364,11 +551,27 @@ def _shown(name: str) -> str:
     return PREFIX + name.upper()
 
 
+def find_places() -> Places:
+    """Return where programs of this user keep their files."""
+    from engram.sources.places import Places
+
+    return Places(home=Path.home(), platform=sys.platform, variables=dict(os.environ))
+
+
+def runtime_directory() -> Path:
+    """Return the directory for sockets of this user, or that of temporary files."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    if given:
+        return Path(given)
+    import tempfile
+
+    return Path(tempfile.gettempdir())
+
+
 def _default_model_dir(source: Mapping[str, str]) -> Path:
     base = source.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "engram" / "models"
 
 
 def _default_home(source: Mapping[str, str]) -> Path:
-    base = source.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path("~/.local/share").expanduser()) / "engram"
+    return Path(default_home(source))

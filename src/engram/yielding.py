@@ -3,7 +3,8 @@
 Threads share one interpreter. A search gives it up some sixty times, to SQLite, to sockets and to
 other threads, and each time waits until a computing thread releases it. So work whose length a caller
 chooses runs on a thread (`offload`), calls `yield_to_others` every few microseconds, and pauses there
-while a request of another organisation has just begun. It is never starved: see `PAUSE_RATIO`.
+while a request of another organisation has just begun. It is never starved: see `PAUSE_RATIO`. Work whose
+caller was cancelled ends there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from engram.limits import INLINE_CHARACTERS_MAX, LONG_TEXT_CHARACTERS
@@ -46,8 +47,23 @@ _at_work: dict[int, tuple[str, float]] = {}
 """The organisation of each request at work, and when the request began."""
 
 
+class AbandonedError(BaseException):
+    """Ends work in a thread whose caller was cancelled; no handler of errors may stop it."""
+
+
+class _Work:
+    """What a thread was given."""
+
+    __slots__ = ("is_abandoned",)
+
+    def __init__(self) -> None:
+        self.is_abandoned = False
+
+
 class _Thread(threading.local):
     """State of each thread."""
+
+    work: _Work | None = None
 
     looked_at: float = 0.0
     allowance_s: float = ALLOWANCE_S_MAX
@@ -83,11 +99,17 @@ def without_pauses() -> Generator[None]:
 
 
 def yield_to_others() -> None:
-    """Pause this thread while short requests of other organisations are at work; cheap if not."""
+    """Pause this thread while short requests of other organisations are at work; cheap if not.
+
+    Raises:
+        AbandonedError: whoever waited for this thread was cancelled.
+    """
     now = time.monotonic()
     worked_s = now - _thread.looked_at
     if worked_s < WORK_S:
         return
+    if _thread.work is not None and _thread.work.is_abandoned:
+        raise AbandonedError
     earned_s = PAUSE_RATIO * min(worked_s, WORK_COUNTED_S_MAX)
     _thread.allowance_s = min(_thread.allowance_s + earned_s, ALLOWANCE_S_MAX)
     if _at_work and _may_pause():
@@ -118,16 +140,31 @@ async def offload(work: Callable[[], T], *, characters: int) -> T:
     """Return what `work` returns: at once for short texts, else from a thread.
 
     A thread costs more than the work on a short text; the work on a long one would stop the event
-    loop, and with it the requests of everybody else. Very long texts wait for each other.
+    loop, and with it the requests of everybody else. Very long texts wait for each other. If the
+    caller is cancelled, the work ends where it yields next.
     """
     if characters <= INLINE_CHARACTERS_MAX:
         return work()
     import asyncio
 
-    if characters <= LONG_TEXT_CHARACTERS:
-        return await asyncio.to_thread(work)
-    run = copy_context().run
-    return await asyncio.get_running_loop().run_in_executor(_long_texts(), run, work)
+    given = _Work()
+    run = partial(copy_context().run, partial(_run, given, work))
+    pool = None if characters <= LONG_TEXT_CHARACTERS else _long_texts()
+    try:
+        return await asyncio.get_running_loop().run_in_executor(pool, run)
+    except asyncio.CancelledError:
+        given.is_abandoned = True
+        raise
+
+
+def _run(given: _Work, work: Callable[[], T]) -> T:
+    if given.is_abandoned:
+        raise AbandonedError
+    _thread.work = given
+    try:
+        return work()
+    finally:
+        _thread.work = None
 
 
 @cache

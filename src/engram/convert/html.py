@@ -55,6 +55,7 @@ _PARAGRAPHS = frozenset(
         "ul",
     ]
 )
+_LONG_REFERENCE = re.compile(r"&#[0-9]{8,}")
 _CELLS = frozenset({"td", "th"})
 
 
@@ -119,6 +120,19 @@ class HtmlWriter(HTMLParser):
             self._gap = "\n\n"
         elif tag in _PARAGRAPHS or tag in _HEADINGS:
             self._gap = "\n\n"
+
+    def feed(self, data: str) -> None:
+        """Read more HTML; a reference to a character far beyond Unicode is shortened to one just beyond."""
+        # The parser converts its digits, which Python refuses for thousands of them.
+        self.rawdata = _LONG_REFERENCE.sub("&#9999999", self.rawdata + data)
+        super().feed("")
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:  # noqa: FBT001, FBT002 as the parser calls it
+        """Skip a section that HTML does not know as a browser does, up to the next `>`."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i, report)
 
     def handle_data(self, data: str) -> None:
         """Write text, collapsing white space outside of code."""

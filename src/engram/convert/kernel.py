@@ -223,7 +223,7 @@ def _program(machine: str) -> list[tuple[int, int, int, int]]:
     column = 0 if machine == _X86_64 else 1
     numbers = [each for row in _REFUSED.values() if (each := row[column]) is not None]
     count = len(numbers)
-    # Jumps are relative to the next instruction; the last three instructions are the verdicts.
+    # Jumps are relative to the next instruction; the last three return the outcomes.
     refusals = [(_JUMP_EQUAL, count - place, 0, each) for place, each in enumerate(numbers)]
     return [
         (_LOAD_WORD, 0, 0, _ARCHITECTURE_AT),

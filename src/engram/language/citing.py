@@ -10,7 +10,7 @@ from functools import partial
 from engram.errors import LanguageModelError
 from engram.language import LanguageModel, Prompt
 from engram.limits import LANGUAGE_TEXT_TOKENS_MAX
-from engram.model.document_query import CitedAnswer, Span
+from engram.model.document import CitedAnswer, Span
 from engram.text.fence import FencedText, fence
 from engram.yielding import offload
 

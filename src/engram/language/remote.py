@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 
 import orjson
 
+from engram import limits
 from engram.clock import Clock
 from engram.embedding.retry import Backoff, endpoint_url, parse_retry_after, read_bounded
 from engram.errors import LanguageModelError
-from engram.language import LanguageModel, Prompt
-from engram.language.choice import AnthropicModel, LanguageChoice, NoLanguageModel, OpenAIModel
-from engram.limits import (
-    LANGUAGE_ATTEMPTS_MAX,
-    LANGUAGE_RESPONSE_BYTES_MAX,
-    LANGUAGE_S,
-    REMOTE_CONNECT_S,
+from engram.language import (
+    AnthropicModel,
+    LanguageChoice,
+    LanguageModel,
+    NoLanguageModel,
+    OpenAIModel,
+    Prompt,
 )
 from engram.model.value import Value
 
@@ -134,7 +135,7 @@ class RemoteLanguageModel:
         key: str | None,
         clock: Clock,
         backoff: Backoff | None = None,
-        limit_s: float = LANGUAGE_S,
+        limit_s: float = limits.LANGUAGE_S,
     ) -> None:
         self._wire = wire
         self._key = key
@@ -157,7 +158,7 @@ class RemoteLanguageModel:
 
     async def _post_retrying(self, prompt: Prompt) -> object:
         body = self._wire.body(prompt)
-        for attempt in range(LANGUAGE_ATTEMPTS_MAX - 1):
+        for attempt in range(limits.LANGUAGE_ATTEMPTS_MAX - 1):
             try:
                 return await self._post(body)
             except LanguageModelError as exc:
@@ -178,7 +179,7 @@ class RemoteLanguageModel:
             async with self._connected().stream("POST", self._wire.endpoint, json=body) as response:
                 content = await read_bounded(
                     response.aiter_bytes(),
-                    bytes_max=LANGUAGE_RESPONSE_BYTES_MAX,
+                    bytes_max=limits.LANGUAGE_RESPONSE_BYTES_MAX,
                     too_large=LanguageModelError("the answer of the language model is too large"),
                 )
         except httpx.HTTPError as exc:
@@ -196,7 +197,7 @@ class RemoteLanguageModel:
 
             self._client = httpx.AsyncClient(
                 headers=self._wire.headers(self._key),
-                timeout=httpx.Timeout(LANGUAGE_S, connect=REMOTE_CONNECT_S),
+                timeout=httpx.Timeout(limits.LANGUAGE_S, connect=limits.REMOTE_CONNECT_S),
             )
         return self._client
 

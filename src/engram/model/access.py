@@ -1,24 +1,56 @@
-"""Principals, API keys, organisations, quotas and audit entries."""
+"""Principals, API keys, toolsets, organisations, quotas and audit entries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeGuard, get_args
 
 from msgspec import UNSET, UnsetType
 
-from engram.errors import (
-    AccessDeniedError,
-    InvalidRequestError,
-    QuotaExceededError,
-    ToolsetDeniedError,
-)
-from engram.model.fields import Count, Length, Name
+from engram import errors
+from engram.model.erasure import BackupNote
+from engram.model.fields import Count, HomeName, Length, Name
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.request import Request
-from engram.model.toolsets import Toolset
-from engram.model.value import INTERNAL, UNLISTED, Value, replace
+from engram.model.value import INTERNAL, UNLISTED, Value, derived, replace
+
+Toolset = Literal["conversations", "notes", "memories", "maintenance"]
+TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
+
+DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("conversations", "notes")
+"""Used if neither the connection, nor the key, nor the setting names any."""
+
+
+def choose_toolsets(names: Collection[str]) -> tuple[Toolset, ...]:
+    """Return the named toolsets, deduplicated and in canonical order.
+
+    Raises:
+        InvalidRequestError: one of them is unknown, or none is given.
+    """
+    known = ", ".join(TOOLSETS)
+    if not names:
+        raise errors.InvalidRequestError(f"must name at least one of {known}", field="toolsets")
+    for name in names:
+        if not is_toolset(name):
+            message = f"there is no toolset {name!r}; known: {known}"
+            raise errors.InvalidRequestError(message, field="toolsets")
+    return tuple(toolset for toolset in TOOLSETS if toolset in names)
+
+
+def parse_toolsets(text: str) -> tuple[Toolset, ...]:
+    """Parse a comma-separated list of toolsets.
+
+    Raises:
+        InvalidRequestError: one of them is unknown, or none is given.
+    """
+    return choose_toolsets([name.strip() for name in text.split(",")])
+
+
+def is_toolset(name: str) -> TypeGuard[Toolset]:
+    """Return True if there is a toolset of this name."""
+    return name in TOOLSETS
+
 
 KeyScope = Literal["read", "write", "search", "delete", "admin"]
 KEY_SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
@@ -31,6 +63,9 @@ KEY_OVERLAP_S = 86_400
 
 OPERATOR = "operator"
 """The actor in audit entries for calls with the operator's token."""
+
+SYSTEM = "system"
+"""The actor in audit entries for work in the background that nobody asked for at that moment."""
 
 LOCAL = "local"
 """The actor in audit entries for local calls without a key."""
@@ -72,7 +107,7 @@ class Use(NamedTuple):
 
 def _check_bound(resource: str, bound: int | None, *, used: int, needed: int) -> None:
     if bound is not None and needed > 0 and used + needed > bound:
-        raise QuotaExceededError(resource=resource, limit=bound, used=used, needed=needed)
+        raise errors.QuotaExceededError(resource=resource, limit=bound, used=used, needed=needed)
 
 
 class Principal(Value):
@@ -100,7 +135,7 @@ class Principal(Value):
         """
         for scope in scopes:
             if scope not in self.scopes:
-                raise AccessDeniedError(scope)
+                raise errors.AccessDeniedError(scope)
 
     def require_toolset(self, toolset: Toolset) -> None:
         """Reject the call unless the credential may use `toolset`.
@@ -109,7 +144,7 @@ class Principal(Value):
             ToolsetDeniedError: the credential is limited to other toolsets.
         """
         if self.toolsets is not None and toolset not in self.toolsets:
-            raise ToolsetDeniedError(toolset)
+            raise errors.ToolsetDeniedError(toolset)
 
 
 class Organization(Value):
@@ -120,6 +155,8 @@ class Organization(Value):
     is_local: bool
     quota: Quota
     created_at: datetime
+    home: str | None = None
+    """The database that has its rows; None is the control database, or the directory."""
 
 
 class OrganizationChange(Request):
@@ -133,7 +170,7 @@ class OrganizationChange(Request):
 
     def check(self) -> None:
         if not self.given:
-            raise InvalidRequestError(
+            raise errors.InvalidRequestError(
                 "at least one of name, messages_max and bytes_max is required"
             )
 
@@ -157,6 +194,7 @@ class OrganizationDraft(Request):
     name: Name
     messages_max: Count | None = None
     bytes_max: Count | None = None
+    home: HomeName | None = None
 
     @property
     def quota(self) -> Quota:
@@ -196,9 +234,7 @@ class ApiKey(Value):
 
 def draft_like(key: ApiKey) -> KeyDraft:
     """Return a draft with the name, scopes, toolsets and expiry of `key`."""
-    return KeyDraft(
-        name=key.name, scopes=key.scopes, toolsets=key.toolsets, expires_at=key.expires_at
-    )
+    return derived(KeyDraft, key)
 
 
 class NewKey(Value):
@@ -220,6 +256,30 @@ class KeyOwner(Value):
 
     key: ApiKey
     organization: Organization
+
+
+class PageSession(Value):
+    """The sign-in of a browser: with a key, as the owner of this machine, or as an operator."""
+
+    organization_id: OrganizationId | None
+    """None for an operator who acts for no organisation."""
+    actor: str
+    key_id: KeyId | None = None
+    key_hash: str | None = None
+    """SHA-256 of the key's secret, in hex."""
+    operator_hash: str | None = None
+    """SHA-256 of the operator's token, in hex: with another token the session ends."""
+    created_at: datetime
+    expires_at: datetime
+
+
+class Visitor(Value):
+    """The caller behind a session of the page."""
+
+    principal: Principal | None
+    """None for an operator who acts for no organisation."""
+    operator: str | None = None
+    """The actor of an operator's token."""
 
 
 class AuditEntry(Value):
@@ -252,6 +312,12 @@ class AccountDeletion(Value):
     deleted_at: datetime
     removed: Mapping[str, int]
     """Counts of conversations, messages, memories, documents, content bytes and keys."""
+    files: tuple[str, ...] = ()
+    """Those that were removed or written anew, so that nothing of it is left in them."""
+    backups: tuple[BackupNote, ...] = ()
+    """Those that still hold it, and until when, as far as this store knows of them."""
+    still_held: tuple[str, ...] = ()
+    """What this store cannot erase itself, in words."""
     deleted: Literal[True] = True
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import UNSET, UnsetType
 
 from engram import limits
 from engram.errors import InvalidRequestError, RequestTooLargeError
@@ -23,7 +25,8 @@ from engram.model.fields import (
 )
 from engram.model.ids import ConversationId, MessageId
 from engram.model.request import Request
-from engram.model.value import INTERNAL, Value, computed
+from engram.model.trash import Restorable
+from engram.model.value import INTERNAL, UNLISTED, Value, computed
 
 Role = Literal["user", "assistant", "system", "tool", "document"]
 """The role of the speaker; `document` is a text without a speaker."""
@@ -53,6 +56,34 @@ class ConversationDraft(Request):
     tags: Tags = ()
     metadata: Metadata = {}
     project: Project = DEFAULT_PROJECT
+
+
+class ConversationChange(Request):
+    """Changes to a conversation: an omitted field stays, null removes a title."""
+
+    needs_a_field: ClassVar = True
+
+    title: Title | UnsetType | None = UNSET
+    tags: Annotated[Tags | UnsetType, "[] takes all away."] = UNSET
+    metadata: Annotated[Metadata | UnsetType, "Replaces all of it."] = UNSET
+    project: Annotated[Project | UnsetType, "Moves it there."] = UNSET
+
+    def check(self) -> None:
+        if not self.given:
+            raise InvalidRequestError(
+                "at least one of title, tags, metadata and project is required"
+            )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the fields to change."""
+        values = {
+            "title": self.title,
+            "tags": self.tags,
+            "metadata": self.metadata,
+            "project": self.project,
+        }
+        return {name: value for name, value in values.items() if value is not UNSET}
 
 
 class MessageDraft(Request):
@@ -215,11 +246,18 @@ class MessagePage(Value):
     """The message that must be shown, if not all can be."""
 
 
-class DeletionReceipt(Value):
+class DeletionReceipt(Value, omit_defaults=True):
     """What a deletion removed; `receipt` is the id of its audit row."""
 
     messages: int
     chunks: int
     vectors: int
     receipt: str
-    deleted: Literal[True] = True
+    restorable_until: Restorable = None
+    conversation_id: Annotated[ConversationId | None, UNLISTED] = None
+    """What to restore it by, if that is possible."""
+
+    @computed
+    def deleted(self) -> Literal[True]:
+        """Return True."""
+        return True

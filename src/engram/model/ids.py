@@ -6,6 +6,8 @@ import hashlib
 from binascii import b2a_base64
 from typing import NewType
 
+from engram import limits
+
 OrganizationId = NewType("OrganizationId", str)
 KeyId = NewType("KeyId", str)
 ConversationId = NewType("ConversationId", str)
@@ -15,6 +17,10 @@ MemoryId = NewType("MemoryId", str)
 RelationId = NewType("RelationId", str)
 EpisodeId = NewType("EpisodeId", str)
 DocumentId = NewType("DocumentId", str)
+ErasureId = NewType("ErasureId", str)
+
+CONVERSATION_PREFIX = "conv_"
+"""Every id of a conversation begins with it."""
 
 MessageKey = NewType("MessageKey", int)
 """Internal row key of a message: opaque outside the store, ordered by conversation and sequence."""
@@ -36,6 +42,12 @@ def chunk_id(owner: str, *, start: int, end: int) -> ChunkId:
 def message_id(conversation_id: ConversationId, sequence: int) -> MessageId:
     """Return the id of a message, which is derived from its position and so never stored."""
     return MessageId(derived_id("msg_", f"{conversation_id}:{sequence}"))
+
+
+def conversation_reference(conversation_id: ConversationId) -> str:
+    """Return the beginning of an id, without its prefix, by which reading tools find a conversation."""
+    random = conversation_id.removeprefix(CONVERSATION_PREFIX)
+    return random[: limits.CONVERSATION_REFERENCE_CHARACTERS]
 
 
 def derived_id(prefix: str, seed: str) -> str:

@@ -15,7 +15,6 @@ from msgspec.structs import asdict
 
 from engram import limits
 from engram.errors import InvalidRequestError
-from engram.model.checks import check_label
 from engram.model.conversation import MessageDraft
 from engram.model.fields import (
     DEFAULT_PROJECT,
@@ -28,10 +27,12 @@ from engram.model.fields import (
     Share,
     Source,
     Tags,
+    check_label,
 )
 from engram.model.ids import EpisodeId, MemoryId, RelationId
 from engram.model.request import Request
-from engram.model.value import INTERNAL, Value
+from engram.model.trash import Restorable
+from engram.model.value import INTERNAL, Value, computed
 
 MemoryType = Literal["decision", "pattern", "error", "context", "architecture", "preference"]
 Category = Literal["general", "project", "user_pref", "technical", "feedback"]
@@ -51,6 +52,10 @@ RelationType = Literal[
 ]
 Change = Literal["update", "invalidate", "merge"]
 """Why a version was replaced: it was corrected, forgotten, or merged into a newer memory."""
+
+Validity = Literal["now", "not_now", "any"]
+"""Selects memories by time: those that are valid now, those that are forgotten, have expired or are not valid
+now, or both."""
 
 FailureClass = Literal[
     "vocabulary_mismatch",
@@ -204,6 +209,7 @@ class MemoryChange(Request):
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     expires_at: datetime | None = None
+    to_project: Annotated[Project | None, "Moves it."] = None
 
     def check(self) -> None:
         if not self.given:
@@ -217,8 +223,9 @@ class MemoryChange(Request):
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """Return the fields to change."""
+        """Return the fields of the memory to change."""
         values = {name: getattr(self, name) for name in MemoryChange.__struct_fields__}
+        values["project"] = values.pop("to_project")
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -272,7 +279,7 @@ class MemoryQuery(Request):
     limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = 50
     offset: Offset = 0
     filters: MemoryFilters = EVERY_MEMORY
-    include_forgotten: bool = False
+    validity: Validity = "now"
 
 
 class MemoryPage(Value):
@@ -336,14 +343,27 @@ class Feedback(Request):
             raise InvalidRequestError("is required with failure_class", field="event_id")
 
 
-class Tombstone(Value):
+class FeedbackCounts(Value):
+    """How often a memory helped, and how often it did not; only the last ratings count."""
+
+    memory_id: MemoryId
+    helpful: int
+    unhelpful: int
+
+
+class Tombstone(Value, omit_defaults=True):
     """What remains of a purged memory: no text, but its hash."""
 
     id: MemoryId
     content_hash: str
     removed_at: datetime
-    actor: Annotated[str, INTERNAL]
-    removed: Literal[True] = True
+    actor: Annotated[str, INTERNAL] = ""
+    restorable_until: Restorable = None
+
+    @computed
+    def removed(self) -> Literal[True]:
+        """Return True."""
+        return True
 
 
 class ProjectSize(Value):
@@ -351,6 +371,18 @@ class ProjectSize(Value):
 
     project: str
     count: int
+
+
+class ProjectCounts(Value):
+    """A project, and how much is stored in it."""
+
+    project: str
+    conversations: int = 0
+    messages: int = 0
+    memories: int = 0
+    """Only those that are searched."""
+    last_used_at: datetime | None = None
+    """When one of its conversations was last appended to or edited."""
 
 
 class MemoryStatus(Value):

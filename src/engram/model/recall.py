@@ -1,4 +1,4 @@
-"""Requests and answers of `memory_recall` and `fetch_context`."""
+"""Reading memories: by id, their history, as of a moment in the past, by recall, and as a context."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from typing import Annotated, Literal, get_args
 
 from engram import limits
 from engram.errors import InvalidRequestError
+from engram.model.document import Document
 from engram.model.fields import (
     DEFAULT_PROJECT,
     AskedAt,
     Between,
     Bytes,
     Length,
+    Offset,
     Project,
     Query,
     Share,
     Tags,
     TokenBudget,
 )
-from engram.model.ids import EpisodeId, MemoryId
+from engram.model.ids import ChunkId, EpisodeId, MemoryId
 from engram.model.memory import (
     EVERY_MEMORY,
     Category,
     Memory,
     MemoryFilters,
+    MemoryVersion,
     Relation,
     RelationType,
 )
-from engram.model.memory_reading import READING_TOKENS, FetchDetail, MemoryChunk
 from engram.model.request import Request
 from engram.model.search import (
     Kind,
@@ -40,6 +42,78 @@ from engram.model.search import (
     check_since_before,
 )
 from engram.model.value import INTERNAL, Score, Value
+
+FetchDetail = Literal["summary", "chunk", "full"]
+
+READING_TOKENS = 10_000
+"""Default token budget of a response with memories."""
+
+
+class MemoryFetch(Request):
+    """Which memory to read, and how much of it."""
+
+    id: MemoryId
+    project: Project | None = None
+    """The project of the memory; None means any of the organisation's."""
+    detail: FetchDetail = "summary"
+    chunk_ids: Annotated[
+        tuple[ChunkId, ...], Length(0, limits.CHUNKS_PER_CALL_MAX), "With detail chunk."
+    ] = ()
+    """The chunks to read with detail `chunk`; empty means all."""
+    token_budget: TokenBudget = READING_TOKENS
+    from_character: Annotated[
+        int, Between(0, limits.MEMORY_BYTES_MAX), "With detail full: begin here, to read on."
+    ] = 0
+
+    def check(self) -> None:
+        if self.from_character and self.detail != "full":
+            raise InvalidRequestError("can only be given with detail full", field="from_character")
+        if self.chunk_ids and self.detail != "chunk":
+            raise InvalidRequestError("can only be given with detail chunk", field="chunk_ids")
+
+
+class MemoryChunk(Value):
+    """A range of a memory's text."""
+
+    id: ChunkId
+    index: int
+    start: int
+    """In characters of the content; the chunks' ranges are contiguous."""
+    end: int
+    text: str | None
+    """None if it did not fit the token budget."""
+
+
+class FetchedMemory(Value):
+    """A memory with the requested level of detail."""
+
+    memory: Memory
+    summary: str
+    chunk_count: int
+    content: str | None = None
+    chunks: tuple[MemoryChunk, ...] | None = None
+    document: Document | None = None
+    """The document it owns, if any."""
+    is_truncated: bool = False
+    """True if some of the requested text did not fit the token budget."""
+
+
+class MemoryHistory(Value):
+    """A memory and its earlier versions, oldest first."""
+
+    memory: Memory
+    versions: tuple[MemoryVersion, ...]
+
+
+class TimelineQuery(Request):
+    """Selects memories as they were known at a moment in the past."""
+
+    as_of: datetime
+    projects: tuple[Project, ...] | None = None
+    """None means every project of the organisation."""
+    limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = 20
+    offset: Offset = 0
+
 
 OverviewReason = Literal["critical", "important", "open", "decision", "preference", "latest"]
 """Why a new session should know an entry."""
@@ -169,7 +243,7 @@ class ContextEntry(Value, omit_defaults=True):
     kind: Kind
     id: str
     """Id of the memory or the message."""
-    content: Annotated[str, INTERNAL]
+    content: Annotated[str, INTERNAL] = ""
     """The verbatim excerpt shown in the fenced text; answers have it only there."""
     score: Score | None = None
     """Relevance to the query; an entry of an overview has none."""

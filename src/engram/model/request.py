@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_type_hi
 import msgspec
 
 from engram.errors import InvalidRequestError
-from engram.model import checks
-from engram.model.checks import is_near, nearest, shortened
+from engram.model.fields import check_choice, check_moment, is_near, nearest, shortened
 from engram.model.shape import Constraint, Field, Kind, Shape, fields_of
 from engram.model.value import Value, defaults_of
 
@@ -301,7 +300,7 @@ class Moment:
     """A timestamp with a time zone."""
 
     def check(self, field: str, value: datetime) -> None:
-        checks.check_moment(field, value)
+        check_moment(field, value)
 
     def keywords(self, _kind: Kind) -> Mapping[str, Any]:
         return {}
@@ -314,7 +313,7 @@ class Choice:
         self._choices = choices
 
     def check(self, field: str, value: object) -> None:
-        checks.check_choice(field, value, self._choices)
+        check_choice(field, value, self._choices)
 
     def keywords(self, _kind: Kind) -> Mapping[str, Any]:
         return {}

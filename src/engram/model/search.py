@@ -23,7 +23,7 @@ from engram.model.fields import (
 from engram.model.ids import ChunkId, ConversationId, ConversationKey, MessageKey
 from engram.model.memory import EVERY_MEMORY, Memory, MemoryFilters
 from engram.model.request import Request
-from engram.model.value import Value
+from engram.model.value import Value, derived
 from engram.model.vectors import Tier
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SearchRequest(Request):
     min_score: Annotated[Share | None, "0 shows what is not relevant too."] = None
     token_budget: TokenBudget = 1500
     detail: Annotated[Detail, "A handle has no text."] = "messages"
-    profile: Annotated[ProfileName, "How scores are made."] = "default"
+    profile: ProfileName = "default"
     explain: bool = False
     asked_at: AskedAt = None
 
@@ -103,15 +103,7 @@ class SearchRequest(Request):
     @property
     def filters(self) -> SearchFilters:
         """Return the filters among the fields."""
-        return SearchFilters(
-            conversation_id=self.conversation_id,
-            tags=self.tags,
-            agent_id=self.agent_id,
-            project=self.project,
-            role=self.role,
-            since=self.since,
-            before=self.before,
-        )
+        return derived(SearchFilters, self)
 
 
 class Candidates(Value, eq=False):
@@ -145,6 +137,9 @@ class Candidates(Value, eq=False):
     """Of a memory, from 0 to `IMPORTANCE_MAX`; NaN for a message of a conversation."""
     usefulness: NDArray[np.float64]
     """Rating of a memory from feedback, from -1 to 1; 0 without feedback."""
+    token_match: NDArray[np.float64] | None = None
+    """How well its tokens match the query's, on average; NaN if they were not compared, None if none
+    were."""
     are_in_time: NDArray[np.bool_] | None = None
     """True if said in the time that words of the query mean; None if they do not set any apart."""
     mismatched: tuple[Tier, ...] = ()
@@ -265,6 +260,8 @@ class SearchAnswer(Value):
     degraded: tuple[str, ...]
     weaker: int = 0
     """Candidates that are not delivered because they are not relevant enough."""
+    repeated: int = 0
+    """Candidates that are not delivered because a better one has the same text."""
     cut_by: CutBy | None = None
     """The bound that left out something relevant."""
     note: str | None = None
@@ -284,6 +281,6 @@ class Choice(Protocol):
         ...
 
     @property
-    def excerpted(self) -> Sequence[MessageKey]:
-        """The messages whose passages are to be compared, because only a part is delivered."""
+    def whole_tokens_max(self) -> int | None:
+        """The longest text that is delivered whole: of longer ones the passages are compared."""
         ...

@@ -1,9 +1,9 @@
-"""State of a store: counters, usage, coverage, findings and background jobs."""
+"""State of a store: counters, usage, coverage, findings, background jobs and notifications of change."""
 
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from engram.model.access import Quota, Use
 from engram.model.ids import OrganizationId
@@ -26,16 +26,30 @@ class Counters(Value):
     """Stored content and row overhead, as the quota counts them."""
     file_bytes: int = 0
     """The organisation's files in the data directory, which count towards the quota as well."""
+    trashed_messages: int = 0
+    """Messages in the trash: not searched, and not among `messages`, but counted by the quota."""
 
     @property
     def use(self) -> Use:
         """Return the usage that the quota limits."""
-        return Use(self.messages, self.stored_bytes + self.file_bytes)
+        messages = self.messages + self.trashed_messages
+        return Use(messages, self.stored_bytes + self.file_bytes)
 
     @property
     def messages_of_conversations(self) -> int:
         """Return the messages of conversations, without the texts of memories."""
         return self.messages - self.memories
+
+
+class ScrubState(Value):
+    """When everything of an organisation was last read, and what that found."""
+
+    finished_at: datetime | None = None
+    """None: not yet."""
+    faults: int = 0
+    """Found by the last pass, or by the one that is under way if these are more."""
+    found: tuple[str, ...] = ()
+    """The first of them."""
 
 
 class Status(Value):
@@ -44,6 +58,7 @@ class Status(Value):
     counters: Counters
     embedder: str | None
     degraded: tuple[str, ...]
+    scrub: ScrubState = ScrubState()
 
 
 class Usage(Value):
@@ -79,6 +94,15 @@ class UsageDay(Value):
         )
 
 
+class SearchTimes(Value):
+    """How long the latest searches of an organisation took in one process."""
+
+    searches: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
 class Coverage(Value):
     """How complete an organisation's indexes are."""
 
@@ -111,7 +135,9 @@ class BackfillReport(Value):
 
 
 CheckName = Literal[
+    "availability",
     "file",
+    "files",
     "hashes",
     "counters",
     "sequences",
@@ -140,3 +166,18 @@ class Job(Value):
     subject: str
     attempts: int
     lease_until: datetime
+
+
+class WorkAdded(Value, kw_only=False):
+    """An organisation has new background work."""
+
+    organization_id: OrganizationId
+
+
+class KeysChanged(Value, kw_only=False):
+    """Cached keys of an organisation are stale; None means those of all organisations."""
+
+    organization_id: OrganizationId | None
+
+
+Change: TypeAlias = WorkAdded | KeysChanged

@@ -25,12 +25,14 @@ __all__ = [
     "computed",
     "computed_hints",
     "defaults_of",
+    "derived",
     "marks_of",
     "plain",
     "replace",
 ]
 
 T = TypeVar("T")
+V = TypeVar("V", bound="Value")
 
 SCORE_DIGITS = 4
 
@@ -73,6 +75,16 @@ def replace(value: T, /, **changes: Any) -> T:
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.replace(value, **changes)
     return dataclasses.replace(cast("Any", value), **changes)
+
+
+def derived(kind: type[V], *sources: object, **fields: Any) -> V:
+    """Return a struct with the given fields, and others from the first source that has them."""
+    found = dict(fields)
+    for source in sources:
+        for name in kind.__struct_fields__:
+            if name not in found and hasattr(source, name):
+                found[name] = getattr(source, name)
+    return kind(**found)
 
 
 class computed(property):  # noqa: N801 it is used as `property` is

@@ -35,6 +35,8 @@ class PassageVector(Value):
     end: int
     content: bytes
     """Quantised and packed by `engram.vectors.quantise`."""
+    tokens: bytes | None = None
+    """The vectors of its tokens, packed by `engram.vectors.tokens`; only of a whole message."""
 
 
 class NewVectors(Value):
@@ -58,6 +60,13 @@ class Indexing(Value):
 WORDS_ALONE = Indexing()
 
 
+class QueryTokens(Value, eq=False):
+    """The vectors of a query's tokens, and how much each weighs."""
+
+    vectors: NDArray[np.float32]
+    weights: NDArray[np.float64]
+
+
 class QueryVector(Value):
     """The vector of a query in one tier."""
 
@@ -65,6 +74,8 @@ class QueryVector(Value):
     identity: str
     vector: NDArray[np.float32] | None
     """None if the query was not embedded because there may be nothing to compare it with."""
+    tokens: QueryTokens | None = None
+    """Compared with the tokens of the best candidates; None without late interaction."""
 
 
 class Unmoved(Value):

@@ -11,11 +11,10 @@ from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import MessageDraft
 from engram.model.ids import ChunkId, chunk_id
 from engram.model.memory import Memory
-from engram.model.memory_reading import FetchedMemory, MemoryChunk, MemoryFetch
+from engram.model.recall import FetchedMemory, MemoryChunk, MemoryFetch
 from engram.model.value import replace
 from engram.text.analyse import message_words
-from engram.text.budgets import cut_tokens
-from engram.text.excerpts import brief
+from engram.text.excerpts import brief, cut_tokens
 from engram.text.passages import Passage, split_passages
 from engram.text.tokens import count_tokens
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from engram.text.budgets import longest
-from engram.text.escaping import Escaping
-from engram.text.excerpts import cut
-from engram.text.quoting import CONTINUED, FIRST_LINE
+from engram.text.excerpts import cut, longest
+from engram.text.quoting import CONTINUED, FIRST_LINE, Escaping
 from engram.text.tokens import beginning, count_tokens
 
 CUT_TOKENS_MIN = 20
 """A text is omitted if less than this of it would fit."""
 
 _BEGIN, _END = "<memory_context>", "</memory_context>"
-_MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+_MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_QUOTES = {'"': "&quot;", "'": "&#x27;"}
+"""Mean something in attributes alone; in texts, references would cost bytes and blur what was said."""
+
 _LIKE_MARKS = "\uff06\ufe60\uff1c\ufe64\u226e\uff1e\ufe65\u226f"
 """Characters that some readers normalize to XML markup."""
 
@@ -85,8 +86,8 @@ def empty_element(name: str, attributes: Mapping[str, str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape a text for an XML element or attribute, including invisible characters."""
-    return _IN_XML.text(text)
+    """Escape a text for an XML element, including invisible characters."""
+    return _IN_ELEMENT.text(text)
 
 
 def _block(lines: Sequence[str]) -> str:
@@ -107,7 +108,7 @@ def _item(text: FencedText, characters: int) -> str:
 
 
 def _named(attributes: Mapping[str, str]) -> str:
-    return "".join(f' {name}="{_IN_XML.label(value)}"' for name, value in attributes.items())
+    return "".join(f' {name}="{_IN_ATTRIBUTE.label(value)}"' for name, value in attributes.items())
 
 
 def _fitting(text: FencedText, room: int) -> int | None:
@@ -144,4 +145,6 @@ def _is_in_xml(code: int) -> bool:
     return not (0xD800 <= code <= 0xDFFF or code in {0xFFFE, 0xFFFF})
 
 
-_IN_XML = Escaping(_reference, marks=_MARKS | {mark: _reference(ord(mark)) for mark in _LIKE_MARKS})
+_IN_ELEMENT_MARKS = _MARKS | {mark: _reference(ord(mark)) for mark in _LIKE_MARKS}
+_IN_ELEMENT = Escaping(_reference, marks=_IN_ELEMENT_MARKS)
+_IN_ATTRIBUTE = Escaping(_reference, marks=_IN_ELEMENT_MARKS | _QUOTES)

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from engram.text.english import STOP_WORDS
+from engram.text.analyse import STOP_WORDS
 
 if TYPE_CHECKING:
     from rensa import RMinHash as MinHash

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from engram.limits import SENTENCE_CHARACTERS_MIN, SENTENCE_TOKENS_MAX
+from engram import limits
+from engram.text.tokens import count_tokens
 from engram.yielding import yield_to_others
 
 TokenCount = Callable[[str], int]
@@ -91,7 +92,7 @@ def iterate_sentences(text: str) -> Iterator[Passage]:
     A sentence too short to mean anything is joined with the next; one that is too long is split
     into passages.
     """
-    for sentence in join_short_sentences(text, _visible_characters, SENTENCE_CHARACTERS_MIN):
+    for sentence in join_short_sentences(text, _visible_characters, limits.SENTENCE_CHARACTERS_MIN):
         yield from _split_long_sentence(text, sentence)
 
 
@@ -243,8 +244,32 @@ def _visible_characters(text: str) -> int:
 
 def _split_long_sentence(text: str, sentence: Passage) -> Iterator[Passage]:
     content = text[sentence.start : sentence.end]
-    if count_tokens_roughly(content) <= SENTENCE_TOKENS_MAX:
+    if count_tokens_roughly(content) <= limits.SENTENCE_TOKENS_MAX:
         yield sentence
         return
-    for part in iterate_passages(content, tokens_max=SENTENCE_TOKENS_MAX):
+    for part in iterate_passages(content, tokens_max=limits.SENTENCE_TOKENS_MAX):
         yield Passage(sentence.start + part.start, sentence.start + part.end)
+
+
+SENTENCES_UPTO_CHARACTERS = limits.SENTENCES_UPTO_TOKENS * CHARACTERS_PER_TOKEN_MAX
+
+
+def message_sentences(content: str) -> list[Passage]:
+    """Return the sentences of a message that have vectors of their own beside the message's.
+
+    They join back to the content. A sentence of fewer than about eight words is joined with the next.
+    There are none in a message too short or too long for them, or of a single sentence.
+    """
+    if len(content) > SENTENCES_UPTO_CHARACTERS:
+        return []
+    if not limits.SENTENCES_FROM_TOKENS <= count_tokens(content) <= limits.SENTENCES_UPTO_TOKENS:
+        return []
+    sentences = list(
+        join_short_sentences(content, _visible_tokens, limits.MESSAGE_SENTENCE_TOKENS_MIN)
+    )
+    return sentences if len(sentences) > 1 else []
+
+
+def _visible_tokens(text: str) -> int:
+    """Return the tokens of a text without those of the white space around it."""
+    return count_tokens(text.strip())

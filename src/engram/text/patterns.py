@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from engram.errors import InvalidRequestError, LimitExceededError
 from engram.limits import REGEX_CHARACTERS_MAX, REGEX_STEPS_MAX, SUBSTRING_CHARACTERS_MAX
-from engram.model.checks import check_text
-from engram.model.document_query import Match
+from engram.model.document import Match
+from engram.model.fields import check_text
 from engram.model.value import Value
 
 if TYPE_CHECKING:

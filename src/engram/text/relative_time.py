@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias, assert_never
 
+from engram import limits
 from engram.clock import to_microseconds
 from engram.model.value import Value
 
@@ -300,22 +301,38 @@ _PATTERN = re.compile(
 def find_range(query: str, asked_at: datetime) -> TimeRange | None:
     """Return the range of time that the first words of relative time in a query mean.
 
-    Days are those of the time zone of `asked_at`. The range is wide enough for people's rounding, and
+    Of a long query its two ends are read. Days are those of the time zone of `asked_at`. The range is wide enough for people's rounding, and
     ends with the day of asking at the latest.
     """
+    end = limits.TIME_CHARACTERS_MAX
+    if len(query) > 2 * end:
+        query = f"{query[:end]} … {query[-end:]}"
     text = " ".join(query.lower().split())
     found = _PATTERN.search(text)
-    if found is None or found.lastgroup is None:
+    if found is None:
         return None
-    name = found.lastgroup
-    phrase, asked = _PHRASES[int(name[1:])], _Asked.at(asked_at)
-    if isinstance(phrase.meaning, int):
-        meant = asked.around_day(phrase.meaning)
-    else:
-        words = _Words(*(found.groupdict().get(f"{name}_{kind}") for kind in _Words._fields))
-        meant = _meant(phrase.meaning, words, phrase.language, asked)
+    phrase, words = _spoken(found)
+    asked = _Asked.at(asked_at)
+    meant = _range_of(phrase, words, asked)
     is_since = phrase.language.since in text[: found.start()].split()
     return asked.until_today(meant.start, asked.midnight + _DAY if is_since else meant.end)
+
+
+def find_start(text: str, asked_at: datetime) -> int | None:
+    """Return when the time begins that a text means, in microseconds; None if it says nothing else.
+
+    Nothing is added for people's rounding: days begin at midnight in the time zone of `asked_at`.
+    """
+    found = _PATTERN.fullmatch(" ".join(text.lower().split()))
+    if found is None:
+        return None
+    (phrase, words), asked = _spoken(found), _Asked.at(asked_at)
+    unit = phrase.language.unit_of[words.unit] if words.unit else "day"
+    is_rounded = phrase.meaning not in ("last", "this")
+    start = _range_of(phrase, words, asked).start + (_UNITS[unit].tolerance if is_rounded else 0)
+    if unit == "hour":
+        return start
+    return start - (start - asked.midnight) % _DAY
 
 
 class _Words(NamedTuple):
@@ -326,8 +343,21 @@ class _Words(NamedTuple):
     weekday: str | None
 
 
-def _meant(meaning: Meaning, words: _Words, language: Language, asked: _Asked) -> TimeRange:
+def _spoken(found: re.Match[str]) -> tuple[_Phrase, _Words]:
+    """Return the phrase that a match of the pattern found, and its words."""
+    name = found.lastgroup or ""
+    words = _Words(*(found.groupdict().get(f"{name}_{kind}") for kind in _Words._fields))
+    return _PHRASES[int(name[1:])], words
+
+
+def _range_of(phrase: _Phrase, words: _Words, asked: _Asked) -> TimeRange:
     """Return the range that a phrase means with its words."""
+    if isinstance(phrase.meaning, int):
+        return asked.around_day(phrase.meaning)
+    return _meant(phrase.meaning, words, phrase.language, asked)
+
+
+def _meant(meaning: Meaning, words: _Words, language: Language, asked: _Asked) -> TimeRange:
     count = _count(words.number, language)
     unit = language.unit_of[words.unit] if words.unit else "day"
     match meaning:

@@ -54,12 +54,17 @@ def window_gains(before: int, after: int) -> dict[int, int]:
     that share an added or removed window with them.
     """
     first = max(1, min(before, after) - WINDOW_MESSAGES + 1)
-    gains = {
-        sequence: windows_holding(sequence, last_sequence=after)
-        - windows_holding(sequence, last_sequence=before)
-        for sequence in range(first, max(before, after) + 1)
-    }
-    return {sequence: gain for sequence, gain in gains.items() if gain}
+    counts = window_count(before), window_count(after)
+    gains: dict[int, int] = {}
+    # Every append comes here, so the windows of a message are counted without a call for each.
+    for sequence in range(first, max(before, after) + 1):
+        earliest = max(0, -(-(sequence - WINDOW_MESSAGES) // WINDOW_STRIDE))
+        latest = (sequence - 1) // WINDOW_STRIDE + 1
+        held_before = min(latest, counts[0]) - earliest if sequence <= before else 0
+        held_after = min(latest, counts[1]) - earliest if sequence <= after else 0
+        if held_after != held_before:
+            gains[sequence] = held_after - held_before
+    return gains
 
 
 def windows_holding(sequence: int, *, last_sequence: int) -> int:
