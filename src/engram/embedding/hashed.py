@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engram.embedding.port import EmbedderIdentity, unit_rows
-from engram.yielding import yield_to_others
+from engram.yielding import offload, yield_to_others
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vector, Vectors
@@ -38,16 +39,21 @@ class HashedEmbedder:
         """It is always available."""
 
     async def embed_passages(self, passages: Sequence[str]) -> Vectors:
-        return hashed_vectors(passages, DIMENSIONS)
+        return await _embed(passages)
 
     async def embed_query(self, query: str) -> Vector:
-        return hashed_vectors([query], DIMENSIONS)[0]
+        return (await _embed([query]))[0]
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
 
     async def close(self) -> None:
         """There is nothing to close."""
+
+
+async def _embed(texts: Sequence[str]) -> Vectors:
+    work = partial(hashed_vectors, texts, DIMENSIONS)
+    return await offload(work, characters=sum(map(len, texts)))
 
 
 def hashed_vectors(texts: Sequence[str], dimensions: int) -> Vectors:

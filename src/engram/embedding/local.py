@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from engram.clock import Clock
 from engram.embedding.files import ModelFiles, OnnxFiles
-from engram.embedding.port import EmbedderIdentity
+from engram.embedding.port import EmbeddedPassage, EmbeddedQueryText, EmbedderIdentity
 from engram.embedding.registry import KnownModel
 from engram.errors import EmbedderUnavailableError
 from engram.limits import INLINE_CHARACTERS_MAX, MODEL_RETRY_S
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engram.embedding.onnx_model import OnnxModel
     from engram.embedding.port import Vector, Vectors
     from engram.embedding.static_model import StaticModel
+    from engram.embedding.token_outputs import TokenProjection
 
 T = TypeVar("T")
 
@@ -208,6 +209,52 @@ class OnnxEmbedder:
     @staticmethod
     async def _on(pool: ThreadPoolExecutor, work: Callable[..., T], *arguments: str) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+
+
+class TokenOnnxEmbedder(OnnxEmbedder):
+    """A deep tier that returns the vectors of tokens too."""
+
+    def __init__(
+        self,
+        find: Callable[[], OnnxFiles],
+        *,
+        projection: str,
+        threads: int,
+        clock: Clock,
+        identity: EmbedderIdentity,
+        probe: Callable[[], object],
+    ) -> None:
+        """Use a `projection` of the package beside the model; the others are as of `OnnxEmbedder`."""
+        super().__init__(find, threads=threads, clock=clock, identity=identity, probe=probe)
+        self._projection = Lazy(
+            lambda: _load_or_fail(lambda: self._load_projection(projection)), clock
+        )
+
+    async def embed_passages_with_tokens(
+        self, passages: Sequence[str]
+    ) -> Sequence[EmbeddedPassage]:
+        work = (self._on(self._passages, self._run_passage, text) for text in passages)
+        return await asyncio.gather(*work)
+
+    async def embed_query_with_tokens(self, query: str) -> EmbeddedQueryText:
+        return await self._on(self._queries, self._run_query, query)
+
+    def _run_passage(self, text: str) -> EmbeddedPassage:
+        loaded, projection = self._loaded.get(), self._projection.get()
+        output = loaded.model.run_passage(loaded.identity.passage_prefix + text)
+        return EmbeddedPassage(output.vector, projection.pack(output))
+
+    def _run_query(self, text: str) -> EmbeddedQueryText:
+        loaded, projection = self._loaded.get(), self._projection.get()
+        prefix = loaded.identity.query_prefix
+        output = loaded.model.run_start(prefix + text)
+        tokens = projection.ask(output, start=loaded.model.count_before(prefix))
+        return EmbeddedQueryText(output.vector, tokens)
+
+    def _load_projection(self, resource: str) -> TokenProjection:
+        from engram.embedding.token_outputs import TokenProjection
+
+        return TokenProjection(resource, self._tokenizer.get())
 
 
 def _load_or_fail(load: Callable[[], T]) -> T:

@@ -13,8 +13,9 @@ import json
 import logging
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from onnxruntime import (
@@ -33,7 +34,7 @@ from engram.errors import LimitExceededError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from engram.embedding.port import Pooling, Vector
+    from engram.embedding.port import Pooling, Vector, Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,17 @@ _GRAPH_FAILURES = (
 _KEY_DIGITS = 16
 _CACHED_LEVEL = GraphOptimizationLevel.ORT_ENABLE_EXTENDED
 """Higher levels depend on the exact processor, and bring nothing to text models."""
+
+
+class ModelOutput(NamedTuple):
+    """What one run of a model returns."""
+
+    vector: Vector
+    """Pooled, of unit length."""
+    ids: Sequence[int]
+    """The tokens that were read, special ones included."""
+    rows: Vectors
+    """An output for each token; of a model that pools them itself, its only one."""
 
 
 class OnnxModel:
@@ -82,6 +94,18 @@ class OnnxModel:
         Raises:
             LimitExceededError: it has too many tokens.
         """
+        return self.run_passage(text).vector
+
+    def embed_start(self, text: str) -> Vector:
+        """Return the vector of a text, truncated to the model's window."""
+        return self.run_start(text).vector
+
+    def run_passage(self, text: str) -> ModelOutput:
+        """Return the vectors of a text that fits into the model's window, and of its tokens.
+
+        Raises:
+            LimitExceededError: it has too many tokens.
+        """
         tokens = token_ids(self._tokenizer, text)
         if len(tokens) > self._window:
             raise LimitExceededError(
@@ -89,13 +113,17 @@ class OnnxModel:
             )
         return self._run(tokens)
 
-    def embed_start(self, text: str) -> Vector:
-        """Return the vector of a text, truncated to the model's window."""
+    def run_start(self, text: str) -> ModelOutput:
+        """Return the vectors of a text, truncated to the model's window, and of its tokens."""
         tokens = token_ids(self._tokenizer, text)
         if len(tokens) > self._window:
             # The last token is the special one that ends every text.
             tokens = [*tokens[: self._window - 1], tokens[-1]]
         return self._run(tokens)
+
+    def count_before(self, prefix: str) -> int:
+        """Return how many tokens, the special one included, come before a text behind `prefix`."""
+        return len(self._tokenizer.encode(prefix).ids) - 1
 
     def room_beside(self, prefix: str) -> int:
         """Return how many tokens of a text fit beside `prefix`."""
@@ -106,7 +134,11 @@ class OnnxModel:
         """Return the length of the vectors, by running the model once."""
         return len(self.embed_start(""))
 
-    def _run(self, tokens: list[int]) -> Vector:
+    def _run(self, tokens: list[int]) -> ModelOutput:
+        output = self._outputs(tokens)
+        return ModelOutput(unit_rows(self._pool(output)[np.newaxis])[0], tokens, output[0])
+
+    def _outputs(self, tokens: list[int]) -> Vector:
         ids = np.array([tokens], dtype=np.int64)
         feed = {
             "input_ids": ids,
@@ -115,7 +147,7 @@ class OnnxModel:
         }
         wanted = {name: value for name, value in feed.items() if name in self._inputs}
         (output,) = self._session.run([self._output], wanted)
-        return unit_rows(self._pool(output)[np.newaxis])[0]
+        return output
 
     def _pool(self, output: Vector) -> Vector:
         """Return one vector from the model's output, which has a row per token or is pooled already."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engram import limits
-from engram.embedding.port import Embedder, EmbedderIdentity
+from engram.embedding.port import Embedder, EmbedderIdentity, with_tokens
 from engram.model.value import Value, replace
 from engram.model.vectors import PassageVector, Units
 from engram.text.passages import (
@@ -17,8 +17,8 @@ from engram.text.passages import (
     count_tokens_roughly,
     iterate_passages,
     iterate_sentences,
+    message_sentences,
 )
-from engram.text.sentences import message_sentences
 from engram.yielding import offload
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ class EmbeddedText(Value, kw_only=False):
         """Return the prefix of every passage."""
         return "" if self.name is None or self.units == "sentences" else f"{self.name}: "
 
+    def is_message_as_whole(self, passage: Passage) -> bool:
+        """Return True if this is a message of a conversation, and the passage all of it."""
+        return self.units == "both" and passage == Passage(0, len(self.content))
+
     def passage_text(self, passage: Passage) -> str:
         """Return a passage as it is given to the model."""
         return self.opening + self.content[passage.start : passage.end]
@@ -62,6 +66,8 @@ class _Piece(NamedTuple):
     text: str
     is_repeated: bool
     """True for a sentence of what an earlier passage covers."""
+    has_tokens: bool
+    """Whether the vectors of its tokens are wanted."""
 
     @property
     def length(self) -> float:
@@ -78,6 +84,8 @@ class Splitting(Value):
     """Not applied to texts that are split by sentence."""
     is_deep: bool = False
     """Whether texts that want both units get vectors of their sentences too."""
+    has_tokens: bool = False
+    """Whether those that are one passage get vectors of its tokens too."""
 
     def fit(self, text: EmbeddedText) -> EmbeddedText:
         """Return the text with its name cut to at most half of a passage."""
@@ -143,12 +151,15 @@ def instant_splitting() -> Splitting:
     )
 
 
-def deep_splitting(embedder: Embedder, identity: EmbedderIdentity) -> Splitting:
+def deep_splitting(
+    embedder: Embedder, identity: EmbedderIdentity, *, has_tokens: bool = False
+) -> Splitting:
     """Return the splitting for deep vectors, which cover every passage of a text."""
     return Splitting(
         tokens_max=min(identity.max_tokens, limits.PASSAGE_TOKENS_MAX),
         count_tokens=embedder.count_tokens,
         is_deep=True,
+        has_tokens=has_tokens,
     )
 
 
@@ -172,12 +183,14 @@ async def embed_texts(
     from engram.vectors.quantise import pack_blobs, quantise  # brings NumPy
 
     embedded: list[list[PassageVector]] = [[] for _ in texts]
-    async for pieces, vectors in _embed_pieces(texts, embedder, splitting):
+    async for pieces, vectors, tokens in _embed_pieces(texts, embedder, splitting):
         rows = quantise(vectors, dimensions=vectors.shape[1])
         rows.scales[:] *= [piece.length for piece in pieces]
-        for piece, content in zip(pieces, pack_blobs(rows), strict=True):
+        for piece, content, packed in zip(pieces, pack_blobs(rows), tokens, strict=True):
             start, end = piece.passage
-            embedded[piece.number].append(PassageVector(start=start, end=end, content=content))
+            embedded[piece.number].append(
+                PassageVector(start=start, end=end, content=content, tokens=packed)
+            )
     return embedded
 
 
@@ -194,7 +207,7 @@ async def compare_meanings(pairs: Sequence[tuple[str, str]], embedder: Embedder)
     splitting = deep_splitting(embedder, await embedder.identify())
     rows: list[list[Vector]] = [[] for _ in texts]
     wanted = [EmbeddedText(None, text) for text in texts]
-    async for pieces, vectors in _embed_pieces(wanted, embedder, splitting):
+    async for pieces, vectors, _ in _embed_pieces(wanted, embedder, splitting):
         for piece, vector in zip(pieces, vectors, strict=True):
             rows[piece.number].append(vector)
     means = dict(zip(texts, map(_mean, rows), strict=True))
@@ -203,8 +216,8 @@ async def compare_meanings(pairs: Sequence[tuple[str, str]], embedder: Embedder)
 
 async def _embed_pieces(
     texts: Sequence[EmbeddedText], embedder: PassageEmbedder, splitting: Splitting
-) -> AsyncIterator[tuple[list[_Piece], Vectors]]:
-    """Yield the passages of all texts with their vectors, some at a time.
+) -> AsyncIterator[tuple[list[_Piece], Vectors, Sequence[bytes | None]]]:
+    """Yield the passages of all texts with their vectors and those of their tokens, some at a time.
 
     Long texts are split on a thread.
     """
@@ -215,7 +228,24 @@ async def _embed_pieces(
         some = await offload(partial(_take, pieces), characters=characters)
         is_last = len(some) < PASSAGES_TOGETHER
         if some:
-            yield some, await embedder.embed_passages([piece.text for piece in some])
+            vectors, tokens = await _embed_some(some, embedder)
+            yield some, vectors, tokens
+
+
+async def _embed_some(
+    pieces: Sequence[_Piece], embedder: PassageEmbedder
+) -> tuple[Vectors, Sequence[bytes | None]]:
+    texts = [piece.text for piece in pieces]
+    if not any(piece.has_tokens for piece in pieces):
+        return await embedder.embed_passages(texts), [None] * len(pieces)
+    import numpy as np  # slow to import
+
+    embedded = await with_tokens(embedder).embed_passages_with_tokens(texts)
+    tokens = [
+        (each.tokens or None) if piece.has_tokens else None
+        for piece, each in zip(pieces, embedded, strict=True)
+    ]
+    return np.stack([each.vector for each in embedded]), tokens
 
 
 def _take(pieces: Iterator[_Piece]) -> list[_Piece]:
@@ -227,7 +257,13 @@ def _iterate_pieces(texts: Sequence[EmbeddedText], splitting: Splitting) -> Iter
         covered = 0
         for passage in splitting.passages(text):
             said = text.passage_text(passage)
-            yield _Piece(number, passage, said, is_repeated=passage.start < covered)
+            yield _Piece(
+                number,
+                passage,
+                said,
+                is_repeated=passage.start < covered,
+                has_tokens=splitting.has_tokens and text.is_message_as_whole(passage),
+            )
             covered = max(covered, passage.end)
 
 

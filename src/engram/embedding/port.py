@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -22,6 +22,7 @@ from engram.errors import (
     InvalidVectorError,
 )
 from engram.model.value import Value
+from engram.model.vectors import QueryTokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,6 +148,53 @@ class Embedder(Protocol):
     async def close(self) -> None:
         """Release threads and connections; the embedder must not be used afterwards."""
         ...
+
+
+class EmbeddedPassage(NamedTuple):
+    """What a model made of a passage."""
+
+    vector: Vector
+    tokens: bytes
+    """The vectors of its tokens, packed by `engram.vectors.tokens`; empty if it has none."""
+
+
+class EmbeddedQueryText(NamedTuple):
+    """What a model made of a query."""
+
+    vector: Vector
+    tokens: QueryTokens | None = None
+    """None without late interaction, or if the query has no tokens."""
+
+
+@runtime_checkable
+class TokenPassageEmbedder(Protocol):
+    """The part of a `TokenEmbedder` that embeds passages."""
+
+    async def embed_passages_with_tokens(
+        self, passages: Sequence[str]
+    ) -> Sequence[EmbeddedPassage]:
+        """Return the vectors of each passage and of its tokens; otherwise as `embed_passages`."""
+        ...
+
+
+@runtime_checkable
+class TokenEmbedder(TokenPassageEmbedder, Embedder, Protocol):
+    """An embedder that returns the vectors of tokens too, from the same run of its model."""
+
+    async def embed_query_with_tokens(self, query: str) -> EmbeddedQueryText:
+        """Return the vectors of a query and of its tokens; otherwise as `embed_query`."""
+        ...
+
+
+def with_tokens(embedder: object) -> TokenPassageEmbedder:
+    """Return an embedder that has to return the vectors of tokens, as one.
+
+    Raises:
+        TypeError: it cannot; callers ask `WatchedEmbedder.has_tokens` before.
+    """
+    if not isinstance(embedder, TokenPassageEmbedder):
+        raise TypeError(f"{type(embedder).__name__} has no vectors of tokens")
+    return embedder
 
 
 UNIT_TOLERANCE = 1e-3

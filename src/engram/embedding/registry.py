@@ -52,6 +52,8 @@ class KnownModel(Value, kw_only=False):
     calibration: Calibration
     carrier: str | None = None
     """A pinned package whose wheel happens to contain the same files; it is never installed."""
+    projection: str | None = None
+    """A file of this package that turns outputs for tokens into vectors; see `bench.projection`."""
 
     @property
     def name(self) -> str:
@@ -124,6 +126,7 @@ ARCTIC = KnownModel(
     hub_repository="Snowflake/snowflake-arctic-embed-s",
     hub_revision="e596f507467533e48a2e17c007f0e1dacc837b33",
     carrier="bot-brain==0.8.0",
+    projection="arctic_tokens.npy",
     calibration=ARCTIC_SCALES,
     files=(
         ModelFile(

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from engram import limits
 from engram.clock import Clock
 from engram.embedding.port import EmbedderIdentity, check_vectors, unit_rows
 from engram.embedding.registry import prefixes_of
@@ -21,17 +22,6 @@ from engram.embedding.retry import (
     read_bounded,
 )
 from engram.errors import EmbedderUnavailableError, InvalidRequestError, InvalidVectorError
-from engram.limits import (
-    REMOTE_ATTEMPTS_MAX,
-    REMOTE_BATCH_BYTES_MAX,
-    REMOTE_BATCH_TEXTS_MAX,
-    REMOTE_CONNECT_S,
-    REMOTE_INDEXING_S,
-    REMOTE_QUERY_S,
-    REMOTE_RESPONSE_BYTES_MAX,
-    REMOTE_TOKENS_MAX,
-    VECTOR_DIMENSIONS_MAX,
-)
 from engram.model.value import Value
 
 if TYPE_CHECKING:
@@ -70,8 +60,8 @@ class RemoteEmbedder:
         *,
         clock: Clock,
         backoff: Backoff | None = None,
-        query_s: float = REMOTE_QUERY_S,
-        indexing_s: float = REMOTE_INDEXING_S,
+        query_s: float = limits.REMOTE_QUERY_S,
+        indexing_s: float = limits.REMOTE_INDEXING_S,
     ) -> None:
         self._address = address
         self._clock = clock
@@ -146,7 +136,7 @@ class RemoteEmbedder:
         return np.concatenate(halves)
 
     async def _embed_retrying(self, texts: Sequence[str]) -> Vectors:
-        for attempt in range(REMOTE_ATTEMPTS_MAX - 1):
+        for attempt in range(limits.REMOTE_ATTEMPTS_MAX - 1):
             try:
                 return await self._embed(texts, limit_s=self._indexing_s)
             except EmbedderUnavailableError as exc:
@@ -187,7 +177,7 @@ class RemoteEmbedder:
             ) as response:
                 body = await read_bounded(
                     response.aiter_bytes(),
-                    bytes_max=REMOTE_RESPONSE_BYTES_MAX,
+                    bytes_max=limits.REMOTE_RESPONSE_BYTES_MAX,
                     too_large=InvalidVectorError(
                         "the answer of the embedding service is too large"
                     ),
@@ -206,7 +196,7 @@ class RemoteEmbedder:
             key = self._address.key
             self._client = httpx.AsyncClient(
                 headers={"authorization": f"Bearer {key}"} if key else {},
-                timeout=httpx.Timeout(REMOTE_INDEXING_S, connect=REMOTE_CONNECT_S),
+                timeout=httpx.Timeout(limits.REMOTE_INDEXING_S, connect=limits.REMOTE_CONNECT_S),
             )
         return self._client
 
@@ -229,7 +219,7 @@ class RemoteEmbedder:
             name=self._address.model,
             revision="remote",
             dimensions=dimensions,
-            max_tokens=REMOTE_TOKENS_MAX,
+            max_tokens=limits.REMOTE_TOKENS_MAX,
             query_prefix=self._query_prefix,
             passage_prefix=self._passage_prefix,
             pooling="remote",
@@ -243,7 +233,7 @@ def _token_bound(text: str) -> int:
 
 def _truncated(text: str) -> str:
     """Truncate a text to what `_token_bound` allows within the service's limit."""
-    start = text.encode(errors="surrogatepass")[: 2 * REMOTE_TOKENS_MAX]
+    start = text.encode(errors="surrogatepass")[: 2 * limits.REMOTE_TOKENS_MAX]
     return start.decode(errors="ignore")
 
 
@@ -254,7 +244,8 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     for text in texts:
         length = len(text.encode(errors="surrogatepass"))
         if batch and (
-            len(batch) == REMOTE_BATCH_TEXTS_MAX or size + length > REMOTE_BATCH_BYTES_MAX
+            len(batch) == limits.REMOTE_BATCH_TEXTS_MAX
+            or size + length > limits.REMOTE_BATCH_BYTES_MAX
         ):
             yield batch
             batch, size = [], 0
@@ -276,8 +267,8 @@ def _parse_vectors(body: bytes, *, count: int) -> Vectors:
     lengths = {len(row) for row in rows}
     if len(rows) != count or len(lengths) != 1:
         raise InvalidVectorError(f"expected {count:,} vectors of equal length")
-    if not 0 < lengths.pop() <= VECTOR_DIMENSIONS_MAX:
-        raise InvalidVectorError(f"a vector has 1 to {VECTOR_DIMENSIONS_MAX:,} dimensions")
+    if not 0 < lengths.pop() <= limits.VECTOR_DIMENSIONS_MAX:
+        raise InvalidVectorError(f"a vector has 1 to {limits.VECTOR_DIMENSIONS_MAX:,} dimensions")
     return np.stack(rows)
 
 

@@ -9,14 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
 
+from engram import limits
 from engram.clock import Clock
 from engram.errors import EmbedderUnavailableError, EngramError
-from engram.limits import (
-    BREAKER_FAILURES_MAX,
-    BREAKER_OPEN_S,
-    BREAKER_OPEN_S_MAX,
-    REMOTE_BACKOFF_S_MAX,
-)
 
 FIRST_BACKOFF_S = 0.5
 
@@ -83,7 +78,7 @@ class Backoff:
         grown = FIRST_BACKOFF_S * 2**attempt
         # Jitter keeps processes that failed together from retrying together.
         jittered = grown * (0.5 + 0.5 * self._chance())
-        return min(max(jittered, retry_after_s or 0.0), float(REMOTE_BACKOFF_S_MAX))
+        return min(max(jittered, retry_after_s or 0.0), float(limits.REMOTE_BACKOFF_S_MAX))
 
 
 class CircuitBreaker:
@@ -96,7 +91,7 @@ class CircuitBreaker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures = 0
-        self._open_s = float(BREAKER_OPEN_S)
+        self._open_s = float(limits.BREAKER_OPEN_S)
         self._open_until: datetime | None = None
         self._probing = False
 
@@ -136,12 +131,12 @@ class CircuitBreaker:
 
     def _record_success(self) -> None:
         self._failures = 0
-        self._open_s = float(BREAKER_OPEN_S)
+        self._open_s = float(limits.BREAKER_OPEN_S)
         self._open_until = None
 
     def _record_failure(self) -> None:
         self._failures += 1
-        if self._failures < BREAKER_FAILURES_MAX:
+        if self._failures < limits.BREAKER_FAILURES_MAX:
             return
         self._open_until = self._clock.now() + timedelta(seconds=self._open_s)
-        self._open_s = min(2 * self._open_s, float(BREAKER_OPEN_S_MAX))
+        self._open_s = min(2 * self._open_s, float(limits.BREAKER_OPEN_S_MAX))

@@ -7,7 +7,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from engram.embedding.port import Embedder, EmbedderIdentity
+from engram.embedding.port import (
+    EmbeddedPassage,
+    EmbeddedQueryText,
+    Embedder,
+    EmbedderIdentity,
+    TokenEmbedder,
+    with_tokens,
+)
 from engram.errors import EmbedderMismatchError, EmbedderUnavailableError
 from engram.limits import QUERY_CHARACTERS_KEPT, QUERY_VECTORS_KEPT
 from engram.model.value import Value
@@ -53,6 +60,23 @@ class WatchedEmbedder:
     async def embed_query(self, query: str) -> Vector:
         return await self._watch(self.embedder.embed_query(query))
 
+    @property
+    def has_tokens(self) -> bool:
+        """Return True if the embedder returns the vectors of tokens too."""
+        return isinstance(self.embedder, TokenEmbedder)
+
+    async def embed_passages_with_tokens(
+        self, passages: Sequence[str]
+    ) -> Sequence[EmbeddedPassage]:
+        embedder = with_tokens(self.embedder)
+        return await self._watch(embedder.embed_passages_with_tokens(passages))
+
+    async def embed_query_with_tokens(self, query: str) -> EmbeddedQueryText:
+        """Return the vector of a query, and of its tokens if the embedder has them."""
+        if isinstance(self.embedder, TokenEmbedder):
+            return await self._watch(self.embedder.embed_query_with_tokens(query))
+        return EmbeddedQueryText(await self.embed_query(query))
+
     async def close(self) -> None:
         await self.embedder.close()
 
@@ -81,29 +105,29 @@ class QueryVectorCache:
     another has searched for.
     """
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: WatchedEmbedder) -> None:
         self._embedder = embedder
-        self._vectors: OrderedDict[tuple[str, str], Vector] = OrderedDict()
+        self._embedded: OrderedDict[tuple[str, str], EmbeddedQueryText] = OrderedDict()
 
-    async def embed(self, text: str, *, organization_id: str) -> Vector:
-        """Return the vector of a query; errors as of `Embedder.embed_query`."""
+    async def embed(self, text: str, *, organization_id: str) -> EmbeddedQueryText:
+        """Return the vectors of a query and its tokens; errors as of `Embedder.embed_query`."""
         key = organization_id, text
-        cached = self._vectors.get(key)
+        cached = self._embedded.get(key)
         if cached is not None:
-            self._vectors.move_to_end(key)
+            self._embedded.move_to_end(key)
             return cached
-        vector = await self._embedder.embed_query(text)
+        embedded = await self._embedder.embed_query_with_tokens(text)
         if len(text) <= QUERY_CHARACTERS_KEPT:
-            self._add(key, vector)
-        return vector
+            self._add(key, embedded)
+        return embedded
 
-    def _add(self, key: tuple[str, str], vector: Vector) -> None:
+    def _add(self, key: tuple[str, str], embedded: EmbeddedQueryText) -> None:
         # A copy: a view would keep the whole batch it came from alive.
-        cached = vector.copy()
+        cached = embedded.vector.copy()
         cached.setflags(write=False)
-        self._vectors[key] = cached
-        while len(self._vectors) > QUERY_VECTORS_KEPT:
-            self._vectors.popitem(last=False)
+        self._embedded[key] = embedded._replace(vector=cached)
+        while len(self._embedded) > QUERY_VECTORS_KEPT:
+            self._embedded.popitem(last=False)
 
 
 class Tiers(Value, kw_only=False):

@@ -103,6 +103,11 @@ class MatrixCache:
             self._evict(name)
         return snapshot
 
+    def position(self, name: Hashable) -> int:
+        """Return up to which change a matrix is known; 0 if it is not."""
+        entry = self._entries.get(name)
+        return 0 if entry is None else entry.seq
+
     def forget(self, name: Hashable) -> None:
         """Drop a matrix from the cache if it is there."""
         with self._lock:

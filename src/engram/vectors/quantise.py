@@ -21,6 +21,7 @@ CODE_MAX = 127
 """-128 is unused: codes are symmetric, so that the opposite vector has the opposite codes."""
 
 BLOB_VERSION = 1
+_SCALE_MAX = np.float32(1 / CODE_MAX)
 _SCALE_END = 5
 """A blob is a version byte, four bytes of scale, and a byte for each dimension."""
 
@@ -71,14 +72,15 @@ def unpack_blobs(blobs: Sequence[bytes], *, dimensions: int) -> QuantisedRows:
     """Parse the rows that `pack_blobs` serialized.
 
     Raises:
-        StoreCorruptError: a blob has the wrong size or version, or no valid scale.
+        StoreCorruptError: a blob has the wrong size or version, or no valid scale: one code of a
+            row is the largest, so that no scale gives more than unit length.
     """
     size = blob_bytes(dimensions)
     if any(len(blob) != size for blob in blobs):
         raise StoreCorruptError(f"a stored vector does not have {dimensions} dimensions")
     content = np.frombuffer(b"".join(blobs), dtype=np.uint8).reshape(-1, size)
     scales = content[:, 1:_SCALE_END].copy().view("<f4").reshape(-1).astype(np.float32)
-    if (content[:, 0] != BLOB_VERSION).any() or not (np.isfinite(scales) & (scales > 0)).all():
+    if (content[:, 0] != BLOB_VERSION).any() or not ((scales > 0) & (scales <= _SCALE_MAX)).all():
         raise StoreCorruptError("a stored vector cannot be read")
     return QuantisedRows(codes=content[:, _SCALE_END:].view(np.int8), scales=scales)
 
