@@ -24,6 +24,8 @@ ZSTD = "zstd"
 _WITH_DICTIONARY = "zstd:"
 _LEVEL = 3
 _GZIP_WBITS = 31
+_NUMBER_DIGITS_MAX = 18
+"""More digits than a row can have, and fewer than Python refuses to convert."""
 
 
 class ContentError(Exception):
@@ -63,9 +65,19 @@ class ContentCodec:
         """The newest dictionary, if it was announced and is not loaded yet."""
         return self._announced if self._announced not in self._dictionaries else None
 
-    def announce_dictionary(self, number: int) -> None:
-        """Record the number of the newest dictionary, which is loaded later by `add_dictionary`."""
+    def announce_dictionary(self, number: int | None) -> None:
+        """Record the number of the newest dictionary, which is loaded later by `add_dictionary`.
+
+        None if there is none any more.
+        """
         self._announced = number
+        if number is None and self._newest is not None:
+            self.forget_dictionaries(self._newest)
+
+    def forget_dictionaries(self, upto: int) -> None:
+        """Compress nothing with a dictionary up to this number any more; texts can still be decoded."""
+        later = [number for number in self._dictionaries if number > upto]
+        self._newest = max(later, default=None)
 
     def add_dictionary(self, number: int, content: bytes) -> None:
         """Load a dictionary; new texts are compressed with the newest one."""
@@ -74,6 +86,20 @@ class ContentCodec:
         self._dictionaries[number] = dictionary
         self._newest = max(number, self._newest or number)
 
+    def unpack_dictionary(self, number: int, packed: bytes) -> None:
+        """Load a dictionary as it is stored.
+
+        Raises:
+            ContentError: it is damaged.
+        """
+        try:
+            _refuse_bomb(packed)
+            unpacker = zstandard.ZstdDecompressor()
+            content = unpacker.decompress(packed, max_output_size=limits.MESSAGE_BYTES_MAX)
+            self.add_dictionary(number, content)
+        except zstandard.ZstdError as exc:
+            raise ContentError(f"its dictionary {number} is damaged") from exc
+
     def missing_dictionary(self, encoding: str | None) -> int | None:
         """Return the dictionary that `encoding` needs if it is not loaded yet."""
         number = dictionary_number(encoding)
@@ -81,15 +107,32 @@ class ContentCodec:
 
     def encode(self, text: str) -> StoredContent:
         """Encode a text."""
+        return self._encode(text, self._newest)
+
+    def _encode(self, text: str, number: int | None) -> StoredContent:
         data = text.encode()
         digest = hashlib.sha256(data).digest()
         if len(data) >= limits.COMPRESS_BYTES_MIN:
-            number = self._newest
             packed = self._compress(data, number)
             if len(packed) < len(data):
                 encoding = ZSTD if number is None else f"{_WITH_DICTIONARY}{number}"
                 return StoredContent(packed, encoding, digest, len(data))
         return StoredContent(text, RAW, digest, len(data))
+
+    def encode_alone(self, text: str) -> StoredContent:
+        """Encode a text without a dictionary."""
+        return self._encode(text, None)
+
+    def recode(self, content: bytes, *, encoding: str) -> StoredContent:
+        """Encode a stored text again, without the dictionary that it was encoded with.
+
+        Raises:
+            ContentError: it cannot be decoded.
+        """
+        try:
+            return self.encode_alone(self._decode_bytes(content, encoding).decode())
+        except UnicodeDecodeError as exc:
+            raise ContentError("its text is not UTF-8") from exc
 
     def encode_bytes(self, data: bytes) -> StoredContent:
         """Encode a piece of a document, without a dictionary: it is too long to gain from one."""
@@ -175,7 +218,7 @@ def dictionary_number(encoding: str | None) -> int | None:
     if encoding is None or not encoding.startswith(_WITH_DICTIONARY):
         return None
     digits = encoding.removeprefix(_WITH_DICTIONARY)
-    if not (digits.isascii() and digits.isdecimal()):
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _NUMBER_DIGITS_MAX):
         raise ContentError(f"its encoding {encoding!r} is unknown")
     return int(digits)
 

@@ -16,7 +16,7 @@ from engram.model.ids import ConversationId, DocumentId, MemoryId
 from engram.model.row_keys import message_key
 from engram.storage.bookkeeping.counters import grow_counters, measure_document
 from engram.storage.codec import ContentError
-from engram.storage.content.pieces import Pieces, delete_pieces
+from engram.storage.content.pieces import Pieces, delete_pieces, measure_pieces
 from engram.storage.conversations.records import add_empty_record, add_tags
 from engram.storage.postings.index import MessageWords
 from engram.storage.queue import DOCUMENTS
@@ -184,13 +184,17 @@ def queue_document(tx: Transaction, document_id: str | None) -> None:
     DOCUMENTS.reset(tx, row.id)
 
 
-def remove_document(tx: Transaction, document_id: str | None) -> None:
-    """Remove a document with its body and text, and subtract its bytes from the counters."""
+def remove_document(tx: Transaction, document_id: str | None, *, with_pieces: bool = True) -> int:
+    """Remove a document and subtract its bytes from the counters; return its stored size.
+
+    Without `with_pieces` its body and text stay, and belong to nothing.
+    """
     row = _row_of(tx, document_id)
     stored_bytes = measure_document(tx, row.number)
-    stored_bytes += delete_pieces(tx, row.number)
+    stored_bytes += (delete_pieces if with_pieces else measure_pieces)(tx, row.number)
     tx.execute(_SQL["delete_document"], number=row.number)
     grow_counters(tx, content_bytes=-row.size_bytes, stored_bytes=-stored_bytes)
+    return stored_bytes
 
 
 def record_size(tx: Transaction, record: int) -> tuple[int, int]:

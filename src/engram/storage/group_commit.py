@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from engram.model.access import AuditRecord
-from engram.storage.bookkeeping.audit import Announce, gathering
+from engram.storage.bookkeeping.audit import Announce, Gathered, gathering
 from engram.storage.rows.database import Connection
 from engram.storage.threads import Ticket, deliver
 from engram.yielding import without_pauses
@@ -26,7 +25,7 @@ class Write:
     ticket: Ticket[Any]
     announce: Announce | None = None
     """Called with the audit rows once they are durable."""
-    audited: list[AuditRecord] = field(default_factory=list[AuditRecord])
+    audited: list[Gathered] = field(default_factory=list[Gathered])
 
 
 class WriteSession(Protocol):
@@ -42,6 +41,10 @@ class WriteSession(Protocol):
 
     def mark(self) -> None:
         """Set a savepoint before a write."""
+        ...
+
+    def flush(self) -> None:
+        """Raise what the statements of a write have failed with, if that would be heard of too late."""
         ...
 
     def undo(self, error: Exception) -> None:
@@ -69,7 +72,7 @@ def commit_together(writes: Sequence[Write], session: WriteSession) -> None:
     deliver([write.ticket for write in writes])
     for write in awaited:
         if write.announce is not None and write.audited:
-            write.announce(write.audited)
+            write.announce([record() for record in write.audited])
 
 
 def _commit(writes: Sequence[Write], session: WriteSession) -> None:
@@ -94,6 +97,7 @@ def _do(write: Write, connection: Connection, session: WriteSession) -> None:
         wanted = None if write.announce is None else write.audited
         with session.translated_failures(), gathering(wanted):
             write.ticket.succeed(write.work(connection))
+            session.flush()
     except Exception as exc:  # noqa: BLE001 - raised in the caller
         write.audited.clear()
         session.undo(exc)

@@ -5,8 +5,8 @@ Each method is one transaction, or a few short ones where the work is long.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Sequence
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +17,7 @@ from engram.model.ids import (
     MessageKey,
     OrganizationId,
 )
+from engram.model.reminder import Delivery, DeliveryDay
 from engram.model.search import KINDS, Candidates, Choice, Kind, Loaded, SearchFilters
 from engram.model.status import BackfillReport, Counters, Coverage, Finding
 from engram.model.vectors import (
@@ -28,29 +29,51 @@ from engram.model.vectors import (
     UnmovedBatch,
     UnmovedCount,
 )
-from engram.storage.bookkeeping import audit
+from engram.storage.bookkeeping import audit, deliveries
 from engram.storage.bookkeeping import counters as counting
 from engram.storage.content import compression
+from engram.storage.conversations.capturing import SessionCapture
+from engram.storage.conversations.editing import ConversationEditor
+from engram.storage.conversations.leaving import ConversationRemover
 from engram.storage.conversations.reading import ConversationReader
 from engram.storage.conversations.writing import ConversationWriter
 from engram.storage.queue import JobQueue
 from engram.storage.rows.database import Connection
-from engram.storage.search.found import count_times_passed, load_found, read_search_state
+from engram.storage.search.found import (
+    count_times_passed,
+    expect_search_state,
+    load_found,
+    read_search_state,
+)
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors import reembedding, sentences, unembedded
 from engram.storage.vectors.index import VectorIndex
 from engram.storage.words import rebuild
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engram.model.maintenance import MemoriesChecked
+    from engram.storage.checks.scrubbing import Scrubbing
     from engram.storage.documents.store import DocumentStore
+    from engram.storage.erasing.store import ErasureStore
     from engram.storage.memories.store import MemoryStore
+    from engram.storage.retention import RetentionStore
     from engram.storage.search.overview import OverviewCandidate, OverviewQuery
+    from engram.storage.trash.store import TrashStore
 
 ChoiceT = TypeVar("ChoiceT", bound=Choice)
 
 
-class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
+class OrganizationStore(
+    ConversationReader,
+    ConversationWriter,
+    ConversationEditor,
+    ConversationRemover,
+    SessionCapture,
+    JobQueue,
+):
     """Everything of one organisation."""
 
     def __init__(
@@ -84,6 +107,34 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
 
         return DocumentStore(self._tenant)
 
+    @cached_property
+    def trash(self) -> TrashStore:
+        """What was deleted and can be restored."""
+        from engram.storage.trash.store import TrashStore
+
+        return TrashStore(self._tenant)
+
+    @cached_property
+    def erasing(self) -> ErasureStore:
+        """The erasures of what it has stored."""
+        from engram.storage.erasing.store import ErasureStore
+
+        return ErasureStore(self._tenant, memories=self.memories, trash=self.trash)
+
+    @cached_property
+    def retention(self) -> RetentionStore:
+        """Its rules of retention and legal holds."""
+        from engram.storage.retention import RetentionStore
+
+        return RetentionStore(self._tenant)
+
+    @cached_property
+    def scrubbing(self) -> Scrubbing:
+        """The passes over everything it has stored."""
+        from engram.storage.checks.scrubbing import Scrubbing
+
+        return Scrubbing(self._tenant)
+
     async def prepare(self) -> None:
         """Prepare a new store, and rebuild the word index of an older analyser."""
         await rebuild.prepare_upkeep(self._tenant)
@@ -98,6 +149,7 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
         now: int,
         limit: int,
         choose: Callable[[Candidates], ChoiceT],
+        best: Callable[[Candidates], NDArray[np.int64]] | None = None,
     ) -> tuple[ChoiceT, Loaded]:
         """Return what `choose` makes of the candidates, and what it wants to be read.
 
@@ -115,30 +167,43 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
         vectors if it has any, else with its instant ones. Vectors of another identity than the
         query's are not compared: their tier is named in `mismatched`. Vectors of a query that
         has only its identity are not compared either: if there are any, their tier is named in
-        `unasked`.
+        `unasked`. If the query has tokens, they are compared with those of the candidates in the rows
+        that `best` returns.
 
         Raises:
             NotFoundError: the filters name a conversation that is not here.
             InvalidVectorError: a query vector has other dimensions than its identity's vectors.
             StoreCorruptError: the bytes of a message do not match its hash.
         """
-        from engram.storage.search.candidates import find_candidates
+        from engram.storage.search.candidates import expect_candidates, find_candidates
+        from engram.storage.search.token_match import compare_tokens
 
         def find_and_load(tx: Transaction) -> tuple[ChoiceT, Loaded]:
-            state = read_search_state(tx)
-            choice = choose(
-                find_candidates(
-                    tx,
-                    terms,
-                    state=state,
-                    index=self._vectors,
-                    vectors=vectors,
-                    filters=filters,
-                    kinds=kinds,
-                    now=now,
-                    limit=limit,
-                )
+            expect_search_state(tx)
+            expect_candidates(
+                tx,
+                terms,
+                index=self._vectors,
+                vectors=vectors,
+                filters=filters,
+                kinds=kinds,
+                now=now,
             )
+            state = read_search_state(tx)
+            candidates = find_candidates(
+                tx,
+                terms,
+                state=state,
+                index=self._vectors,
+                vectors=vectors,
+                filters=filters,
+                kinds=kinds,
+                now=now,
+                limit=limit,
+            )
+            if best is not None:
+                candidates = compare_tokens(tx, candidates, vectors=vectors, best=best)
+            choice = choose(candidates)
             return choice, load_found(tx, choice, state=state, vectors=vectors)
 
         return await self._tenant.read(find_and_load)
@@ -198,6 +263,27 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
     async def list_audit(self, *, limit: int, before: datetime | None) -> tuple[AuditEntry, ...]:
         """Return this organisation's newest audit rows, newest first, older than `before`."""
         return await audit.list_audit(self._tenant, limit=limit, before=before)
+
+    async def record_deliveries(self, *delivered: Delivery) -> None:
+        """Note what agents were given; the oldest notes beyond a bound are dropped."""
+        await deliveries.record_deliveries(self._tenant, delivered)
+
+    async def list_deliveries(
+        self,
+        *,
+        limit: int,
+        before: datetime | None = None,
+        client: str | None = None,
+        events: Iterable[str] | None = None,
+    ) -> tuple[Delivery, ...]:
+        """Return what agents were given last, newest first: older than `before`, to a client, after events."""
+        return await deliveries.list_deliveries(
+            self._tenant, limit=limit, before=before, client=client, events=events
+        )
+
+    async def delivered_by_day(self, *, since: date) -> tuple[DeliveryDay, ...]:
+        """Return how much agents were given on each day since then, as far as the log goes."""
+        return await deliveries.delivered_by_day(self._tenant, since=since)
 
     async def compress_backfill(self, *, batch_size: int) -> BackfillReport:
         """Re-encode up to `batch_size` rows of legacy encoding; 0 only counts them."""
@@ -377,8 +463,19 @@ class OrganizationStore(ConversationReader, ConversationWriter, JobQueue):
             self._tenant, identity, after=after, limit=limit, characters_max=characters_max
         )
 
+    async def read_without_tokens(
+        self, identity: str, *, after: MessageKey, limit: int, characters_max: int
+    ) -> UnmovedBatch:
+        """Return messages of conversations with a deep vector and none of their tokens, after a key.
+
+        Bounded like `read_undivided`; none if the deep embedder is another.
+        """
+        return await sentences.read_without_tokens(
+            self._tenant, identity, after=after, limit=limit, characters_max=characters_max
+        )
+
     async def add_missing_vectors(self, identity: str, embedded: Sequence[Embedded]) -> int:
-        """Store deep vectors of passages that have none yet; return of how many messages.
+        """Store deep vectors of passages and tokens that have none yet; return of how many messages.
 
         Messages that were deleted, or have no deep vector at all, are passed over, and all are if
         the deep embedder is another.

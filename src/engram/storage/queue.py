@@ -4,6 +4,8 @@ Work is a row of a table with the columns `available_at`, `attempts`, `lease_own
 claims rows for a while, renews what takes longer, and finishes each in the transaction that stores its
 result, or releases it to be tried again. Nothing runs when a lease expires: from then on any process can
 claim the row. Until one does, a late result of its owner still counts; after that it is refused.
+Leases are measured by the clock of the database where it has one. None is longer than `LEASE_MAX`: one that
+seems to be was written by a clock that is ahead, and has expired.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from engram.clock import from_microseconds, to_microseconds
+from engram import limits
+from engram.clock import from_microseconds
+from engram.model.health import JobState
 from engram.model.ids import DocumentId, MessageKey
 from engram.model.status import Job
 from engram.storage.rows.queries import load_queries
@@ -23,7 +27,9 @@ RETRY_DELAY = timedelta(seconds=30)
 """After a failure; doubled with every attempt."""
 
 RETRY_DELAY_MAX = timedelta(hours=1)
+LEASE_MAX = timedelta(seconds=limits.LEASE_S_MAX)
 _DOUBLINGS_MAX = 20
+_MICROSECOND = timedelta(microseconds=1)
 
 _SQL = load_queries("queue.sql")
 _CONDITIONS = ("claimable", "held")
@@ -53,7 +59,7 @@ class Queue(Generic[KeyT]):
         self, tx: Transaction, *, limit: int, again: str | None = None, **values: Any
     ) -> list[Any]:
         """Return the rows to claim next; the owner `again` may claim its own once more."""
-        values |= {"limit": limit, "again": again, "now": tx.tenant.now()}
+        values |= {"limit": limit, "again": again, **_bounds(tx)}
         return tx.execute(self.statements[self._find], **values).fetchall()
 
     def claim(
@@ -89,15 +95,25 @@ class Queue(Generic[KeyT]):
 
     def is_leased(self, tx: Transaction) -> bool:
         """Return True if any process holds a lease."""
-        found = tx.execute(self.statements["is_leased"], now=tx.tenant.now())
+        found = tx.execute(self.statements["is_leased"], **_bounds(tx))
         return found.fetchone() is not None
 
     def _run(self, tx: Transaction, name: str, keys: Sequence[KeyT], **values: Any) -> Any:
         return tx.execute(self.statements[name], keys=json.dumps(keys), **values)
 
 
+def _bounds(tx: Transaction) -> dict[str, int]:
+    """Return the present moment, and the latest ends of a lease and of a delay that begin now."""
+    now = tx.shared_now()
+    return {
+        "now": now,
+        "lease_max": now + LEASE_MAX // _MICROSECOND,
+        "delay_max": now + RETRY_DELAY_MAX // _MICROSECOND,
+    }
+
+
 def _after(tx: Transaction, span: timedelta) -> int:
-    return to_microseconds(tx.tenant.clock.now() + span)
+    return tx.shared_now() + span // _MICROSECOND
 
 
 JOBS = Queue[str]("job", key="id")
@@ -118,7 +134,7 @@ class JobQueue(TenantStore):
     async def enqueue_job(self, kind: str, subject: str) -> None:
         """Add a job unless one of that kind and subject is waiting."""
         await self._tenant.write(
-            lambda tx: enqueue(tx, kind=kind, subject=subject, now=tx.tenant.now())
+            lambda tx: enqueue(tx, kind=kind, subject=subject, now=tx.shared_now())
         )
 
     async def claim_jobs(
@@ -142,6 +158,22 @@ class JobQueue(TenantStore):
             )
 
         return await self._tenant.write(claim) if await self._tenant.read(find) else ()
+
+    async def list_jobs(self, *, limit: int) -> tuple[JobState, ...]:
+        """Return the oldest jobs, waiting or leased."""
+        rows = await self._tenant.read(
+            lambda tx: tx.execute(_SQL["list_jobs"], limit=limit).fetchall()
+        )
+        return tuple(
+            JobState(
+                kind=kind,
+                subject=subject,
+                attempts=attempts,
+                available_at=from_microseconds(available_at),
+                lease_until=None if lease_until is None else from_microseconds(lease_until),
+            )
+            for kind, subject, attempts, available_at, lease_until in rows
+        )
 
     async def finish_job(self, job: Job, *, owner: str) -> bool:
         """Remove a job still leased to `owner`; False when the lease was lost."""

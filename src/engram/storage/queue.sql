@@ -2,9 +2,11 @@
 -- piece of it.
 
 -- claimable --
--- It is due and nobody holds it; the owner `again` may claim its own once more.
-AND available_at <= :now
-    AND (lease_until IS NULL OR lease_until <= :now OR lease_owner = :again)
+-- It is due and nobody holds it; the owner `again` may claim its own once more. What ends later than
+-- any lease or delay can was written by a clock that is ahead, and counts as over.
+AND (available_at <= :now OR available_at > :delay_max)
+    AND (lease_until IS NULL OR lease_until <= :now OR lease_until > :lease_max
+        OR lease_owner = :again)
 
 -- held --
 -- Leased to `owner`, of a JSON list of keys: also after expiry, until another claims it.
@@ -15,6 +17,13 @@ AND lease_owner = :owner AND {key} IN (SELECT value FROM json_each(:keys))
 SELECT id, kind, subject FROM job
 WHERE organization_id = :organization_id AND kind IN (SELECT value FROM json_each(:kinds)) {claimable}
 ORDER BY number DESC
+LIMIT :limit;
+
+-- list_jobs --
+-- Returns kind, subject, attempts, available_at and lease_until of jobs, the oldest first.
+SELECT kind, subject, attempts, available_at, lease_until FROM job
+WHERE organization_id = :organization_id
+ORDER BY number
 LIMIT :limit;
 
 -- find_unembedded --
@@ -32,7 +41,7 @@ LIMIT :limit;
 SELECT id FROM document
 WHERE organization_id = :organization_id AND state = 'indexing' AND waits_since IS NOT NULL
     AND id = coalesce(:id, id) {claimable}
-ORDER BY waits_since
+ORDER BY waits_since, number
 LIMIT :limit;
 
 -- claim --
@@ -49,7 +58,7 @@ WHERE organization_id = :organization_id {held};
 -- is_leased --
 -- Returns a row if any work is leased to anybody; the newest is leased first.
 SELECT 1 FROM {table}
-WHERE organization_id = :organization_id AND lease_until > :now
+WHERE organization_id = :organization_id AND lease_until > :now AND lease_until <= :lease_max
 ORDER BY number DESC
 LIMIT 1;
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from engram import limits
-from engram.model.changes import Change
 from engram.model.ids import OrganizationId
+from engram.model.status import Change, Finding
 
 if TYPE_CHECKING:
     from engram.storage.control.store import ControlStore
@@ -48,6 +48,18 @@ class Store(Protocol):
         """
         ...
 
+    async def check(self, *, by_writing: bool) -> None:
+        """Read from the store; with `by_writing` also commit a write that changes nothing.
+
+        Raises:
+            StorageError: it cannot be used: gone, damaged, full, read-only.
+        """
+        ...
+
+    async def list_homes_away(self) -> Sequence[str]:
+        """Return the names of homes that cannot be reached; their organisations cannot be used."""
+        ...
+
     def announce(self, organization_id: OrganizationId) -> None:
         """Notify other processes that an organisation has new background work.
 
@@ -62,6 +74,10 @@ class Store(Protocol):
         removed. Notifications during an outage are missed; all keys count as changed then. It raises
         nothing.
         """
+        ...
+
+    async def check_files(self) -> Sequence[Finding]:
+        """Return what is wrong with files that belong to no organisation, or to all of them."""
         ...
 
     async def close(self) -> None:
@@ -117,6 +133,13 @@ class OpenOrganizations(Generic[OpenedT]):
         """Return an organisation if it is open."""
         with self._lock:
             return self._opened.get(organization_id)
+
+    def drop(self, organization_id: OrganizationId) -> None:
+        """Have an organisation opened again at its next use."""
+        with self._lock:
+            dropped = self._opened.pop(organization_id, None)
+        if dropped is not None:
+            dropped.let_go()
 
     def take_all(self) -> list[OpenedT]:
         """Return all that are open, and empty the cache."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from engram.clock import Clock, IdSource, to_microseconds
+from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
 from engram.storage.codec import ContentCodec
 from engram.storage.postings.caches import PostingCache, RowCache
 from engram.storage.postings.index import WordIndex
-from engram.storage.rows.caches import MessageCache, PieceCache
-from engram.storage.rows.database import Connection, Cursor, Database
+from engram.storage.rows.caches import Latest, MessageCache, PieceCache
+from engram.storage.rows.database import Connection, Cursor, Database, RemoteConnection
 
 T = TypeVar("T")
 
@@ -32,18 +33,44 @@ class Tenant:
     posting_cache: PostingCache = field(default_factory=PostingCache)
     piece_cache: PieceCache = field(default_factory=PieceCache)
     message_cache: MessageCache = field(default_factory=MessageCache)
+    last_embedders: Latest[Any] = field(default_factory=Latest[Any])
+    """The `Embedders` that were read last, by which it is guessed what a search will ask for."""
+    shared_clock: Callable[[Connection], int] | None = None
+    """Returns the time of the database, which all processes share; None if it has no clock of its own."""
+    find_moved: Callable[[], Awaitable[Tenant | None]] | None = None
+    """Returns the same organisation where it was moved to; None if it was not, or can not be."""
 
     def now(self) -> int:
         """Return the current time in microseconds."""
         return to_microseconds(self.clock.now())
 
+    def drop_texts(self) -> None:
+        """Drop the texts that this process has cached: some of them were erased."""
+        self.message_cache.clear()
+        self.piece_cache.clear()
+
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Return what `work` returns for one snapshot; see `Database.read`."""
-        return await self.database.read(lambda connection: work(Transaction(connection, self)))
+        try:
+            return await self.database.read(lambda connection: work(Transaction(connection, self)))
+        except NotFoundError:
+            moved = await self._followed()
+            if moved is None:
+                raise
+        return await moved.read(work)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Return what `work` returns once its changes are durable; see `Database.write`."""
-        return await self.database.write(lambda connection: work(Transaction(connection, self)))
+        try:
+            return await self.database.write(lambda connection: work(Transaction(connection, self)))
+        except NotFoundError:
+            moved = await self._followed()
+            if moved is None:
+                raise
+        return await moved.write(work)
+
+    async def _followed(self) -> Tenant | None:
+        return None if self.find_moved is None else await self.find_moved()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +80,11 @@ class Transaction:
     connection: Connection
     tenant: Tenant
 
+    def shared_now(self) -> int:
+        """Return the time that leases and idempotency keys are measured by, in microseconds."""
+        shared_clock = self.tenant.shared_clock
+        return self.tenant.now() if shared_clock is None else shared_clock(self.connection)
+
     def execute(self, statement: str, **values: Any) -> Cursor:
         """Run a statement on this organisation's rows."""
         return self.connection.execute(statement, self._scoped(values))
@@ -60,6 +92,22 @@ class Transaction:
     def execute_many(self, statement: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Run a statement once for each row of values, on this organisation's rows."""
         self.connection.executemany(statement, map(self._scoped, rows))
+
+    def ask_ahead(self, statement: str, **values: Any) -> None:
+        """Have a server answer a statement that will be run soon together with the next answer.
+
+        Until it is run, nothing may be written that would change it. A database in a file does nothing.
+        """
+        if isinstance(self.connection, RemoteConnection):
+            self.connection.ask_ahead(statement, self._scoped(values))
+
+    def row_later(self, statement: str, **values: Any) -> Callable[[], Any]:
+        """Run a statement; return what returns its row, also after the transaction."""
+        cursor = self.execute(statement, **values)
+        if isinstance(self.connection, RemoteConnection):
+            return cursor.fetchone
+        row = cursor.fetchone()
+        return lambda: row
 
     def _scoped(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {"organization_id": self.tenant.number, **values}

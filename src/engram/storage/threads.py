@@ -9,17 +9,83 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from engram.errors import StorageError
 
 T = TypeVar("T")
+
+
+class Inbox(Protocol[T]):
+    """A queue that threads fill and one of them empties; `SimpleQueue` is one."""
+
+    def put(self, item: T) -> None:
+        """Add an item; never blocks."""
+        ...
+
+    def get(self) -> T:
+        """Take the oldest item, once there is one."""
+        ...
+
+    def get_nowait(self) -> T:
+        """Take the oldest item, or raise `queue.Empty`."""
+        ...
+
+
+class Joinable(Protocol):
+    """A thread that was started."""
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        ...
+
+
+class Scheduler(Protocol):
+    """Runs threads and lets them wait; a port, so that a simulation can decide who runs when."""
+
+    def start(self, run: Callable[[], None], *, name: str) -> Joinable:
+        """Start a thread; unanswered work may be lost when the process ends."""
+        ...
+
+    def inbox(self) -> Inbox[Any]:
+        """Return an empty queue."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let other threads run for so long."""
+        ...
+
+
+class SystemScheduler:
+    """The threads and the time of the operating system."""
+
+    def start(self, run: Callable[[], None], *, name: str) -> threading.Thread:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def inbox(self) -> SimpleQueue[Any]:
+        return SimpleQueue()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+SYSTEM_SCHEDULER = SystemScheduler()
 
 
 class Ticket(Generic[T]):
@@ -96,7 +162,8 @@ class WorkerThreads:
     The thread that became idle last works next: its memory is still in the cache of its processor.
     """
 
-    def __init__(self, threads_max: int) -> None:
+    def __init__(self, threads_max: int, *, scheduler: Scheduler = SYSTEM_SCHEDULER) -> None:
+        self.scheduler = scheduler
         self._threads_max = threads_max
         self._threads: list[_Worker] = []
         self._resting: list[_Worker] = []
@@ -142,10 +209,10 @@ class WorkerThreads:
             worker.join()
 
     def _add_thread(self, job: _Job) -> None:
-        worker = _Worker(self._next_job, name=f"engram-reader-{len(self._threads)}")
+        name = f"engram-reader-{len(self._threads)}"
+        worker = _Worker(self._next_job, name=name, scheduler=self.scheduler)
         self._threads.append(worker)
         worker.give(job)
-        worker.start()
 
     def _next_job(self, worker: _Worker) -> None:
         """Give a worker that is free the job that waits longest, or let it rest."""
@@ -158,19 +225,19 @@ class WorkerThreads:
                 self._resting.append(worker)
 
 
-class _Worker(threading.Thread):
+class _Worker:
     """A thread that runs the jobs it is given, one after the other, until it is given None."""
 
-    def __init__(self, ask: Callable[[_Worker], None], *, name: str) -> None:
-        super().__init__(name=name, daemon=True)
+    def __init__(self, ask: Callable[[_Worker], None], *, name: str, scheduler: Scheduler) -> None:
         self._ask = ask
-        self._given: SimpleQueue[_Job | None] = SimpleQueue()
+        self._given: Inbox[_Job | None] = scheduler.inbox()
+        self.join = scheduler.start(self._run, name=name).join
 
     def give(self, job: _Job | None) -> None:
         """Have a job run next."""
         self._given.put(job)
 
-    def run(self) -> None:
+    def _run(self) -> None:
         while (job := self._given.get()) is not None:
             try:
                 job.work()

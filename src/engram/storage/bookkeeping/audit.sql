@@ -1,7 +1,7 @@
 -- find_names --
--- Returns name and number of those of a JSON list that exist.
+-- Returns name and number of those of an entry's names that exist.
 SELECT name, number FROM audit_name
-WHERE organization_id = :organization_id AND name IN (SELECT value FROM json_each(:names));
+WHERE organization_id = :organization_id AND name IN (:actor, :action, :subject);
 
 -- add_name --
 -- Returns the number of the new name.

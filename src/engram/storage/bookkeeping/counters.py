@@ -47,6 +47,7 @@ def grow_counters(
     documents: int = 0,
     stored_bytes: int = 0,
     file_bytes: int = 0,
+    trashed_messages: int = 0,
 ) -> None:
     """Add to the counters; negative numbers subtract.
 
@@ -55,7 +56,7 @@ def grow_counters(
     Raises:
         QuotaExceededError: the totals exceed `quota`.
     """
-    row = tx.execute(
+    row = tx.row_later(
         _SQL["add_to_counters"],
         conversations=conversations,
         messages=messages,
@@ -65,10 +66,13 @@ def grow_counters(
         documents=documents,
         stored_bytes=stored_bytes,
         file_bytes=file_bytes,
-    ).fetchone()
-    if quota is not None and row is not None:
-        added = Use(messages, stored_bytes + file_bytes)
-        before = Use(row[0] - added.messages, row[1] - added.stored_bytes)
+        trashed_messages=trashed_messages,
+    )
+    if quota is None or quota.is_unbounded:
+        return
+    if (totals := row()) is not None:
+        added = Use(messages + trashed_messages, stored_bytes + file_bytes)
+        before = Use(totals[0] - added.messages, totals[1] - added.stored_bytes)
         quota.check(before, added=added)
 
 

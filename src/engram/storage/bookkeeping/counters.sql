@@ -1,10 +1,10 @@
 -- The stored size of rows, as the quota counts it: `:row` for each, and the texts that a caller gave. Indexes,
--- vectors, chunks, the audit and tombstones count nothing. Conversations have numbers below 2^32 =
+-- vectors, chunks, the identities of captured messages, the audit, tombstones and the entries of the trash themselves count nothing. Conversations have numbers below 2^32 =
 -- 4294967296, the texts of memories below 2^33 = 8589934592 (`model/row_keys.py`).
 
 -- get_counters --
 SELECT conversations, messages, content_bytes, chunks, vectors, pending, memories, documents,
-    stored_bytes, file_bytes
+    stored_bytes, file_bytes, trashed_messages
 FROM counters
 WHERE organization_id = :organization_id;
 
@@ -18,9 +18,10 @@ UPDATE counters SET
     memories = memories + :memories,
     documents = documents + :documents,
     stored_bytes = stored_bytes + :stored_bytes,
-    file_bytes = file_bytes + :file_bytes
+    file_bytes = file_bytes + :file_bytes,
+    trashed_messages = trashed_messages + :trashed_messages
 WHERE organization_id = :organization_id
-RETURNING messages, stored_bytes + file_bytes;
+RETURNING messages + trashed_messages, stored_bytes + file_bytes;
 
 -- put_file_bytes --
 UPDATE counters SET file_bytes = :file_bytes WHERE organization_id = :organization_id;
@@ -50,6 +51,22 @@ SELECT
             || coalesce(metadata, '') AS BLOB))), 0)
        FROM message WHERE organization_id = :organization_id AND key BETWEEN :first AND :last)
     + (SELECT coalesce(sum(:row + length(CAST(key AS BLOB))), 0) FROM idempotency
+       WHERE +organization_id = :organization_id AND conversation = :conversation);
+
+-- size_of_messages --
+-- Returns the size of messages of a conversation without their contents.
+SELECT coalesce(sum(:row + length(CAST(
+        coalesce(name, '') || coalesce(tool_call_id, '') || coalesce(tool_name, '')
+        || coalesce(metadata, '') AS BLOB))), 0)
+FROM message WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
+-- size_of_hidden --
+-- Returns the size of a conversation whose messages are removed, with its tags.
+SELECT
+    (SELECT :row + length(CAST(
+            coalesce(title, '') || coalesce(agent_id, '') || project || metadata AS BLOB))
+     FROM conversation WHERE organization_id = :organization_id AND number = :conversation)
+    + (SELECT coalesce(sum(:row + length(CAST(tag AS BLOB))), 0) FROM conversation_tag
        WHERE +organization_id = :organization_id AND conversation = :conversation);
 
 -- size_of_memory --
@@ -136,4 +153,5 @@ SELECT
        FROM document WHERE organization_id = :organization_id)
     + (SELECT coalesce(sum(size_bytes), 0) FROM document_piece
        WHERE organization_id = :organization_id AND key >> 24 IN
-           (SELECT number FROM document WHERE organization_id = :organization_id));
+           (SELECT number FROM document WHERE organization_id = :organization_id))
+    + (SELECT coalesce(sum(stored_bytes), 0) FROM trash WHERE organization_id = :organization_id);

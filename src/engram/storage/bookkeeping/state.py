@@ -7,6 +7,7 @@ from typing import NamedTuple
 from engram.errors import StorageError, StoreCorruptError, StoreNewerError
 from engram.model.access import Quota, Use
 from engram.model.row_keys import KIND_BITS, KINDS, RecordKind, record_number
+from engram.storage.postings.index import WORDS_LOST
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.text.analyse import ANALYSER_VERSION
@@ -18,6 +19,7 @@ class State(NamedTuple):
     """The columns of `get_state`."""
 
     messages: int
+    """As the quota counts them."""
     content_bytes: int
     used_bytes: int
     """As the quota counts them."""
@@ -27,6 +29,8 @@ class State(NamedTuple):
     rebuild_upto: int | None
     rebuild_until: int | None
     dictionary: int | None
+    has_words: bool
+    """Whether the state of the word index is there, without which nothing can be added to it."""
 
     def is_in_next(self, conversation: int) -> bool:
         """Return True if the word index being built has this conversation already."""
@@ -35,6 +39,11 @@ class State(NamedTuple):
     def check_quota(self, quota: Quota, *, messages: int, stored_bytes: int) -> None:
         """Raise `QuotaExceededError` early if an addition exceeds the quota, before it is written."""
         quota.check(Use(self.messages, self.used_bytes), added=Use(messages, stored_bytes))
+
+
+def expect_state(tx: Transaction) -> None:
+    """Prepare for `read_state`."""
+    tx.ask_ahead(_SQL["get_state"])
 
 
 def read_state(tx: Transaction) -> State:
@@ -48,9 +57,10 @@ def read_state(tx: Transaction) -> State:
     if row is None:
         raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
     state = State._make(row)
-    if state.dictionary is not None:
-        # Another process may have trained it: texts to come are compressed with it.
-        tx.tenant.codec.announce_dictionary(state.dictionary)
+    if not state.has_words:
+        raise StoreCorruptError(WORDS_LOST)
+    # Another process may have trained it, or dropped all: texts to come are compressed with it.
+    tx.tenant.codec.announce_dictionary(state.dictionary)
     if max(state.analyser_version, state.rebuild_version or 0) > ANALYSER_VERSION:
         raise StoreNewerError
     if state.analyser_version < ANALYSER_VERSION:

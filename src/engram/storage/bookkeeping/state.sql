@@ -1,10 +1,13 @@
 -- `model/row_keys.py` says which numbers each kind has.
 
 -- get_state --
--- Returns the counts, the analyser version, the rebuild in progress and the newest dictionary.
-SELECT messages, content_bytes, stored_bytes + file_bytes, analyser_version, dictionary_due_bytes,
-    rebuild_version, rebuild_upto, rebuild_until,
-    (SELECT max(id) FROM dictionary WHERE organization_id = :organization_id)
+-- Returns the counts, the analyser version, the rebuild in progress, the newest dictionary and whether
+-- the word index has its state.
+SELECT messages + trashed_messages, content_bytes, stored_bytes + file_bytes, analyser_version,
+    dictionary_due_bytes, rebuild_version, rebuild_upto, rebuild_until,
+    (SELECT max(id) FROM dictionary WHERE organization_id = :organization_id AND is_retired = 0),
+    /*sqlite:*/ 1 /*postgres: (SELECT count(*) FROM word_index
+        WHERE organization_id = :organization_id) */
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;
 
@@ -37,7 +40,10 @@ SELECT max(newest) FROM
      WHERE +organization_id = :organization_id AND number BETWEEN :first AND :last
      UNION ALL
      SELECT coalesce(max(last_key >> 24), :first) FROM vector_removal
-     WHERE organization_id = :organization_id AND last_key >> 24 BETWEEN :first AND :last);
+     WHERE organization_id = :organization_id AND last_key >> 24 BETWEEN :first AND :last
+     UNION ALL
+     SELECT coalesce(max(record), :first) FROM trash
+     WHERE organization_id = :organization_id AND record BETWEEN :first AND :last);
 
 -- put_numbers --
 UPDATE upkeep

@@ -18,12 +18,16 @@ ORDER BY key;
 -- Returns how many pieces belong to no document.
 SELECT count(*) FROM document_piece
 WHERE organization_id = :organization_id AND key >> 24 NOT IN
-    (SELECT number FROM document WHERE organization_id = :organization_id);
+    (SELECT number FROM document WHERE organization_id = :organization_id
+     UNION ALL
+     SELECT document FROM trash WHERE organization_id = :organization_id AND document IS NOT NULL);
 
 -- delete_stray_pieces --
 DELETE FROM document_piece
 WHERE organization_id = :organization_id AND key >> 24 NOT IN
-    (SELECT number FROM document WHERE organization_id = :organization_id);
+    (SELECT number FROM document WHERE organization_id = :organization_id
+     UNION ALL
+     SELECT document FROM trash WHERE organization_id = :organization_id AND document IS NOT NULL);
 
 -- lone_records --
 -- Returns the ids of records of chunks that no memory has.

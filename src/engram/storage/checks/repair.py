@@ -11,6 +11,7 @@ from engram.storage.checks.memories import check_memories
 from engram.storage.checks.verification import check_messages, count_all, newest_seq, verify
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
+from engram.storage.vectors.rows import add_unembedded
 from engram.storage.words.rebuild import add_state, drop_abandoned, rebuild_words
 
 _SQL = load_queries("checks/repair.sql")
@@ -24,7 +25,6 @@ _VECTOR_REPAIRS = (
     ("delete_instants", "broken_instant_passages"),
     ("delete_instants", "outdated_instants"),
     ("delete_waiting", "needless_waiting"),
-    ("add_waiting", "lost_messages"),
 )
 """A statement that repairs, and the one that finds the faults."""
 
@@ -88,6 +88,8 @@ def _repair_vectors(tx: Transaction) -> None:
     for statement, faults in _VECTOR_REPAIRS:
         found = _VECTOR_FAULTS[faults].removesuffix(";")
         tx.execute(_SQL[statement].replace("/*found*/", found))
+    lost = tx.execute(_VECTOR_FAULTS["lost_messages"]).fetchall()
+    add_unembedded(tx, [key for _, key in lost])
     seq = newest_seq(tx) + _SEQS_SKIPPED
     tx.execute(_SQL["delete_vector_state"])
     tx.execute(_SQL["add_vector_state"], seq=seq)

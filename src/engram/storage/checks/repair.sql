@@ -35,10 +35,10 @@ DELETE FROM counters WHERE organization_id = :organization_id;
 -- add_counters --
 INSERT INTO counters
     (organization_id, conversations, messages, content_bytes, chunks, vectors, pending, memories,
-     documents, stored_bytes, file_bytes)
+     documents, stored_bytes, file_bytes, trashed_messages)
 VALUES
     (:organization_id, :conversations, :messages, :content_bytes, :chunks, :vectors, :pending,
-     :memories, :documents, :stored_bytes, :file_bytes);
+     :memories, :documents, :stored_bytes, :file_bytes, :trashed_messages);
 
 -- delete_unnamed_jobs --
 DELETE FROM job WHERE organization_id = :organization_id AND kind = '';
@@ -71,10 +71,6 @@ WHERE organization_id = :organization_id AND key IN (SELECT key FROM (/*found*/)
 -- delete_waiting --
 DELETE FROM unembedded
 WHERE organization_id = :organization_id AND key IN (SELECT key FROM (/*found*/));
-
--- add_waiting --
-INSERT INTO unembedded (organization_id, key)
-SELECT :organization_id, key FROM (/*found*/);
 
 -- delete_vector_state --
 DELETE FROM vector_state WHERE organization_id = :organization_id;

@@ -3,7 +3,8 @@
 
 -- bad_vectors --
 -- Returns fault, table and seq of vectors that are nobody's, or not as `vectors.quantise` packs
--- them: a version of 1, a scale that is finite and positive, and a byte for each dimension.
+-- them: a version of 1, a scale that is finite and positive, and a byte for each dimension. Those of
+-- tokens, as `vectors.tokens` packs them, are a version of 1 and 32 bytes for each of up to 46.
 SELECT fault, place, seq FROM
     (SELECT
         CASE
@@ -22,13 +23,17 @@ SELECT fault, place, seq FROM
                 OR substr(content, 5, 1) = /*sqlite:*/ x'7f' /*postgres: '\x7f'::bytea */
                     AND substr(content, 4, 1) >= /*sqlite:*/ x'80' /*postgres: '\x80'::bytea */
                 THEN 'vectors cannot be read'
+            WHEN tokens IS NOT NULL AND
+                (substr(tokens, 1, 1) <> /*sqlite:*/ x'01' /*postgres: '\x01'::bytea */
+                 OR length(tokens) % 32 <> 1 OR length(tokens) NOT BETWEEN 33 AND 1473)
+                THEN 'vectors of tokens cannot be read'
         END AS fault,
         place, seq
      FROM
-        (SELECT 'vector' AS place, seq, embedder, key, content FROM vector
+        (SELECT 'vector' AS place, seq, embedder, key, content, tokens FROM vector
          WHERE organization_id = :organization_id
          UNION ALL
-         SELECT 'instant_vector', seq, embedder, key, content FROM instant_vector
+         SELECT 'instant_vector', seq, embedder, key, content, NULL FROM instant_vector
          WHERE organization_id = :organization_id) AS found
         LEFT JOIN
         (SELECT number, role,

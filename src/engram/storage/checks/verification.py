@@ -10,18 +10,27 @@ from types import MappingProxyType
 
 from engram.errors import StoreCorruptError
 from engram.limits import WINDOW_MESSAGES, WINDOW_STRIDE
-from engram.model.row_keys import message_key, position_of
+from engram.model.row_keys import SEQUENCE_BITS, message_key, position_of
 from engram.model.status import CheckName, Finding
 from engram.storage.bookkeeping.counters import COUNTER_NAMES, measure_all
+from engram.storage.bookkeeping.row_hashes import (
+    HASHED_TABLES,
+    IS_CHANGED,
+    MESSAGE,
+    HashedRow,
+    HashedTable,
+    read_rows,
+)
 from engram.storage.bookkeeping.state import find_numbers_behind
 from engram.storage.checks.documents import check_documents
 from engram.storage.checks.faults import Fault
 from engram.storage.checks.memories import check_memories
 from engram.storage.codec import ContentError
-from engram.storage.content.messages import decode_text
+from engram.storage.content.messages import decode_text, read_conversation_ids
 from engram.storage.content.pieces import PIECE
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
+from engram.storage.trash.rows import damaged_parts
 from engram.storage.words.rebuild import is_abandoned, read_versions
 from engram.storage.words.rows import Stretch, batches_of_rows, words_in_windows
 
@@ -82,6 +91,25 @@ def _check_file(tx: Transaction) -> Iterator[Fault]:
     foreign = tx.execute(_SQL["foreign_rows"]).fetchone()[0]
     if foreign:
         yield Fault("file", f"{foreign} rows belong to another organisation")
+
+
+def _check_hashes(tx: Transaction) -> Iterator[Fault]:
+    yield from check_messages(tx)
+    for table in HASHED_TABLES:
+        for row in read_rows(tx, table):
+            if not row.is_sound(tx.tenant.id):
+                yield Fault("hashes", f"{_named(tx, table, row)} {IS_CHANGED}")
+    for fault in damaged_parts(tx):
+        yield Fault("hashes", fault)
+
+
+def _named(tx: Transaction, table: HashedTable, row: HashedRow) -> str:
+    """Return how a row is called in a finding."""
+    if table is not MESSAGE:
+        return row.name
+    key = row.key["key"]
+    ids = read_conversation_ids(tx, [key >> SEQUENCE_BITS])
+    return f"message {position_of(key)} of {ids.get(key >> SEQUENCE_BITS, 'nothing')}"
 
 
 def check_messages(tx: Transaction) -> Iterator[Fault]:
@@ -154,7 +182,8 @@ def count_all(tx: Transaction) -> tuple[int, ...]:
     counted = tx.execute(_SQL["count_all"], length=WINDOW_MESSAGES, stride=WINDOW_STRIDE).fetchone()
     # Files are measured when they are written: the store does not see them.
     (file_bytes,) = tx.execute(_SQL["file_bytes"]).fetchone()
-    return (*counted, measure_all(tx), file_bytes)
+    (trashed,) = tx.execute(_SQL["trashed_messages"]).fetchone()
+    return (*counted, measure_all(tx), file_bytes, trashed)
 
 
 def _check_sequences(tx: Transaction) -> Iterator[Fault]:
@@ -222,7 +251,7 @@ def _check_jobs(tx: Transaction) -> Iterator[Fault]:
 _CHECKS: MappingProxyType[CheckName, Check] = MappingProxyType(
     {
         "file": _check_file,
-        "hashes": check_messages,
+        "hashes": _check_hashes,
         "sequences": _check_sequences,
         "memories": check_memories,
         "documents": check_documents,

@@ -12,9 +12,10 @@ WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
 ORDER BY key;
 
 -- conversation_sizes --
--- Returns number, id, content_bytes of every conversation.
+-- Returns number, id, content_bytes of every conversation that is not being removed.
 SELECT number, id, content_bytes FROM conversation
-WHERE organization_id = :organization_id
+WHERE organization_id = :organization_id AND number NOT IN
+    (SELECT conversation FROM leaving WHERE organization_id = :organization_id)
 ORDER BY number;
 
 -- sequences --
@@ -42,7 +43,13 @@ SELECT /*sqlite:*/
     + (SELECT count(*) FROM conversation_tag WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM message WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM idempotency WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM captured_message WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM forgotten_session WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM leaving WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM erasure WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM erased WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM audit WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM delivery WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM job WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM embedder WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM vector WHERE organization_id <> :organization_id)
@@ -57,6 +64,10 @@ SELECT /*sqlite:*/
     + (SELECT count(*) FROM tombstone WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM document WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM document_piece WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM trash WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM trash_part WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM retention_rule WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM legal_hold WHERE organization_id <> :organization_id)
     /*postgres: 0 */;
 
 -- file_bytes --
@@ -67,7 +78,8 @@ SELECT coalesce(max(file_bytes), 0) FROM counters WHERE organization_id = :organ
 -- Returns what the counters should say, but for bytes stored and those of files. A document is one message, however many chunks it has.
 SELECT
     (SELECT count(*) FROM conversation
-     WHERE organization_id = :organization_id AND number < 4294967296),
+     WHERE organization_id = :organization_id AND number < 4294967296)
+    - (SELECT count(*) FROM leaving WHERE organization_id = :organization_id),
     (SELECT count(*) FROM message
      WHERE organization_id = :organization_id AND key < 144115188075855872)
     + (SELECT count(*) FROM conversation
@@ -89,6 +101,10 @@ SELECT
      WHERE organization_id = :organization_id AND number >= 4294967296),
     (SELECT count(*) FROM conversation
      WHERE organization_id = :organization_id AND number >> 32 = 2);
+
+-- trashed_messages --
+-- Returns how many messages are in the trash, as the quota counts them.
+SELECT coalesce(sum(messages), 0) FROM trash WHERE organization_id = :organization_id;
 
 -- conversation_lengths --
 -- Returns number, id, message_count of every conversation.

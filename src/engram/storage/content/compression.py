@@ -18,6 +18,7 @@ from engram.model.status import BackfillReport
 from engram.storage import queue
 from engram.storage.bookkeeping.state import State
 from engram.storage.codec import RAW, ContentCodec, ContentError, train_dictionary
+from engram.storage.content.dictionaries import count_erasures, without_dropped
 from engram.storage.content.messages import MessageRow, decode_row, learn_dictionary
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
@@ -70,9 +71,9 @@ def enqueue_when_due(
 
 async def train(tenant: Tenant) -> bool:
     """Train a dictionary for new messages; False when there is too little text or no gain."""
-    samples = await tenant.read(_samples)
+    samples, erasures = await tenant.read(lambda tx: (_samples(tx), count_erasures(tx)))
     trained_bytes = sum(map(len, samples))
-    if trained_bytes < FIRST_DUE_BYTES or len(samples) < MESSAGES_MIN:
+    if erasures.unfinished or trained_bytes < FIRST_DUE_BYTES or len(samples) < MESSAGES_MIN:
         return False
     dictionary = await asyncio.to_thread(_worthwhile_dictionary, samples)
     if dictionary is None:
@@ -82,9 +83,17 @@ async def train(tenant: Tenant) -> bool:
         "trained_bytes": trained_bytes,
         "content": zstandard.compress(dictionary, level=_LEVEL),
     }
-    (number,) = await tenant.write(
-        lambda tx: tx.execute(_SQL["add_dictionary"], **values).fetchone()
-    )
+
+    def add(tx: Transaction) -> int | None:
+        # It may quote what was erased since the samples were read, and is trained again afterwards.
+        if count_erasures(tx) != erasures:
+            return None
+        (number,) = tx.execute(_SQL["add_dictionary"], **values).fetchone()
+        return number
+
+    number = await tenant.write(add)
+    if number is None:
+        return False
     tenant.codec.add_dictionary(number, dictionary)
     return True
 
@@ -126,7 +135,9 @@ async def compress_backfill(tenant: Tenant, *, batch_size: int) -> BackfillRepor
     """Encode up to `batch_size` rows anew; 0 only counts them."""
     batch = await tenant.read(partial(_encode_batch, limit=batch_size))
     if batch:
-        await tenant.write(lambda tx: tx.execute_many(_SQL["encode_message"], batch))
+        await tenant.write(
+            lambda tx: tx.execute_many(_SQL["encode_message"], without_dropped(tx, batch))
+        )
     skipped = sum(row["content_encoding"] == RAW for row in batch)
     (remaining,) = await tenant.read(lambda tx: tx.execute(_SQL["count_legacy"]).fetchone())
     return BackfillReport(

@@ -5,7 +5,8 @@ SELECT title FROM conversation WHERE organization_id = :organization_id AND numb
 
 -- load_conversations --
 -- Returns number and all that a conversation shows, of those that exist among the JSON list.
-SELECT number, id, title, agent_id, project, metadata, message_count, created_at, updated_at,
+SELECT number, id, title, agent_id, project, metadata, is_default, message_count, created_at,
+    updated_at, row_hash,
     (SELECT json_group_array(tag) FROM
         (SELECT tag FROM conversation_tag
          WHERE conversation_tag.organization_id = :organization_id AND conversation = number
@@ -16,7 +17,7 @@ WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_e
 -- load_range --
 -- Returns the messages with keys `first` to `last`, in order.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, CAST(content AS BLOB)
+    content_encoding, sha256, CAST(content AS BLOB), row_hash
 FROM message
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
 ORDER BY key;
@@ -24,7 +25,7 @@ ORDER BY key;
 -- load_messages --
 -- Returns the same columns of those that exist among the keys of a JSON list.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, CAST(content AS BLOB)
+    content_encoding, sha256, CAST(content AS BLOB), row_hash
 FROM message
 WHERE organization_id = :organization_id AND key IN (SELECT value FROM json_each(:keys));
 
@@ -53,6 +54,10 @@ DELETE FROM document_piece
 WHERE organization_id = :organization_id AND key BETWEEN :first AND :last
 RETURNING size_bytes;
 
+-- measure_pieces --
+SELECT coalesce(sum(size_bytes), 0) FROM document_piece
+WHERE organization_id = :organization_id AND key BETWEEN :first AND :last;
+
 -- get_dictionary --
 SELECT content FROM dictionary WHERE organization_id = :organization_id AND id = :id;
 
@@ -69,7 +74,7 @@ UPDATE upkeep SET dictionary_due_bytes = :due_bytes WHERE organization_id = :org
 -- Returns the columns of `load_range`, the newest conversations first; what is stored with a
 -- document is compressed with it.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, CAST(content AS BLOB)
+    content_encoding, sha256, CAST(content AS BLOB), row_hash
 FROM message
 WHERE organization_id = :organization_id AND key < 144115188075855872
 ORDER BY key DESC
@@ -78,7 +83,7 @@ LIMIT :limit;
 -- legacy_messages --
 -- Returns the columns of `load_range` and the characters, of rows in an old encoding.
 SELECT key, role, occurred_at, created_at, name, tool_call_id, tool_name, metadata,
-    content_encoding, sha256, CAST(content AS BLOB)
+    content_encoding, sha256, CAST(content AS BLOB), row_hash
 FROM message
 WHERE organization_id = :organization_id
     AND (content_encoding IS NULL OR content_encoding = 'gzip+base64')

@@ -9,8 +9,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import zstandard
-
 from engram.clock import from_microseconds, to_microseconds
 from engram.errors import StoreCorruptError
 from engram.model.conversation import (
@@ -25,6 +23,12 @@ from engram.model.ids import ConversationId, ConversationKey, MessageKey, messag
 from engram.model.row_keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.model.value import Value
 from engram.storage.bookkeeping.counters import message_bytes
+from engram.storage.bookkeeping.row_hashes import (
+    EMPTY_HASH,
+    damaged,
+    encode_values,
+    hash_values,
+)
 from engram.storage.codec import ContentCodec, ContentError
 from engram.storage.content.pieces import PIECE, Pieces, read_bytes, resolve
 from engram.storage.rows.queries import load_queries
@@ -49,6 +53,25 @@ class MessageRow(NamedTuple):
     content_encoding: str | None
     sha256: bytes
     content: bytes
+    row_hash: bytes | None
+
+
+def prove_messages(tx: Transaction, rows: Iterable[MessageRow]) -> None:
+    """Check that the fields of messages are as they were stored.
+
+    Raises:
+        StoreCorruptError: those of one are not.
+    """
+    owner, start, encode = tx.tenant.id, EMPTY_HASH.copy, encode_values
+    # As `hash_values` does, without calls and look-ups: these take longer than the hash.
+    for row in rows:
+        hashed = start()
+        # All that is before the encoding and the content, and the hash of that: as `MESSAGE` names them.
+        hashed.update(encode((owner, "message", (*row[:8], row[9]))))
+        if hashed.digest() != row[11] and row[11] is not None:
+            number = row.key >> SEQUENCE_BITS
+            public_id = read_conversation_ids(tx, [number]).get(number)
+            raise damaged(f"message {position_of(row.key)} of conversation {public_id}")
 
 
 def to_json(value: Mapping[str, Any]) -> str:
@@ -81,8 +104,8 @@ def learn_dictionary(tx: Transaction, number: int) -> None:
     row = tx.execute(_SQL["get_dictionary"], id=number).fetchone()
     # A dictionary that is missing or damaged is reported by the messages that need it.
     if row is not None:
-        with suppress(zstandard.ZstdError):
-            tx.tenant.codec.add_dictionary(number, zstandard.decompress(row[0]))
+        with suppress(ContentError):
+            tx.tenant.codec.unpack_dictionary(number, row[0])
 
 
 def read_message(tx: Transaction, row: MessageRow, *, conversation_id: ConversationId) -> Message:
@@ -118,6 +141,11 @@ def message_rows(tx: Transaction, *, first: int, last: int) -> Iterable[MessageR
     return map(MessageRow._make, cursor)
 
 
+def expect_rows(tx: Transaction, keys: Sequence[MessageKey]) -> None:
+    """Prepare for `find_rows`."""
+    tx.ask_ahead(_SQL["load_messages"], keys=json.dumps(keys))
+
+
 def find_rows(tx: Transaction, keys: Sequence[MessageKey]) -> list[MessageRow]:
     """Return the rows of the messages that exist among `keys`."""
     cursor = tx.execute(_SQL["load_messages"], keys=json.dumps(keys))
@@ -136,6 +164,7 @@ def read_rows(
         StoreCorruptError: one of them cannot be read.
     """
     rows = list(rows)
+    prove_messages(tx, rows)
     ids = _ids_of(tx, {row.key >> SEQUENCE_BITS for row in rows}, known)
     return {
         MessageKey(row.key): read_message(tx, row, conversation_id=ids[row.key >> SEQUENCE_BITS])
@@ -199,21 +228,30 @@ def read_names(
 def read_conversations(
     tx: Transaction, numbers: Iterable[int]
 ) -> dict[ConversationKey, Conversation]:
-    """Return the conversations that exist among `numbers`, in the order requested."""
+    """Return the conversations that exist among `numbers`, in the order requested.
+
+    Raises:
+        StoreCorruptError: one of them is not as it was stored.
+    """
     wanted = list(numbers)
     cursor = tx.execute(_SQL["load_conversations"], numbers=json.dumps(wanted))
-    found = {row[0]: _conversation(row) for row in cursor}
+    found = {row[0]: _conversation(tx.tenant.id, row) for row in cursor}
     return {ConversationKey(number): found[number] for number in wanted if number in found}
 
 
-def _conversation(row: Sequence[Any]) -> Conversation:
-    _, public_id, title, agent_id, project, metadata, message_count, created, updated, tags = row
+def _conversation(owner: str, row: Sequence[Any]) -> Conversation:
+    _, public_id, title, agent_id, project, metadata, _, message_count, *rest = row
+    created, updated, row_hash, tags_json = rest
+    tags = () if tags_json == "[]" else tuple(json.loads(tags_json))
+    hashed = (*row[:7], created, tags)
+    if row_hash is not None and row_hash != hash_values(owner, "conversation", hashed):
+        raise damaged(f"conversation {public_id}")
     return Conversation(
         id=ConversationId(public_id),
         title=title,
         agent_id=agent_id,
         project=project,
-        tags=() if tags == "[]" else tuple(json.loads(tags)),
+        tags=tags,
         metadata={} if metadata == "{}" else json.loads(metadata),
         message_count=message_count,
         created_at=from_microseconds(created),

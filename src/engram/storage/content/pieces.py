@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -16,6 +17,9 @@ _SQL = load_queries("content/content.sql")
 
 PIECE = "piece"
 """The encoding of a text that is a reference to a document's bytes."""
+
+_REFERENCE = re.compile(rb"(\d{1,11}):([01]):(\d{1,9}):(\d{1,9})")
+"""What `Pieces.refer` writes; the digits are those of numbers that a row key can hold."""
 
 
 class NewPiece(NamedTuple):
@@ -76,6 +80,12 @@ def delete_pieces(tx: Transaction, document: int) -> int:
     return _delete(tx, Pieces(document=document).key(0), Pieces(document=document + 1).key(0) - 1)
 
 
+def measure_pieces(tx: Transaction, document: int) -> int:
+    """Return the bytes of all pieces of a document."""
+    first, last = Pieces(document=document).key(0), Pieces(document=document + 1).key(0) - 1
+    return tx.execute(_SQL["measure_pieces"], first=first, last=last).fetchone()[0]
+
+
 def delete_text(tx: Transaction, document: int) -> int:
     """Remove the pieces of the text that a document was converted to; return their bytes."""
     first = Pieces(document=document, is_text=True).key(0)
@@ -110,16 +120,25 @@ def read_bytes(tx: Transaction, source: Pieces, start: int, end: int) -> bytes:
     )
 
 
+def parse_reference(reference: bytes) -> tuple[Pieces, int, int]:
+    """Return the body or text that a stored reference is to, and the range of its bytes.
+
+    Raises:
+        ContentError: it is none; a damaged one must not reach the database as a number.
+    """
+    found = _REFERENCE.fullmatch(reference)
+    if found is None:
+        raise ContentError("it refers to no document")
+    document, is_text, start, end = map(int, found.groups())
+    return Pieces(document=document, is_text=bool(is_text)), start, end
+
+
 def resolve(tx: Transaction, reference: bytes) -> bytes:
     """Return the bytes that a reference is to, or raise `ContentError`.
 
     The caller verifies them against the hash of the text.
     """
-    try:
-        document, is_text, start, end = map(int, reference.split(b":"))
-    except ValueError as exc:
-        raise ContentError("it refers to no document") from exc
-    source = Pieces(document=document, is_text=bool(is_text))
+    source, start, end = parse_reference(reference)
     return b"".join(
         _cached_piece(tx, source, place)[wanted] for place, wanted in pieces_between(start, end)
     )

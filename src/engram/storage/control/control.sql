@@ -1,23 +1,33 @@
 -- create_organization --
-INSERT INTO organization (organization_id, name, is_local, messages_max, bytes_max, created_at)
-VALUES (:organization_id, :name, :is_local, :messages_max, :bytes_max, :created_at);
+INSERT INTO organization
+    (organization_id, name, is_local, messages_max, bytes_max, created_at, row_hash)
+VALUES
+    (:organization_id, :name, :is_local, :messages_max, :bytes_max, :created_at, :row_hash);
 
 -- local_organization --
 -- Returns the organisation of this machine's owner, or nothing.
-SELECT organization_id, name, is_local, messages_max, bytes_max, created_at
+SELECT organization_id, name, is_local, messages_max, bytes_max, created_at,
+    /*sqlite:*/ NULL /*postgres: home */, row_hash
 FROM organization WHERE is_local = 1;
 
 -- get_organization --
-SELECT organization_id, name, is_local, messages_max, bytes_max, created_at
+SELECT organization_id, name, is_local, messages_max, bytes_max, created_at,
+    /*sqlite:*/ NULL /*postgres: home */, row_hash
 FROM organization WHERE organization_id = :organization_id;
+
+-- find_moved --
+-- Returns the address that an organisation was moved to, or NULL.
+SELECT /*sqlite:*/ moved_to /*postgres: NULL */ FROM organization WHERE organization_id = :organization_id;
 
 -- list_organizations --
 -- Returns every organisation, oldest first.
-SELECT organization_id, name, is_local, messages_max, bytes_max, created_at
+SELECT organization_id, name, is_local, messages_max, bytes_max, created_at,
+    /*sqlite:*/ NULL /*postgres: home */, row_hash
 FROM organization ORDER BY number;
 
 -- change_organization --
-UPDATE organization SET name = :name, messages_max = :messages_max, bytes_max = :bytes_max
+UPDATE organization SET
+    name = :name, messages_max = :messages_max, bytes_max = :bytes_max, row_hash = :row_hash
 WHERE organization_id = :organization_id;
 
 -- add_usage --
@@ -55,10 +65,11 @@ LIMIT 1;
 
 -- create_key --
 INSERT INTO api_key
-    (key_id, organization_id, name, secret_hash, prefix, scopes, toolsets, created_at, expires_at)
+    (key_id, organization_id, name, secret_hash, prefix, scopes, toolsets, created_at, expires_at,
+     row_hash)
 VALUES
     (:key_id, :organization_id, :name, :secret_hash, :prefix, :scopes, :toolsets, :created_at,
-     :expires_at);
+     :expires_at, :row_hash);
 
 -- count_live_keys --
 SELECT count(*) FROM api_key
@@ -68,23 +79,37 @@ WHERE organization_id = :organization_id
 
 -- get_key --
 SELECT key_id, organization_id, name, prefix, scopes, toolsets,
-       created_at, expires_at, revoked_at, last_used_at
+       created_at, expires_at, revoked_at, last_used_at, secret_hash, row_hash
 FROM api_key WHERE organization_id = :organization_id AND key_id = :key_id;
 
 -- list_keys --
 -- Returns the keys of an organisation, oldest first.
 SELECT key_id, organization_id, name, prefix, scopes, toolsets,
-       created_at, expires_at, revoked_at, last_used_at
+       created_at, expires_at, revoked_at, last_used_at, secret_hash, row_hash
 FROM api_key WHERE organization_id = :organization_id ORDER BY number;
+
+-- all_keys --
+-- Returns the same columns of everybody's keys, oldest first; for the operator.
+SELECT key_id, organization_id, name, prefix, scopes, toolsets,
+       created_at, expires_at, revoked_at, last_used_at, secret_hash, row_hash
+FROM api_key ORDER BY number;
+
+-- put_key_hash --
+UPDATE api_key SET row_hash = :row_hash
+WHERE organization_id = :organization_id AND key_id = :key_id AND row_hash IS NULL;
+
+-- put_organization_hash --
+UPDATE organization SET row_hash = :row_hash
+WHERE organization_id = :organization_id AND row_hash IS NULL;
 
 -- revoke_key --
 -- Changes no row when the key is unknown or revoked already.
-UPDATE api_key SET revoked_at = :revoked_at
+UPDATE api_key SET revoked_at = :revoked_at, row_hash = :row_hash
 WHERE organization_id = :organization_id AND key_id = :key_id AND revoked_at IS NULL;
 
 -- end_key --
 -- Never lengthens the life of a key.
-UPDATE api_key SET expires_at = :expires_at
+UPDATE api_key SET expires_at = :expires_at, row_hash = :row_hash
 WHERE organization_id = :organization_id AND key_id = :key_id
   AND (expires_at IS NULL OR expires_at > :expires_at);
 
@@ -115,9 +140,11 @@ WHERE organization_id = :organization_id AND key_id = :key_id AND address NOT IN
 -- find_key --
 -- Returns a key and its organisation. It names none: the organisation is what it finds.
 SELECT key.key_id, key.organization_id, key.name, key.prefix, key.scopes, key.toolsets,
-       key.created_at, key.expires_at, key.revoked_at, key.last_used_at,
+       key.created_at, key.expires_at, key.revoked_at, key.last_used_at, key.secret_hash,
+       key.row_hash,
        organization.organization_id, organization.name, organization.is_local,
-       organization.messages_max, organization.bytes_max, organization.created_at
+       organization.messages_max, organization.bytes_max, organization.created_at,
+       /*sqlite:*/ NULL /*postgres: organization.home */, organization.row_hash
 FROM api_key AS key
 JOIN organization ON organization.organization_id = key.organization_id
 WHERE key.secret_hash = :secret_hash;

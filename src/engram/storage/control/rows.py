@@ -17,32 +17,72 @@ from engram.model.access import (
     KeyScope,
     Organization,
     Quota,
+    Toolset,
 )
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.status import UsageDay
-from engram.model.toolsets import Toolset
+from engram.storage.bookkeeping.row_hashes import damaged, hashed_table
 
 Row = tuple[Any, ...]
 
-_KEY_COLUMNS = 10
+_KEY_NAMES = (
+    "key_id",
+    "organization_id",
+    "name",
+    "prefix",
+    "scopes",
+    "toolsets",
+    "created_at",
+    "expires_at",
+    "revoked_at",
+    "last_used_at",
+    "secret_hash",
+    "row_hash",
+)
+_ORGANIZATION_NAMES = (
+    "organization_id",
+    "name",
+    "is_local",
+    "messages_max",
+    "bytes_max",
+    "created_at",
+    "home",
+    "row_hash",
+)
+
+_ORGANIZATION = hashed_table(
+    "organization",
+    key="organization_id",
+    columns="is_local messages_max bytes_max created_at organization_id:text name:text",
+)
+_KEY = hashed_table(
+    "api_key",
+    key="key_id",
+    columns=(
+        "created_at expires_at revoked_at key_id:text organization_id:text name:text "
+        "secret_hash:text prefix:text scopes:text toolsets:text"
+    ),
+)
+"""Without `last_used_at`, which is written at most once a minute by every process."""
 
 
 def organization_of(row: Row) -> Organization:
     """Return the organisation in a row of `get_organization` and its like."""
-    organization_id, name, is_local, messages_max, bytes_max, created_at = row
+    organization_id, name, is_local, messages_max, bytes_max, created_at, home, _ = row
     return Organization(
         id=OrganizationId(organization_id),
         name=name,
         is_local=bool(is_local),
         quota=Quota(messages_max=messages_max, bytes_max=bytes_max),
         created_at=from_microseconds(created_at),
+        home=home,
     )
 
 
 def key_of(row: Row) -> ApiKey:
     """Return the key in a row of `get_key` and its like."""
     key_id, organization_id, name, prefix, scopes, toolsets, *times = row
-    created, expires, revoked, last_used = times
+    created, expires, revoked, last_used, _, _ = times
     return ApiKey(
         id=KeyId(key_id),
         organization_id=OrganizationId(organization_id),
@@ -58,10 +98,49 @@ def key_of(row: Row) -> ApiKey:
 
 
 def key_owner_of(row: Row) -> KeyOwner:
-    """Return the key and the organisation in a row of `find_key`."""
+    """Return the key and the organisation in a row of `find_key`.
+
+    Raises:
+        StoreCorruptError: one of them is not as it was stored: a scope or a quota may be another.
+    """
+    key, organization = row[: len(_KEY_NAMES)], row[len(_KEY_NAMES) :]
     return KeyOwner(
-        key=key_of(row[:_KEY_COLUMNS]), organization=organization_of(row[_KEY_COLUMNS:])
+        key=key_of(proved_key(key)), organization=organization_of(proved_organization(organization))
     )
+
+
+def proved_key(row: Row) -> Row:
+    """Return a row of `get_key` if it is as it was stored.
+
+    Raises:
+        StoreCorruptError: it is not.
+    """
+    if row[-1] not in (None, hash_key(row)):
+        raise damaged(f"api_key {row[0]}")
+    return row
+
+
+def proved_organization(row: Row) -> Row:
+    """Return a row of `get_organization` if it is as it was stored.
+
+    Raises:
+        StoreCorruptError: it is not.
+    """
+    if row[-1] not in (None, hash_organization(row)):
+        raise damaged(f"organization {row[0]}")
+    return row
+
+
+def hash_key(row: Row, **changed: Any) -> bytes:
+    """Return the hash of a key's row, with other values of some columns."""
+    values = dict(zip(_KEY_NAMES, row, strict=True)) | changed
+    return _KEY.hash(values["organization_id"], values)
+
+
+def hash_organization(row: Row) -> bytes:
+    """Return the hash of an organisation's row."""
+    values: dict[str, Any] = dict(zip(_ORGANIZATION_NAMES, row, strict=True))
+    return _ORGANIZATION.hash(values["organization_id"], values)
 
 
 def audit_entry_of(row: Row) -> AuditEntry:
@@ -92,7 +171,7 @@ def audit_parameters(note: AuditNote, *, audit_id: str) -> dict[str, Any]:
 
 def organization_parameters(organization: Organization) -> dict[str, Any]:
     """Return the parameters of `create_organization`."""
-    return {
+    values = {
         "organization_id": organization.id,
         "name": organization.name,
         "is_local": int(organization.is_local),
@@ -100,6 +179,7 @@ def organization_parameters(organization: Organization) -> dict[str, Any]:
         "bytes_max": organization.quota.bytes_max,
         "created_at": to_microseconds(organization.created_at),
     }
+    return {**values, "row_hash": _ORGANIZATION.hash(organization.id, values)}
 
 
 def usage_parameters(organization_id: OrganizationId, used: UsageDay) -> dict[str, Any]:
@@ -129,7 +209,7 @@ def usage_day_of(row: Row) -> UsageDay:
 
 def key_parameters(key: ApiKey, *, secret_hash: str) -> dict[str, Any]:
     """Return the parameters of `create_key`."""
-    return {
+    values = {
         "key_id": key.id,
         "organization_id": key.organization_id,
         "name": key.name,
@@ -140,6 +220,7 @@ def key_parameters(key: ApiKey, *, secret_hash: str) -> dict[str, Any]:
         "created_at": to_microseconds(key.created_at),
         "expires_at": None if key.expires_at is None else to_microseconds(key.expires_at),
     }
+    return {**values, "row_hash": _KEY.hash(key.organization_id, {**values, "revoked_at": None})}
 
 
 def _toolsets(value: str | None) -> tuple[Toolset, ...] | None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from engram import limits
 from engram.clock import Clock, IdSource, random_text, to_microseconds
-from engram.errors import ConflictError, LimitExceededError, NotFoundError
+from engram.errors import (
+    ConflictError,
+    LimitExceededError,
+    NotFoundError,
+    StoreCorruptError,
+    StoreMovedError,
+)
 from engram.model.access import (
     ApiKey,
     AuditEntry,
@@ -25,19 +31,26 @@ from engram.model.access import (
     draft_like,
 )
 from engram.model.ids import KeyId, OrganizationId
-from engram.model.status import UsageDay
+from engram.model.status import Finding, UsageDay
 from engram.storage.bookkeeping.audit import note_row
+from engram.storage.bookkeeping.chain import note_appended
 from engram.storage.control.rows import (
+    Row,
     audit_entry_of,
     audit_parameters,
+    hash_key,
+    hash_organization,
     key_of,
     key_owner_of,
     key_parameters,
     organization_of,
     organization_parameters,
+    proved_key,
+    proved_organization,
     usage_day_of,
     usage_parameters,
 )
+from engram.storage.control.sessions import PageSessions
 from engram.storage.rows.database import Connection, Database
 from engram.storage.rows.queries import load_queries
 
@@ -47,6 +60,8 @@ _SECRET_START = "engram_sk_live_"  # noqa: S105 - how every secret begins, and n
 _SECRET_RANDOM_CHARACTERS = 32
 _PREFIX_CHARACTERS = 20
 _LATEST = 2**63 - 1
+_CREATED_AT = 6
+"""The column of a key's row."""
 
 _SQL = load_queries("control/control.sql")
 
@@ -85,6 +100,27 @@ class WholeReach:
         """Do nothing."""
 
 
+class Placing(Protocol):
+    """How an installation with several databases puts an organisation at one of them."""
+
+    def place(self, connection: Connection, organization_id: OrganizationId, home: str) -> None:
+        """Put a new organisation at a home, in the transaction that creates it.
+
+        Raises:
+            NotFoundError: there is no such home.
+        """
+        ...
+
+
+class OnePlace:
+    """The `Placing` of an installation that has no homes."""
+
+    def place(self, connection: Connection, organization_id: OrganizationId, home: str) -> None:
+        """Refuse: only PostgreSQL has homes."""
+        del connection, organization_id
+        raise NotFoundError("home", home)
+
+
 def tell_nobody(connection: Connection, organization_id: OrganizationId) -> None:
     """Send no notification: other processes read the keys again after a while."""
 
@@ -101,14 +137,17 @@ class ControlStore:
         removal: Removal,
         tell_keys: Callable[[Connection, OrganizationId], None] = tell_nobody,
         reach: Reach | None = None,
+        placing: Placing | None = None,
     ) -> None:
         """Use a database; `tell_keys` is called in each transaction that changes or ends keys."""
         self._database = database
         self._reach = reach or WholeReach()
+        self._placing = placing or OnePlace()
         self._tell_keys = tell_keys
         self._clock = clock
         self._ids = ids
         self._removal = removal
+        self.sessions = PageSessions(database, clock=clock)
 
     async def create_organization(
         self, draft: OrganizationDraft, *, actor: str, is_local: bool = False
@@ -117,6 +156,7 @@ class ControlStore:
 
         Raises:
             ConflictError: `is_local`, and there is a local organisation already.
+            NotFoundError: the draft names a home that does not exist.
         """
         organization = Organization(
             id=OrganizationId(self._ids.new("org_")),
@@ -124,13 +164,18 @@ class ControlStore:
             is_local=is_local,
             quota=draft.quota,
             created_at=self._clock.now(),
+            home=draft.home,
         )
-        note = self._note("create_organization", organization.id, actor, {"name": draft.name})
+        placed = {} if draft.home is None else {"home": draft.home}
+        details = {"name": draft.name, **placed}
+        note = self._note("create_organization", organization.id, actor, details)
 
         def work(connection: Connection) -> None:
             if is_local and connection.execute(_SQL["local_organization"]).fetchone():
                 raise ConflictError("there is a local organisation already")
             connection.execute(_SQL["create_organization"], organization_parameters(organization))
+            if draft.home is not None:
+                self._placing.place(connection, organization.id, draft.home)
             self._add_audit(connection, note)
 
         await self._database.write(work)
@@ -175,6 +220,7 @@ class ControlStore:
         note = self._note("change_organization", organization_id, actor, dict(change.given))
 
         def work(connection: Connection) -> Organization:
+            _refuse_moved(connection, organization_id)
             changed = change.apply(_get_organization(connection, organization_id))
             connection.execute(_SQL["change_organization"], organization_parameters(changed))
             self._add_audit(connection, note)
@@ -242,6 +288,10 @@ class ControlStore:
         await self._removal.finish()
         return receipt
 
+    async def rewrite(self) -> tuple[str, ...]:
+        """Write the control file anew, if it is one: see `Database.rewrite`."""
+        return await self._database.rewrite()
+
     async def was_deleted(self, organization_id: OrganizationId) -> bool:
         """Return True if the audit trail says that an organisation was deleted."""
         named = {"organization_id": organization_id}
@@ -265,6 +315,7 @@ class ControlStore:
 
         def work(connection: Connection) -> None:
             _get_organization(connection, organization_id)
+            _refuse_moved(connection, organization_id)
             _add_key(connection, new)
             self._add_audit(connection, note)
 
@@ -298,7 +349,11 @@ class ControlStore:
         note = self._note("revoke_key", organization_id, actor, subject=key_id)
 
         def work(connection: Connection) -> ApiKey:
-            if connection.execute(_SQL["revoke_key"], {**named, "revoked_at": now}).rowcount:
+            _refuse_moved(connection, organization_id)
+            row = _get_key_row(connection, named)
+            revoked_at = max(now, row[_CREATED_AT])  # a clock that was set back
+            revoked = {"revoked_at": revoked_at, "row_hash": hash_key(row, revoked_at=revoked_at)}
+            if connection.execute(_SQL["revoke_key"], {**named, **revoked}).rowcount:
                 self._add_audit(connection, note)
                 self._tell_keys(connection, organization_id)
             return _get_key(connection, named)
@@ -319,13 +374,16 @@ class ControlStore:
         named = {"organization_id": organization_id, "key_id": key_id}
 
         def work(connection: Connection) -> RotatedKey:
-            old = _get_key(connection, named)
+            _refuse_moved(connection, organization_id)
+            row = _get_key_row(connection, named)
+            old = key_of(row)
             if not old.is_live(now):
                 raise ConflictError("the key is revoked or has expired: make a new one")
             new = self._new_key(organization_id, draft_like(old))
             _add_key(connection, new)
-            expiry = {**named, "expires_at": to_microseconds(now + overlap)}
-            connection.execute(_SQL["end_key"], expiry)
+            expires_at = to_microseconds(now + overlap)
+            expiry = {"expires_at": expires_at, "row_hash": hash_key(row, expires_at=expires_at)}
+            connection.execute(_SQL["end_key"], {**named, **expiry})
             details = {"new_key": new.key.id, "overlap_s": int(overlap.total_seconds())}
             note = self._note("rotate_key", organization_id, actor, details, subject=key_id)
             self._add_audit(connection, note)
@@ -392,6 +450,29 @@ class ControlStore:
             return await self._database.read(partial(work, statement="list_all_audit"))
         return await self._read_of(organization_id, partial(work, statement="list_audit"))
 
+    async def verify(self) -> tuple[Finding, ...]:
+        """Return the organisations and keys that are not as they were stored."""
+
+        def work(connection: Connection) -> tuple[Finding, ...]:
+            return tuple(_damaged_rows(connection))
+
+        return await self._database.read(work)
+
+    async def count_unhashed(self) -> int:
+        """Return how many organisations and keys an older version has stored."""
+        return await self._database.read(lambda connection: len(_unhashed_rows(connection)))
+
+    async def hash_rows(self) -> int:
+        """Hash the organisations and keys that an older version has stored; return how many."""
+
+        def work(connection: Connection) -> int:
+            unhashed = _unhashed_rows(connection)
+            for statement, values in unhashed:
+                connection.execute(_SQL[statement], values)
+            return len(unhashed)
+
+        return await self._database.write(work) if await self.count_unhashed() else 0
+
     async def ping(self) -> None:
         """Read from the store; raise what a request would raise."""
         await self._database.read(lambda connection: connection.execute(_SQL["ping"]).fetchone())
@@ -440,12 +521,18 @@ class ControlStore:
         )
 
     def _add_audit(self, connection: Connection, note: AuditNote) -> AuditEntry:
-        values = audit_parameters(note, audit_id=self._ids.new("aud_"))
-        connection.execute(_SQL["add_audit"], values)
-        columns = ("audit_id", "at", "actor", "action", "subject", "details")
-        entry = audit_entry_of(tuple(values[name] for name in columns))
-        note_row(note.organization_id, entry)
-        return entry
+        return add_audit(connection, note, ids=self._ids)
+
+
+def add_audit(connection: Connection, note: AuditNote, *, ids: IdSource) -> AuditEntry:
+    """Write an audit row of the control tables."""
+    values = audit_parameters(note, audit_id=ids.new("aud_"))
+    connection.execute(_SQL["add_audit"], values)
+    note_appended([values["audit_id"].encode()])
+    columns = ("audit_id", "at", "actor", "action", "subject", "details")
+    entry = audit_entry_of(tuple(values[name] for name in columns))
+    note_row(note.organization_id, lambda: entry)
+    return entry
 
 
 def hash_secret(secret: str) -> str:
@@ -453,19 +540,63 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+def _refuse_moved(connection: Connection, organization_id: OrganizationId) -> None:
+    """Refuse to change an organisation that was moved to another database.
+
+    Raises:
+        StoreMovedError: it was.
+    """
+    values = {"organization_id": organization_id}
+    row = connection.execute(_SQL["find_moved"], values).fetchone()
+    if row is not None and row[0] is not None:
+        raise StoreMovedError(row[0])
+
+
 def _get_organization(connection: Connection, organization_id: OrganizationId) -> Organization:
     named = {"organization_id": organization_id}
     row = connection.execute(_SQL["get_organization"], named).fetchone()
     if row is None:
         raise NotFoundError("organization", organization_id)
-    return organization_of(row)
+    return organization_of(proved_organization(row))
 
 
 def _get_key(connection: Connection, named: Mapping[str, Any]) -> ApiKey:
+    return key_of(_get_key_row(connection, named))
+
+
+def _get_key_row(connection: Connection, named: Mapping[str, Any]) -> Row:
     row = connection.execute(_SQL["get_key"], named).fetchone()
     if row is None:
         raise NotFoundError("key", named["key_id"])
-    return key_of(row)
+    return proved_key(row)
+
+
+def _damaged_rows(connection: Connection) -> Iterator[Finding]:
+    prove = {"list_organizations": proved_organization, "all_keys": proved_key}
+    for statement, proved in prove.items():
+        for row in connection.execute(_SQL[statement]):
+            try:
+                proved(row)
+            except StoreCorruptError as exc:
+                owner = OrganizationId(row[0] if statement == "list_organizations" else row[1])
+                yield Finding(
+                    organization_id=owner, check="hashes", message=exc.message, repairable=False
+                )
+
+
+def _unhashed_rows(connection: Connection) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the statements that hash the rows without a hash, with their values."""
+    organizations = [
+        ("put_organization_hash", {"organization_id": row[0], "row_hash": hash_organization(row)})
+        for row in connection.execute(_SQL["list_organizations"])
+        if row[-1] is None
+    ]
+    keys = [
+        ("put_key_hash", {"organization_id": row[1], "key_id": row[0], "row_hash": hash_key(row)})
+        for row in connection.execute(_SQL["all_keys"])
+        if row[-1] is None
+    ]
+    return [*organizations, *keys]
 
 
 def _add_key(connection: Connection, new: NewKey) -> None:

@@ -8,6 +8,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from engram import limits
+from engram.clock import from_microseconds
 from engram.errors import InvalidRequestError
 from engram.model.conversation import (
     ConversationPage,
@@ -17,11 +18,13 @@ from engram.model.conversation import (
     MessageQuery,
 )
 from engram.model.ids import ConversationKey
+from engram.model.memory import ProjectCounts
 from engram.model.row_keys import message_key
 from engram.model.value import replace
 from engram.storage.bookkeeping.counters import read_counters
 from engram.storage.content.messages import (
     message_rows,
+    prove_messages,
     read_conversation_ids,
     read_conversations,
     read_message,
@@ -80,6 +83,19 @@ class ConversationReader(TenantStore):
 
         return await self._tenant.read(read)
 
+    async def count_projects(self) -> tuple[ProjectCounts, ...]:
+        """Return the projects that have conversations, by name, without their memories."""
+        rows = await self._tenant.read(lambda tx: tx.execute(_SQL["count_projects"]).fetchall())
+        return tuple(
+            ProjectCounts(
+                project=project,
+                conversations=conversations,
+                messages=int(messages),
+                last_used_at=from_microseconds(last_used_at),
+            )
+            for project, conversations, messages, last_used_at in rows
+        )
+
     async def list_conversations(self, query: ConversationQuery) -> ConversationPage:
         """Return a page of conversations under all the query's filters.
 
@@ -125,9 +141,9 @@ def _read_range(
     start, end = max(start, 1), min(end, limits.CONVERSATION_MESSAGES_MAX)
     if conversation not in ids or start > end:
         return ()
-    rows = message_rows(
-        tx, first=message_key(conversation, start), last=message_key(conversation, end)
-    )
+    first, last = message_key(conversation, start), message_key(conversation, end)
+    rows = list(message_rows(tx, first=first, last=last))
+    prove_messages(tx, rows)
     return tuple(read_message(tx, row, conversation_id=ids[conversation]) for row in rows)
 
 

@@ -7,14 +7,18 @@ number of another range, and is never changed: it is added whole and removed who
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError, StoreCorruptError
-from engram.model.ids import ConversationId, ConversationKey
+from engram.model.ids import CONVERSATION_PREFIX, ConversationId, ConversationKey
 from engram.model.row_keys import message_key
 from engram.model.vectors import Indexing
+from engram.storage.bookkeeping.chain import note_appended
+from engram.storage.bookkeeping.holds import Thing, refuse_held
+from engram.storage.bookkeeping.row_hashes import MESSAGE, hash_values
 from engram.storage.bookkeeping.state import State, take_numbers
+from engram.storage.content.dictionaries import without_dropped
 from engram.storage.content.messages import PreparedMessage
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
@@ -51,8 +55,34 @@ class NewRecord(NamedTuple):
     message: PreparedMessage
 
 
-def find_conversation(tx: Transaction, conversation_id: ConversationId) -> tuple[Stretch, int]:
-    """Return the extent of a conversation and the bytes of its texts.
+class FoundConversation(NamedTuple):
+    """A conversation as a writer finds it."""
+
+    stretch: Stretch
+    content_bytes: int
+    updated_at: int
+
+
+def refuse_held_conversation(tx: Transaction, number: int) -> None:
+    """Raise `HeldError` if a conversation is under a legal hold."""
+    row = tx.execute(_SQL["labels_of"], number=number).fetchone()
+    if row is not None:
+        conversation_id, project, agent_id = row
+        refuse_held(tx, Thing(conversation_id, "conversation", project, agent_id))
+
+
+def found_of(row: Sequence[Any]) -> FoundConversation:
+    """Return the conversation in a row of `find_conversation`."""
+    return FoundConversation(Stretch(*row[:3]), *row[3:])
+
+
+def expect_conversation(tx: Transaction, conversation_id: ConversationId) -> None:
+    """Prepare for `find_conversation`."""
+    tx.ask_ahead(_SQL["find_conversation"], id=conversation_id)
+
+
+def find_conversation(tx: Transaction, conversation_id: ConversationId) -> FoundConversation:
+    """Return the extent of a conversation, the bytes of its texts and its last change.
 
     Raises:
         NotFoundError: there is no such conversation here.
@@ -60,23 +90,42 @@ def find_conversation(tx: Transaction, conversation_id: ConversationId) -> tuple
     row = tx.execute(_SQL["find_conversation"], id=conversation_id).fetchone()
     if row is None:
         raise NotFoundError("conversation", conversation_id)
-    return Stretch(*row[:3]), row[3]
+    return found_of(row)
+
+
+def expect_readable(tx: Transaction, reference: str) -> None:
+    """Prepare for `find_readable`."""
+    between = _ids_beginning(reference)
+    if between is None:
+        expect_conversation(tx, ConversationId(reference))
+    else:
+        tx.ask_ahead(_SQL["find_conversations_by_beginning"], **between)
+
+
+def _ids_beginning(reference: str) -> dict[str, str] | None:
+    """Return the bounds of the ids that begin so; None if it is too short for a beginning."""
+    random = reference.removeprefix(CONVERSATION_PREFIX)
+    if len(random) < limits.CONVERSATION_REFERENCE_CHARACTERS:
+        return None
+    first = CONVERSATION_PREFIX + random
+    return {"first": first, "last": first + AFTER_ID_CHARACTERS}
 
 
 def find_readable(tx: Transaction, reference: str) -> ConversationKey:
     """Return the conversation with this id, or the only one whose id begins so.
 
-    Lean answers name conversations by the beginnings of their ids. Only reading takes them: what
-    changes a conversation needs its whole id.
+    Lean answers name conversations by the beginnings of their ids, without the prefix that all have.
+    Only reading takes them: what changes a conversation needs its whole id.
 
     Raises:
         NotFoundError: there is no such conversation here.
         InvalidRequestError: several ids begin so.
     """
-    if len(reference) < limits.CONVERSATION_REFERENCE_CHARACTERS:
-        return ConversationKey(find_conversation(tx, ConversationId(reference))[0].conversation)
-    last = reference + AFTER_ID_CHARACTERS
-    rows = tx.execute(_SQL["find_conversations_by_beginning"], first=reference, last=last)
+    between = _ids_beginning(reference)
+    if between is None:
+        found = find_conversation(tx, ConversationId(reference))
+        return ConversationKey(found.stretch.conversation)
+    rows = tx.execute(_SQL["find_conversations_by_beginning"], **between)
     numbers = [number for (number,) in rows]
     if not numbers:
         raise NotFoundError("conversation", reference)
@@ -133,13 +182,14 @@ def add_empty_record(tx: Transaction, record_id: str, *, project: str, now: int)
 def _add_messages(
     tx: Transaction, keys: Sequence[int], messages: Sequence[PreparedMessage], *, created_at: int
 ) -> None:
-    tx.execute_many(
-        _SQL["add_message"],
-        [
-            {"key": key, "created_at": created_at, **message.values}
-            for key, message in zip(keys, messages, strict=True)
-        ],
-    )
+    owner, rows = tx.tenant.id, list[dict[str, Any]]()
+    for key, message in zip(keys, messages, strict=True):
+        values = {"key": key, "created_at": created_at, **message.values}
+        hashed = [values[name] for name in MESSAGE.columns]
+        values["row_hash"] = hash_values(owner, "message", hashed)
+        rows.append(values)
+    tx.execute_many(_SQL["add_message"], without_dropped(tx, rows))
+    note_appended(message.values["sha256"] for message in messages)
 
 
 def extend_record(
@@ -213,6 +263,11 @@ def replace_tags(tx: Transaction, number: int, tags: Sequence[str]) -> None:
     """Give a record other tags."""
     tx.execute(_SQL["delete_tags"], conversation=number)
     add_tags(tx, number, tags)
+
+
+def move_record(tx: Transaction, number: int, project: str) -> None:
+    """Move a record to another project."""
+    tx.execute(_SQL["move_record"], record=number, project=project)
 
 
 async def despite_damage(tenant: Tenant, remove: Callable[..., Awaitable[T]]) -> T:

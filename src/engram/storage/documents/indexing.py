@@ -38,10 +38,9 @@ from engram.storage.document_rows import (
 )
 from engram.storage.memories.changing import index_again
 from engram.storage.memories.rows import read_row
-from engram.storage.queue import DOCUMENTS, retry_delay
+from engram.storage.queue import DOCUMENTS, LEASE_MAX, retry_delay
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import TenantStore, Transaction
-from engram.storage.vectors.unembedded import DAMAGED_DELAY
 from engram.storage.words.rebuild import clear_state
 from engram.storage.words.rows import Stretch
 from engram.text.analyse import message_words, part_words
@@ -229,7 +228,7 @@ class DocumentQueue(TenantStore):
             logger.warning("document %s is not indexed: %s", document_id, exc.message)
             # Nobody claims it before somebody may have restored it.
             await tenant.write(
-                lambda tx: _take_turn(tx, document_id, owner=NOBODY, lease=DAMAGED_DELAY)
+                lambda tx: _take_turn(tx, document_id, owner=NOBODY, lease=LEASE_MAX)
             )
         return True
 

@@ -17,6 +17,7 @@ from engram.model.conversation import MessageDraft
 from engram.model.ids import DocumentId
 from engram.model.vectors import WORDS_ALONE
 from engram.storage.bookkeeping.counters import grow_counters
+from engram.storage.bookkeeping.row_hashes import MEMORY, MEMORY_VERSION, changing
 from engram.storage.codec import StoredContent
 from engram.storage.content.messages import prepare_messages
 from engram.storage.content.pieces import NewPiece, Pieces, cut_pieces, delete_text, put_pieces
@@ -143,7 +144,7 @@ class ConvertedTexts(TenantStore):
         if not received.size_bytes or problem is not None:
             await _end_unreadable(tenant, row, problem or _NO_TEXT)
             return
-        shown = tenant.codec.encode(await asyncio.to_thread(received.scan.finish))
+        shown = tenant.codec.encode_alone(await asyncio.to_thread(received.scan.finish))
         await tenant.write(partial(_end, row=row, received=received, shown=shown))
 
 
@@ -206,7 +207,7 @@ async def _end_unreadable(tenant: Tenant, row: DocumentRow, problem: str) -> Non
     valid_from = None if row.valid_from is None else from_microseconds(row.valid_from)
     draft = MessageDraft(role="document", content=row.shown_name, occurred_at=valid_from)
     messages = (await prepare_messages([draft], tenant.codec)).messages
-    shown = tenant.codec.encode(row.shown_name)
+    shown = tenant.codec.encode_alone(row.shown_name)
 
     def write(tx: Transaction) -> None:
         present = _find_without_text(tx, row.id)
@@ -231,5 +232,8 @@ def _put(
         content_encoding=shown.encoding,
         content=shown.content,
     )
-    for statement in ("put_memory_hash", "put_version_hashes"):
-        tx.execute(_SQL[statement], memory=row.memory, sha256=shown.sha256)
+    values = {"memory": row.memory, "sha256": shown.sha256}
+    with changing(tx, MEMORY, number=row.memory):
+        tx.execute(_SQL["put_memory_hash"], **values)
+    with changing(tx, MEMORY_VERSION, memory=row.memory):
+        tx.execute(_SQL["put_version_hashes"], **values)

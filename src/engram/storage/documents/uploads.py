@@ -41,6 +41,7 @@ from engram.storage.bookkeeping.counters import (
     measure_memory,
     row_bytes,
 )
+from engram.storage.bookkeeping.row_hashes import DOCUMENT, seal
 from engram.storage.bookkeeping.state import State
 from engram.storage.codec import ContentError, StoredContent
 from engram.storage.content.pieces import (
@@ -74,7 +75,7 @@ class _Part(NamedTuple):
     """Of the upload with this part."""
 
 
-class _Body(Value):
+class UploadedBody(Value):
     """A complete upload, read once, ready for its transaction."""
 
     row: DocumentRow
@@ -130,7 +131,7 @@ class UploadStore(TenantStore):
         Raises:
             NotFoundError: there is no such upload, or it is finished or has expired.
         """
-        row = await self._tenant.read(lambda tx: _find_upload(tx, document_id))
+        row = await self._tenant.read(lambda tx: find_upload(tx, document_id))
         if row.state != "uploading":
             raise NotFoundError("upload", document_id)
         return _upload_of(row)
@@ -192,11 +193,11 @@ class UploadStore(TenantStore):
             QuotaExceededError: it exceeds the quota; nothing of it stays.
         """
         while True:
-            row = await self._tenant.read(lambda tx: _find_upload(tx, document_id))
+            row = await self._tenant.read(lambda tx: find_upload(tx, document_id))
             if row.state != "uploading":
                 return StoredDocument(document=document_of(row))
             try:
-                body = await self._read_upload_body(row, limits)
+                body = await self.read_upload(row, limits)
                 finish = partial(_finish, body=body, actor=actor, quota=quota)
                 stored = await self._tenant.write(finish)
             except (InvalidRequestError, QuotaExceededError):
@@ -230,7 +231,7 @@ class UploadStore(TenantStore):
     async def _drop_upload(self, number: int) -> None:
         await self._tenant.write(lambda tx: _delete_upload(tx, number))
 
-    async def _read_upload_body(self, row: DocumentRow, limits: DocumentLimits) -> _Body:
+    async def read_upload(self, row: DocumentRow, limits: DocumentLimits) -> UploadedBody:
         """Read the whole body, a piece at a time.
 
         Raises:
@@ -250,9 +251,9 @@ class UploadStore(TenantStore):
         synopsis = await tenant.read(lambda _: scan.finish())
         shown = None
         if synopsis is None or tier > 0:
-            shown = tenant.codec.encode(row.shown_name if synopsis is None else synopsis)
+            shown = tenant.codec.encode_alone(row.shown_name if synopsis is None else synopsis)
         is_text = synopsis is not None
-        return _Body(row=row, tier=tier, sha256=scan.sha256, is_text=is_text, shown=shown)
+        return UploadedBody(row=row, tier=tier, sha256=scan.sha256, is_text=is_text, shown=shown)
 
 
 def _options_to_json(options: MemoryOptions) -> str:
@@ -274,7 +275,7 @@ def _check_count(tx: Transaction, now: int) -> None:
         )
 
 
-def _find_upload(tx: Transaction, document_id: DocumentId) -> DocumentRow:
+def find_upload(tx: Transaction, document_id: DocumentId) -> DocumentRow:
     """Return the row of an upload that has not expired, or of the document it has become.
 
     Raises:
@@ -288,7 +289,7 @@ def _find_upload(tx: Transaction, document_id: DocumentId) -> DocumentRow:
 
 def _read_upload(tx: Transaction, *, document_id: DocumentId) -> tuple[DocumentRow, bytes]:
     """Return the row of an upload, and the bytes of its last piece if that is not full."""
-    row = _find_upload(tx, document_id)
+    row = find_upload(tx, document_id)
     place, size = divmod(row.size_bytes, DOCUMENT_PIECE_BYTES)
     if row.state != "uploading" or not size:
         return row, b""
@@ -314,16 +315,16 @@ def _check_size(row: DocumentRow, size_bytes: int, limits: DocumentLimits) -> No
         raise InvalidRequestError(message, field="size")
 
 
-def _is_unchanged(tx: Transaction, row: DocumentRow) -> bool:
+def is_unchanged(tx: Transaction, row: DocumentRow) -> bool:
     """Return True if no part of an upload has arrived since its row was read."""
-    present = _find_upload(tx, row.id)
+    present = find_upload(tx, row.id)
     return (present.state, present.parts) == ("uploading", row.parts)
 
 
 def _store_part(tx: Transaction, *, part: _Part, quota: Quota) -> Upload | None:
     """Store a part; None when another one has arrived first."""
     row, now = part.row, tx.tenant.now()
-    if not _is_unchanged(tx, row):
+    if not is_unchanged(tx, row):
         return None
     added = put_pieces(tx, Pieces(document=row.number), part.pieces)
     grow_counters(tx, quota=quota, stored_bytes=added)
@@ -350,10 +351,12 @@ def _feed(tx: Transaction, *, row: DocumentRow, place: int, scan: BodyScan) -> N
     scan.feed(data)
 
 
-def _finish(tx: Transaction, *, body: _Body, actor: str, quota: Quota) -> StoredDocument | None:
+def _finish(
+    tx: Transaction, *, body: UploadedBody, actor: str, quota: Quota
+) -> StoredDocument | None:
     """Store the document; None when another part has arrived since its body was read."""
     row = body.row
-    if not _is_unchanged(tx, row):
+    if not is_unchanged(tx, row):
         return None
     now = tx.tenant.now()
     state = clear_state(tx, now=now)
@@ -366,7 +369,7 @@ def _finish(tx: Transaction, *, body: _Body, actor: str, quota: Quota) -> Stored
         return StoredDocument(document=document_of(find_row(tx, same[0])), is_duplicate=True)
     check_episodes(tx, [options.episode_id])
     upload_bytes = measure_document(tx, row.number)
-    _check_quota(quota, state, upload_bytes + row.size_bytes)
+    check_whole_quota(quota, state, upload_bytes + row.size_bytes)
     memory, memory_id = _add_document(tx, body, options, now)
     grow_counters(
         tx,
@@ -385,14 +388,14 @@ def _finish(tx: Transaction, *, body: _Body, actor: str, quota: Quota) -> Stored
     return StoredDocument(document=document_of(find_row(tx, row.id)))
 
 
-def _check_quota(quota: Quota, state: State, stored_bytes: int) -> None:
+def check_whole_quota(quota: Quota, state: State, stored_bytes: int) -> None:
     """Refuse a document that does not fit as a whole: the quota may be less than when it began."""
     without = state._replace(used_bytes=state.used_bytes - stored_bytes)
     without.check_quota(quota, messages=1, stored_bytes=stored_bytes)
 
 
 def _add_document(
-    tx: Transaction, body: _Body, options: MemoryOptions, now: int
+    tx: Transaction, body: UploadedBody, options: MemoryOptions, now: int
 ) -> tuple[int, MemoryId]:
     """Add the memory that owns a document, and finish its upload; return the memory."""
     row, shown = body.row, body.shown
@@ -420,6 +423,7 @@ def _add_document(
         content=None if shown is None else shown.content,
         now=now,
     )
+    seal(tx, DOCUMENT, number=row.number)
     return memory, memory_id
 
 

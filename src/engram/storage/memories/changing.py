@@ -22,12 +22,15 @@ from engram.model.value import Value, replace
 from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import grow_counters, measure_memory
+from engram.storage.bookkeeping.holds import refuse_held
+from engram.storage.bookkeeping.row_hashes import MEMORY, MEMORY_VERSION, changing
 from engram.storage.bookkeeping.state import State, read_state, take_numbers
 from engram.storage.content import compression
 from engram.storage.content.messages import PreparedMessage, prepare_messages
 from engram.storage.conversations.records import (
     NewRecord,
     add_records,
+    move_record,
     read_words,
     remove_record,
     replace_tags,
@@ -41,6 +44,7 @@ from engram.storage.memories.rows import (
     option_values,
     parse_times,
     read_row,
+    thing_of,
 )
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
@@ -109,6 +113,7 @@ class MemoryEditor(TenantStore):
         Raises:
             NotFoundError: there is no such memory, or it is not of `project`.
             ConflictError: it is immutable, or was forgotten.
+            HeldError: it would leave its project while it is under a legal hold.
             InvalidRequestError: its validity would end before it begins.
             QuotaExceededError: the new content exceeds the quota.
         """
@@ -150,7 +155,8 @@ class MemoryEditor(TenantStore):
         def write(tx: Transaction) -> None:
             number = find_memory(tx, memory_id)
             before = measure_memory(tx, number)
-            tx.execute(_SQL["put_summary"], number=number, summary=summary)
+            with changing(tx, MEMORY, number=number):
+                tx.execute(_SQL["put_summary"], number=number, summary=summary)
             grow_counters(tx, quota=quota, stored_bytes=measure_memory(tx, number) - before)
             now = tx.tenant.now()
             audit.record(tx, now=now, actor=actor, action="memory_summarize", subject=memory_id)
@@ -198,6 +204,11 @@ def check_unchanged(tx: Transaction, before: Snapshot) -> None:
         raise NotFoundError("memory", before.row.id)
     if row[0] != before.row.version:
         raise ChangedMeanwhileError
+
+
+def change_time(tx: Transaction, row: MemoryRow) -> int:
+    """Return the time of a change: now, or that of the change before where the clock was set back."""
+    return max(tx.tenant.now(), row.updated_at)
 
 
 def refuse_immutable(row: MemoryRow) -> None:
@@ -251,11 +262,12 @@ def index_again(
         return None
     _, stored_bytes = record_size(tx, row.record)
     grow_counters(tx, content_bytes=-stored_bytes)
-    tx.execute(_SQL["put_record"], number=row.number, record=None)
-    remove_searched(tx, row, known=known, state=read_state(tx), skip_damaged=skip_damaged)
-    record = add_record(tx, row.id, project=row.project, tags=tags, now=now)
-    queue_document(tx, row.document_id)
-    tx.execute(_SQL["put_record"], number=row.number, record=record)
+    with changing(tx, MEMORY, number=row.number):
+        tx.execute(_SQL["put_record"], number=row.number, record=None)
+        remove_searched(tx, row, known=known, state=read_state(tx), skip_damaged=skip_damaged)
+        record = add_record(tx, row.id, project=row.project, tags=tags, now=now)
+        queue_document(tx, row.document_id)
+        tx.execute(_SQL["put_record"], number=row.number, record=record)
     return record
 
 
@@ -263,17 +275,18 @@ def save_version(
     tx: Transaction, row: MemoryRow, *, change: Change, actor: str, now: int, with_text: bool
 ) -> None:
     """Store the present version of a memory; `with_text` if its record is about to lose the text."""
-    tx.execute(
-        _SQL["add_version"],
-        number=row.number,
-        version=row.version,
-        change=change,
-        actor=actor,
-        recorded_at=row.updated_at,
-        now=now,
-        fields=json.dumps(fields_of(row), ensure_ascii=False, separators=(",", ":")),
-        sha256=row.sha256,
-    )
+    values = {
+        "memory": row.number,
+        "version": row.version,
+        "change": change,
+        "actor": actor,
+        "recorded_at": row.updated_at,
+        "ended_at": now,
+        "fields": json.dumps(fields_of(row), ensure_ascii=False, separators=(",", ":")),
+        "sha256": row.sha256,
+    }
+    row_hash = MEMORY_VERSION.hash(tx.tenant.id, values)
+    tx.execute(_SQL["add_version"], **values, row_hash=row_hash)
     if with_text:
         tx.execute(_SQL["keep_text"], number=row.number, version=row.version, record=row.record)
 
@@ -316,10 +329,17 @@ async def _shrink(tenant: Tenant, document_id: DocumentId) -> None:
 
 
 def _correct(tx: Transaction, correction: _Correction) -> Memory:
+    with changing(tx, MEMORY, number=correction.before.row.number):
+        return _change(tx, correction)
+
+
+def _change(tx: Transaction, correction: _Correction) -> Memory:
     row, after = correction.before.row, correction.after
-    now = tx.tenant.now()
+    now = change_time(tx, row)
     state = clear_state(tx, now=now)
     check_unchanged(tx, correction.before)
+    if after.project != row.project:
+        refuse_held(tx, thing_of(row))
     bytes_before = measure_memory(tx, row.number)
     save_version(
         tx,
@@ -338,9 +358,10 @@ def _correct(tx: Transaction, correction: _Correction) -> Memory:
     elif correction.has_new_time and row.document_id is not None:
         # Each chunk of a document has the time it is valid from.
         words = correction.before.words
-        record = index_again(tx, row, tags=after.tags, known=words, skip_damaged=False, now=now)
-    elif after.tags != correction.before.memory.tags and row.record is not None:
-        replace_tags(tx, row.record, after.tags)
+        moved = row._replace(project=after.project)
+        record = index_again(tx, moved, tags=after.tags, known=words, skip_damaged=False, now=now)
+    elif row.record is not None:
+        _relabel(tx, row.record, correction)
     values = {**option_values(after), "sha256": sha256}
     tx.execute(_SQL["change_memory"], number=row.number, record=record, now=now, **values)
     grow_counters(
@@ -358,6 +379,15 @@ def _correct(tx: Transaction, correction: _Correction) -> Memory:
         version=row.version + 1,
         updated_at=from_microseconds(now),
     )
+
+
+def _relabel(tx: Transaction, record: int, correction: _Correction) -> None:
+    """Give a record that stays the tags and the project that the memory has now."""
+    before, after = correction.before.memory, correction.after
+    if after.tags != before.tags:
+        replace_tags(tx, record, after.tags)
+    if after.project != before.project:
+        move_record(tx, record, after.project)
 
 
 def _replace_record(
@@ -382,7 +412,7 @@ def _replace_record(
     remove_record(tx, stretch, known=correction.before.words, state=state, skip_damaged=False)
     add_records(
         tx,
-        [NewRecord(number, row.id, row.project, correction.after.tags, message)],
+        [NewRecord(number, row.id, correction.after.project, correction.after.tags, message)],
         indexing=correction.indexing if has_new_text else None,
         state=state,
         now=now if has_new_text else row.stored_at or now,

@@ -23,7 +23,7 @@ SELECT memory.number, memory.id, memory.record, memory.version, memory.created_a
     memory.pattern_confidence, memory.valid_from, memory.valid_to, memory.expires_at,
     memory.storage_mode, memory.document_id, memory.reason, memory.summary, message.created_at,
     coalesce(message.content_encoding, memory_version.content_encoding),
-    CAST(coalesce(message.content, memory_version.content) AS BLOB)
+    CAST(coalesce(message.content, memory_version.content) AS BLOB), memory.row_hash
 FROM memory NOT INDEXED
 LEFT JOIN message
     ON message.organization_id = :organization_id AND message.key = (memory.record << 24) + 1
@@ -35,8 +35,8 @@ WHERE memory.organization_id = :organization_id
 
 -- load_versions --
 -- Returns all that the former versions of a memory show, oldest first.
-SELECT version, change, actor, recorded_at, ended_at, fields, sha256,
-    content_encoding, CAST(content AS BLOB)
+SELECT memory, version, change, actor, recorded_at, ended_at, fields, sha256,
+    content_encoding, CAST(content AS BLOB), row_hash
 FROM memory_version
 WHERE organization_id = :organization_id AND memory = :number
 ORDER BY version;
@@ -44,10 +44,10 @@ ORDER BY version;
 -- load_version --
 -- Returns id and creation of a memory, and the columns of `load_versions` of one version; a text
 -- that it shares is that of a later version or of the record.
-SELECT memory.id, memory.created_at, was.version, was.change, was.actor, was.recorded_at,
+SELECT memory.id, memory.created_at, was.memory, was.version, was.change, was.actor, was.recorded_at,
     was.ended_at, was.fields, was.sha256,
     coalesce(later.content_encoding, message.content_encoding),
-    CAST(coalesce(later.content, message.content) AS BLOB)
+    CAST(coalesce(later.content, message.content) AS BLOB), was.row_hash
 FROM memory_version AS was
 JOIN memory ON memory.organization_id = :organization_id AND memory.number = was.memory
 LEFT JOIN memory_version AS later
@@ -99,6 +99,10 @@ AND (expires_at IS NULL OR expires_at > :now)
 AND (valid_from IS NULL OR valid_from <= :now)
 AND (valid_to IS NULL OR valid_to > :now)
 
+-- is_out_of_time --
+-- It was forgotten, has expired, or is not valid now.
+AND (record IS NULL OR expires_at <= :now OR valid_from > :now OR valid_to <= :now)
+
 -- has_any_tag --
 AND EXISTS
     (SELECT 1 FROM
@@ -127,19 +131,20 @@ WHERE NOT EXISTS
 INSERT INTO memory
     (organization_id, id, record, project, memory_type, category, source, importance, tags,
      immutable, episode_id, pattern_confidence, valid_from, valid_to, expires_at, storage_mode,
-     document_id, sha256, version, created_at, updated_at, reason, summary)
+     document_id, sha256, version, created_at, updated_at, reason, summary, row_hash)
 VALUES
     (:organization_id, :id, :record, :project, :memory_type, :category, :source, :importance, :tags,
      :immutable, :episode_id, :pattern_confidence, :valid_from, :valid_to, :expires_at, :storage_mode,
-     :document_id, :sha256, :version, :created_at, :updated_at, :reason, :summary)
+     :document_id, :sha256, :version, :created_at, :updated_at, :reason, :summary, :row_hash)
 RETURNING number;
 
 -- add_version --
 -- Stores the fields of a version; its text stays where it is.
 INSERT INTO memory_version
-    (memory, version, organization_id, change, actor, recorded_at, ended_at, fields, sha256)
+    (memory, version, organization_id, change, actor, recorded_at, ended_at, fields, sha256, row_hash)
 VALUES
-    (:number, :version, :organization_id, :change, :actor, :recorded_at, :now, :fields, :sha256);
+    (:memory, :version, :organization_id, :change, :actor, :recorded_at, :ended_at, :fields, :sha256,
+     :row_hash);
 
 -- keep_text --
 -- Copies the stored text of a record to a version.
@@ -170,7 +175,7 @@ WHERE organization_id = :organization_id AND number = :number;
 -- change_memory --
 -- The summary is dropped with the text that it is of.
 UPDATE memory SET
-    record = :record, memory_type = :memory_type, category = :category, importance = :importance, tags = :tags,
+    record = :record, project = :project, memory_type = :memory_type, category = :category, importance = :importance, tags = :tags,
     pattern_confidence = :pattern_confidence, valid_from = :valid_from, valid_to = :valid_to,
     expires_at = :expires_at, sha256 = :sha256,
     summary = CASE WHEN sha256 = :sha256 THEN summary END,
@@ -202,12 +207,17 @@ SELECT id, sha256, removed_at, actor FROM tombstone
 WHERE organization_id = :organization_id AND id = :id;
 
 -- add_tombstone --
-INSERT INTO tombstone (id, organization_id, sha256, removed_at, actor)
-VALUES (:id, :organization_id, :sha256, :now, :actor);
+INSERT INTO tombstone (id, organization_id, sha256, removed_at, actor, row_hash)
+VALUES (:id, :organization_id, :sha256, :removed_at, :actor, :row_hash);
 
 -- delete_memory --
 -- Deletes its versions, relations and feedback too.
 DELETE FROM memory WHERE organization_id = :organization_id AND number = :number;
+
+-- things_of_project --
+-- Returns id and source of the memories of a project, and whether each is a document.
+SELECT id, source, CASE WHEN document_id IS NULL THEN 0 ELSE 1 END FROM memory
+WHERE organization_id = :organization_id AND project = :project;
 
 -- last_of_project --
 -- Returns the number of the last memory of a project, if it has any.
@@ -227,15 +237,25 @@ SELECT document_id FROM memory NOT INDEXED
 WHERE organization_id = :organization_id AND number IN (SELECT value FROM json_each(:numbers))
     AND record IS NOT NULL AND document_id IS NOT NULL;
 
--- leave_episodes --
--- Memories of other projects may belong to a project's episodes.
-UPDATE memory SET episode_id = NULL
+-- in_episodes --
+-- Returns the numbers of memories in the episodes of a project; those of other projects may be, too.
+SELECT number FROM memory
 WHERE organization_id = :organization_id AND episode_id IN
     (SELECT episode.id FROM episode
      WHERE episode.organization_id = :organization_id AND episode.project = :project);
 
+-- leave_episode --
+UPDATE memory SET episode_id = NULL
+WHERE organization_id = :organization_id AND number = :number;
+
 -- delete_episodes --
 DELETE FROM episode WHERE organization_id = :organization_id AND project = :project;
+
+-- project_then --
+-- The project that a memory was in at the time of a timeline.
+coalesce(
+    /*sqlite:*/ was.fields ->> 'project'
+    /*postgres: was.fields::json ->> 'project' */, memory.project)
 
 -- timeline --
 -- Returns number, and version if it was not the present one, of the memories that were known and

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from engram import limits
 from engram.clock import from_microseconds, to_microseconds
@@ -72,8 +72,7 @@ class MemoryReader(TenantStore):
     async def list(self, query: MemoryQuery, *, now: datetime) -> MemoryPage:
         """Return a page of memories under all the query's filters, newest first, ties by id.
 
-        Those that have expired by `now`, or are not valid at that time, are left out unless
-        `include_forgotten`.
+        Which are valid is decided at `now`.
         """
         return await self._tenant.read(lambda tx: _list(tx, query, now=to_microseconds(now)))
 
@@ -144,7 +143,7 @@ def _list(tx: Transaction, query: MemoryQuery, *, now: int) -> MemoryPage:
     values = {**_listed_values(query.filters), "now": now}
     rows = tx.execute(list_statement(query), limit=query.limit, offset=query.offset, **values)
     found = _read_fitting(tx, [number for (number,) in rows])
-    if query.include_forgotten or not query.filters.is_empty:
+    if query.validity != "now" or not query.filters.is_empty:
         count = _SQL["count_memories"].replace("/*conditions*/", _conditions(query))
         total = tx.execute(count, **values).fetchone()[0]
     else:
@@ -179,9 +178,15 @@ def list_statement(query: MemoryQuery) -> str:
 
 def _conditions(query: MemoryQuery) -> str:
     given = memory_conditions(_listed_values(query.filters))
-    if query.include_forgotten:
-        return given
-    return f"{_SQL['is_searched']} {_SQL['is_in_time']} {given}"
+    match query.validity:
+        case "now":
+            return f"{_SQL['is_searched']} {_SQL['is_in_time']} {given}"
+        case "not_now":
+            return f"{_SQL['is_out_of_time']} {given}"
+        case "any":
+            return given
+        case _:
+            assert_never(query.validity)
 
 
 def _listed_values(filters: MemoryFilters) -> dict[str, Any]:
@@ -235,12 +240,12 @@ def timeline_statement(projects: Sequence[str] | None) -> str:
     """Return the statement that reads the timeline of some projects, or of all."""
     statement = _SQL["timeline"]
     if projects is None:
-        # Read backwards, the table itself is in the order wanted; so is the index of a project.
+        # Read backwards, the table itself is in the order wanted.
         return statement.replace("/*by_number*/", "NOT INDEXED")
     which = "= :one_project"
     if len(projects) != 1:
         which = "IN (SELECT value FROM json_each(:projects))"
-    return statement.replace("/*projects*/", f"AND memory.project {which}")
+    return statement.replace("/*projects*/", f"AND {_SQL['project_then']} {which}")
 
 
 def status_statement(name: str, project: str | None) -> str:

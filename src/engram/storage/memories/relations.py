@@ -12,13 +12,21 @@ from engram.clock import from_microseconds
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.access import UNBOUNDED, Quota
 from engram.model.ids import EpisodeId, MemoryId, RelationId, derived_id
-from engram.model.memory import Episode, Feedback, Relation, RelationDraft, RelationType
+from engram.model.memory import (
+    Episode,
+    Feedback,
+    FeedbackCounts,
+    Relation,
+    RelationDraft,
+    RelationType,
+)
 from engram.storage.bookkeeping import audit
 from engram.storage.bookkeeping.counters import (
     grow_counters,
     measure,
     row_bytes,
 )
+from engram.storage.bookkeeping.row_hashes import EPISODE, FEEDBACK, RELATION, changing, seal
 from engram.storage.memories.rows import find_memories, find_memory
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, TenantStore, Transaction
@@ -123,6 +131,20 @@ class RelationStore(TenantStore):
 
         return await self._tenant.write(write)
 
+    async def count_feedback(self, memory_id: MemoryId) -> FeedbackCounts:
+        """Return how often a memory helped, and how often it did not.
+
+        Raises:
+            NotFoundError: there is no such memory.
+        """
+
+        def read(tx: Transaction) -> FeedbackCounts:
+            votes = _votes(tx, [find_memory(tx, memory_id)])
+            _, helpful, unhelpful = votes[0] if votes else (0, 0, 0)
+            return FeedbackCounts(memory_id=memory_id, helpful=helpful, unhelpful=unhelpful)
+
+        return await self._tenant.read(read)
+
     async def start_episode(
         self, project: str, description: str, *, actor: str, quota: Quota = UNBOUNDED
     ) -> EpisodeId:
@@ -155,10 +177,12 @@ class RelationStore(TenantStore):
                 "description": _automatic(actor),
                 "ends_at": now + limits.EPISODE_IDLE_S * 1_000_000,
             }
-            found = tx.execute(_SQL["extend_episode"], **episode, now=now).fetchone()
-            if found is not None:
-                return EpisodeId(found[0])
-            return _start_episode(tx, episode, actor=actor, quota=quota)
+            found = tx.execute(_SQL["open_episode"], **episode, now=now).fetchone()
+            if found is None:
+                return _start_episode(tx, episode, actor=actor, quota=quota)
+            with changing(tx, EPISODE, id=found[0]):
+                tx.execute(_SQL["extend_episode"], id=found[0], ends_at=episode["ends_at"])
+            return EpisodeId(found[0])
 
         return await self._tenant.write(write)
 
@@ -185,8 +209,9 @@ class RelationStore(TenantStore):
         def write(tx: Transaction) -> Episode:
             now = tx.tenant.now()
             before = measure(tx, "episode", id=episode_id)
-            tx.execute(_SQL["end_episode"], id=episode_id, summary=summary, now=now)
-            episode = _read_episode(tx, episode_id)
+            with changing(tx, EPISODE, id=episode_id):
+                tx.execute(_SQL["end_episode"], id=episode_id, summary=summary, now=now)
+            episode = read_episode(tx, episode_id)
             added = measure(tx, "episode", id=episode_id) - before
             grow_counters(tx, quota=quota, stored_bytes=added)
             action = "memory_episode_end"
@@ -212,7 +237,7 @@ class RelationStore(TenantStore):
         Raises:
             NotFoundError: there is no such episode.
         """
-        return await self._tenant.read(lambda tx: _read_episode(tx, episode_id))
+        return await self._tenant.read(lambda tx: read_episode(tx, episode_id))
 
 
 def _put_relation(
@@ -224,11 +249,13 @@ def _put_relation(
         "relation_type": draft.relation_type,
         "strength": draft.strength,
     }
-    made = tx.execute(_SQL["change_relation"], **values).fetchone()
-    if made is None:
-        now = tx.tenant.now()
-        made = tx.execute(_SQL["add_relation"], **values, now=now).fetchone()
-        grow_counters(tx, quota=quota, stored_bytes=row_bytes())
+    ends = {"source": source, "target": target, "relation_type": draft.relation_type}
+    with changing(tx, RELATION, **ends):
+        made = tx.execute(_SQL["change_relation"], **values).fetchone()
+        if made is None:
+            now = tx.tenant.now()
+            made = tx.execute(_SQL["add_relation"], **values, now=now).fetchone()
+            grow_counters(tx, quota=quota, stored_bytes=row_bytes())
     return RelationRow(source, target, draft.relation_type, draft.strength, made[0])
 
 
@@ -341,11 +368,15 @@ def _audit(
 
 def usefulness(tx: Transaction, numbers: Iterable[int]) -> dict[int, float]:
     """Return how useful memories were, from -1 to 1; those without feedback are left out."""
-    rows = tx.execute(_SQL["count_feedback"], numbers=json.dumps(list(numbers)))
     return {
         memory: (helpful - unhelpful) / (helpful + unhelpful + _UNDECIDED)
-        for memory, helpful, unhelpful in rows
+        for memory, helpful, unhelpful in _votes(tx, numbers)
     }
+
+
+def _votes(tx: Transaction, numbers: Iterable[int]) -> Sequence[tuple[int, int, int]]:
+    """Return each memory with feedback, how often it helped, and how often it did not."""
+    return tx.execute(_SQL["count_feedback"], numbers=json.dumps(list(numbers))).fetchall()
 
 
 def _put_feedback(
@@ -354,10 +385,19 @@ def _put_feedback(
     """Store feedback on one memory; return how many bytes that adds."""
     before = measure(tx, "feedback", number=memory)
     values = {"memory": memory, **said, "actor": actor, "now": now}
-    if tx.execute(_SQL["change_feedback"], **values).fetchone() is None:
+    if not _change_feedback(tx, values):
         (number,) = tx.execute(_SQL["add_feedback"], **values).fetchone()
+        seal(tx, FEEDBACK, memory=memory, number=number)
         tx.execute(_SQL["drop_feedback"], memory=memory, upto=number - limits.FEEDBACK_KEPT)
     return measure(tx, "feedback", number=memory) - before
+
+
+def _change_feedback(tx: Transaction, values: Mapping[str, Any]) -> bool:
+    """Replace the feedback for the same event; False if there is none."""
+    if values["event_id"] is None:
+        return False
+    with changing(tx, FEEDBACK, memory=values["memory"], event_id=values["event_id"]):
+        return tx.execute(_SQL["change_feedback"], **values).fetchone() is not None
 
 
 def _automatic(actor: str) -> str:
@@ -371,6 +411,7 @@ def _start_episode(
     episode_id = EpisodeId(tx.tenant.ids.new("ep_"))
     now = tx.tenant.now()
     tx.execute(_SQL["start_episode"], **episode, id=episode_id, now=now)
+    seal(tx, EPISODE, id=episode_id)
     added = row_bytes(episode["project"], episode["description"])
     grow_counters(tx, quota=quota, stored_bytes=added)
     action = "memory_episode_start"
@@ -378,7 +419,7 @@ def _start_episode(
     return episode_id
 
 
-def _read_episode(tx: Transaction, episode_id: EpisodeId) -> Episode:
+def read_episode(tx: Transaction, episode_id: EpisodeId) -> Episode:
     row = tx.execute(_SQL["get_episode"], id=episode_id).fetchone()
     if row is None:
         raise NotFoundError("episode", episode_id)

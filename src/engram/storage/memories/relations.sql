@@ -98,16 +98,18 @@ GROUP BY memory;
 INSERT INTO episode (id, organization_id, project, description, started_at, ended_at)
 VALUES (:id, :organization_id, :project, :description, :now, :ends_at);
 
+-- open_episode --
+-- Returns the id of the episode of a project that has this description and has not ended, if there is one.
+SELECT id FROM episode
+WHERE organization_id = :organization_id AND project = :project
+    AND description = :description AND ended_at > :now
+ORDER BY started_at DESC, id DESC
+LIMIT 1;
+
 -- extend_episode --
--- Moves the end of the episode that has this description and has not ended; returns its id if there is one.
-UPDATE episode SET ended_at = :ends_at
-WHERE organization_id = :organization_id AND id =
-    (SELECT id FROM episode
-     WHERE organization_id = :organization_id AND project = :project
-         AND description = :description AND ended_at > :now
-     ORDER BY started_at DESC, id DESC
-     LIMIT 1)
-RETURNING id;
+-- Moves the end of an episode; never back.
+UPDATE episode SET ended_at = CASE WHEN ended_at < :ends_at THEN :ends_at ELSE ended_at END
+WHERE organization_id = :organization_id AND id = :id;
 
 -- open_episodes --
 -- Returns the automatic episodes of any project that have this description and have not ended.
@@ -118,7 +120,8 @@ ORDER BY id;
 -- end_episode --
 -- An episode that has ended keeps its end.
 UPDATE episode SET
-    ended_at = CASE WHEN ended_at <= :now THEN ended_at ELSE :now END,
+    ended_at = CASE
+        WHEN ended_at <= :now THEN ended_at WHEN :now < started_at THEN started_at ELSE :now END,
     summary = coalesce(:summary, summary)
 WHERE organization_id = :organization_id AND id = :id;
 

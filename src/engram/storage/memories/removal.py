@@ -6,7 +6,7 @@ A forgotten memory keeps its versions and can be restored. Of a purged one only 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -24,6 +24,8 @@ from engram.storage.bookkeeping.counters import (
     measure,
     measure_memory,
 )
+from engram.storage.bookkeeping.holds import Thing, has_holds, refuse_held
+from engram.storage.bookkeeping.row_hashes import MEMORY, TOMBSTONE, changing
 from engram.storage.bookkeeping.state import State, take_numbers
 from engram.storage.content import compression
 from engram.storage.content.messages import PreparedMessage
@@ -40,6 +42,7 @@ from engram.storage.document_rows import (
 from engram.storage.memories.changing import (
     Snapshot,
     change_memory,
+    change_time,
     check_unchanged,
     prepare_text,
     refuse_immutable,
@@ -47,10 +50,10 @@ from engram.storage.memories.changing import (
     save_version,
     stretch_of,
 )
-from engram.storage.memories.rows import MemoryRow, read_row, read_rows
+from engram.storage.memories.rows import MemoryRow, read_row, read_rows, thing_of
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import TenantStore, Transaction
+from engram.storage.tenant import Tenant, TenantStore, Transaction
 from engram.storage.words.rebuild import BATCH_CHARACTERS, clear_state
 
 _SQL = load_queries("memories/memories.sql")
@@ -69,7 +72,7 @@ class _Batch:
     words: dict[int, list[MessageWords]] = field(default_factory=dict[int, list[MessageWords]])
 
 
-class _Removal(Value):
+class Removal(Value):
     """How memories are removed."""
 
     actor: str
@@ -101,14 +104,16 @@ class MemoryRemover(TenantStore):
             QuotaExceededError: the version that is kept exceeds the quota.
         """
         tenant = self._tenant
-        await self._shrink_owned(memory_id)
+        await shrink_owned(tenant, memory_id)
 
         async def attempt(before: Snapshot) -> Memory:
             if not before.memory.is_searched:
                 return before.memory
             refuse_immutable(before.row)
             work = partial(_forget, before=before, reason=reason, change=change, now=now)
-            return await tenant.write(lambda tx: work(tx, actor=actor, quota=quota))
+            return await tenant.write(
+                lambda tx: _sealed(tx, before, partial(work, actor=actor, quota=quota))
+            )
 
         return await change_memory(tenant, memory_id, attempt, with_words=True)
 
@@ -138,7 +143,9 @@ class MemoryRemover(TenantStore):
             is_document = before.row.document_id is not None
             message = None if is_document else await prepare_text(tenant, before.memory)
             work = partial(_restore, before=before, message=message, indexing=indexing)
-            return await tenant.write(lambda tx: work(tx, actor=actor, quota=quota))
+            return await tenant.write(
+                lambda tx: _sealed(tx, before, partial(work, actor=actor, quota=quota))
+            )
 
         return await change_memory(tenant, memory_id, attempt, with_words=False)
 
@@ -159,11 +166,17 @@ class MemoryRemover(TenantStore):
 
         A tombstone stays of each memory. Conversations of the project stay, and so does what is
         stored in it meanwhile. Large projects take several transactions.
+
+        Raises:
+            HeldError: one of them is under a legal hold; then all stay.
         """
-        row = await self._tenant.read(
-            lambda tx: tx.execute(_SQL["last_of_project"], project=project).fetchone()
-        )
-        work = partial(self._delete_batch, project, upto=row[0] or 0, actor=actor)
+
+        def find_last(tx: Transaction) -> int:
+            _refuse_held_in(tx, project)
+            return tx.execute(_SQL["last_of_project"], project=project).fetchone()[0] or 0
+
+        upto = await self._tenant.read(find_last)
+        work = partial(self._delete_batch, project, upto=upto, actor=actor)
         total, is_done = 0, False
         while not is_done:
             removed, is_done = await despite_damage(self._tenant, work)
@@ -174,40 +187,31 @@ class MemoryRemover(TenantStore):
         self, memory_id: MemoryId, *, actor: str, force: bool, skip_damaged: bool
     ) -> Tombstone:
         tenant = self._tenant
-        await self._shrink_owned(memory_id, immutable=force, skip_damaged=skip_damaged)
+        await shrink_owned(tenant, memory_id, immutable=force, skip_damaged=skip_damaged)
 
         def read(tx: Transaction) -> WordsByRecord:
             try:
                 row = read_row(tx, memory_id)
             except NotFoundError:
                 return {}  # It may have been removed: the transaction looks for its tombstone.
-            return _read_words(tx, row, skip_damaged=skip_damaged)
+            return read_words_of(tx, row, skip_damaged=skip_damaged)
 
         words = await tenant.read(read)
 
         def write(tx: Transaction) -> Tombstone:
-            if (found := _find_tombstone(tx, memory_id)) is not None:
+            if (found := find_tombstone(tx, memory_id)) is not None:
                 return found
             row = read_row(tx, memory_id)
             if row.immutable and not force:
                 message = f"memory {memory_id} is immutable: only a forced removal takes it away"
                 raise ConflictError(message)
-            removal = _begin_removal(tx, actor, skip_damaged=skip_damaged)
+            removal = begin_removal(tx, actor, skip_damaged=skip_damaged)
             tombstone = _remove(tx, row, removal, words)
             now = removal.now
             audit.record(tx, now=now, actor=actor, action="memory_remove", subject=memory_id)
             return tombstone
 
         return await tenant.write(write)
-
-    async def _shrink_owned(
-        self, memory_id: MemoryId, *, immutable: bool = False, skip_damaged: bool = False
-    ) -> None:
-        """Make a long document short before its removal, unless that will be refused."""
-        tenant = self._tenant
-        owned = await tenant.read(lambda tx: find_owned(tx, [memory_id], immutable=immutable))
-        for document_id in owned:
-            await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
 
     async def _delete_batch(
         self, project: str, *, upto: int, actor: str, skip_damaged: bool
@@ -221,7 +225,7 @@ class MemoryRemover(TenantStore):
         )
 
         def write(tx: Transaction) -> tuple[int, bool]:
-            removal = _begin_removal(tx, actor, skip_damaged=skip_damaged)
+            removal = begin_removal(tx, actor, skip_damaged=skip_damaged)
             removed = 0
             for number in batch.numbers:
                 # One at a time: their texts need not be in memory together.
@@ -229,7 +233,7 @@ class MemoryRemover(TenantStore):
                     _remove(tx, row, removal, batch.words)
                     removed += 1
             is_done = not _first_numbers(tx, project, upto, limit=1)
-            episodes = _delete_episodes(tx, project) if is_done else 0
+            episodes = delete_episodes(tx, project) if is_done else 0
             if removed or episodes:
                 audit.record(
                     tx,
@@ -244,6 +248,31 @@ class MemoryRemover(TenantStore):
         return await tenant.write(write)
 
 
+async def shrink_owned(
+    tenant: Tenant, memory_id: MemoryId, *, immutable: bool = False, skip_damaged: bool = False
+) -> None:
+    """Make a long document short before its removal, unless that will be refused.
+
+    Raises:
+        HeldError: it is under a legal hold.
+    """
+
+    def find(tx: Transaction) -> list[DocumentId]:
+        owned = find_owned(tx, [memory_id], immutable=immutable)
+        if owned:
+            refuse_held(tx, thing_of(read_row(tx, memory_id)))
+        return owned
+
+    owned = await tenant.read(find)
+    for document_id in owned:
+        await shrink_document(tenant, document_id, skip_damaged=skip_damaged)
+
+
+def _sealed(tx: Transaction, before: Snapshot, change: Callable[[Transaction], Memory]) -> Memory:
+    with changing(tx, MEMORY, number=before.row.number):
+        return change(tx)
+
+
 def _forget(
     tx: Transaction,
     *,
@@ -254,7 +283,8 @@ def _forget(
     actor: str,
     quota: Quota,
 ) -> Memory:
-    row, at = before.row, to_microseconds(now)
+    row = before.row
+    at = max(to_microseconds(now), row.updated_at)  # a clock that was set back
     state = clear_state(tx, now=tx.tenant.now())
     check_unchanged(tx, before)
     bytes_before = measure_memory(tx, row.number)
@@ -293,7 +323,7 @@ def _restore(
 ) -> Memory:
     """Store a memory's text as a new record, or queue its document for indexing."""
     row, tags = before.row, before.memory.tags
-    now = tx.tenant.now()
+    now = change_time(tx, row)
     state = clear_state(tx, now=now)
     check_unchanged(tx, before)
     # The version before may have the text, and gives it back.
@@ -340,21 +370,52 @@ def _audit_change(tx: Transaction, row: MemoryRow, *, actor: str, action: str) -
     )
 
 
-def _begin_removal(tx: Transaction, actor: str, *, skip_damaged: bool) -> _Removal:
+def begin_removal(tx: Transaction, actor: str, *, skip_damaged: bool) -> Removal:
+    """Return how memories are removed in a transaction."""
     now = tx.tenant.now()
     state = clear_state(tx, now=now)
-    return _Removal(actor=actor, skip_damaged=skip_damaged, now=now, state=state)
+    return Removal(actor=actor, skip_damaged=skip_damaged, now=now, state=state)
 
 
-def _remove(tx: Transaction, row: MemoryRow, removal: _Removal, words: WordsByRecord) -> Tombstone:
+def _remove(tx: Transaction, row: MemoryRow, removal: Removal, words: WordsByRecord) -> Tombstone:
     """Replace a memory by a tombstone."""
-    actor, now = removal.actor, removal.now
+    now = max(removal.now, row.updated_at)
+    tombstone = add_tombstone(tx, row.id, sha256=row.sha256, actor=removal.actor, now=now)
+    take_out(tx, row, removal, words)
+    return tombstone
+
+
+def add_tombstone(
+    tx: Transaction, memory_id: MemoryId, *, sha256: bytes, actor: str, now: int
+) -> Tombstone:
+    """Record that a memory is gone for good."""
+    values = {"id": memory_id, "sha256": sha256, "removed_at": now, "actor": actor}
+    row_hash = TOMBSTONE.hash(tx.tenant.id, values)
+    tx.execute(_SQL["add_tombstone"], **values, row_hash=row_hash)
+    return _tombstone(memory_id, sha256, now, actor)
+
+
+def take_out(
+    tx: Transaction,
+    row: MemoryRow,
+    removal: Removal,
+    words: WordsByRecord,
+    *,
+    with_pieces: bool = True,
+) -> int:
+    """Remove a memory from every table, index and counter; return its stored size.
+
+    Without `with_pieces` those of its document stay.
+
+    Raises:
+        HeldError: it is under a legal hold.
+    """
+    refuse_held(tx, thing_of(row))
     (content_bytes,) = tx.execute(
         _SQL["content_bytes_of"], number=row.number, record=row.record
     ).fetchone()
     stored_bytes = measure_memory(tx, row.number, since=0)
     stored_bytes += measure(tx, "ties", number=row.number)
-    tx.execute(_SQL["add_tombstone"], id=row.id, sha256=row.sha256, now=now, actor=actor)
     tx.execute(_SQL["delete_memory"], number=row.number)
     remove_searched(
         tx,
@@ -365,11 +426,12 @@ def _remove(tx: Transaction, row: MemoryRow, removal: _Removal, words: WordsByRe
     )
     grow_counters(tx, content_bytes=-content_bytes, stored_bytes=-stored_bytes)
     if row.document_id is not None:
-        remove_document(tx, row.document_id)
-    return _tombstone(row.id, row.sha256, now, actor)
+        stored_bytes += remove_document(tx, row.document_id, with_pieces=with_pieces)
+    return stored_bytes
 
 
-def _find_tombstone(tx: Transaction, memory_id: MemoryId) -> Tombstone | None:
+def find_tombstone(tx: Transaction, memory_id: MemoryId) -> Tombstone | None:
+    """Return what is left of a memory that was removed for good; None if it never was."""
     row = tx.execute(_SQL["find_tombstone"], id=memory_id).fetchone()
     return None if row is None else _tombstone(*row)
 
@@ -383,18 +445,29 @@ def _tombstone(memory_id: MemoryId, sha256: bytes, removed_at: int, actor: str) 
     )
 
 
-def _delete_episodes(tx: Transaction, project: str) -> int:
+def _refuse_held_in(tx: Transaction, project: str) -> None:
+    if not has_holds(tx):
+        return
+    rows = tx.execute(_SQL["things_of_project"], project=project).fetchall()
+    for memory_id, source, is_document in rows:
+        refuse_held(tx, Thing(memory_id, "document" if is_document else "note", project, source))
+
+
+def delete_episodes(tx: Transaction, project: str) -> int:
     """Remove the episodes of a project; return how many."""
     stored_bytes = measure(tx, "episodes", project=project)
-    tx.execute(_SQL["leave_episodes"], project=project)
+    for (number,) in tx.execute(_SQL["in_episodes"], project=project).fetchall():
+        with changing(tx, MEMORY, number=number):
+            tx.execute(_SQL["leave_episode"], number=number)
     removed = tx.execute(_SQL["delete_episodes"], project=project).rowcount
     grow_counters(tx, stored_bytes=-stored_bytes)
     return removed
 
 
-def _read_words(
+def read_words_of(
     tx: Transaction, row: MemoryRow, *, skip_damaged: bool
 ) -> dict[int, list[MessageWords]]:
+    """Return the words to remove the record of a memory by; empty if it has none."""
     stretch = stretch_of(tx, row)
     if stretch is None:
         return {}
@@ -415,7 +488,7 @@ def _read_batch(tx: Transaction, project: str, upto: int, *, skip_damaged: bool)
         if characters_left <= 0:
             break
         (row,) = read_rows(tx, [number])
-        found = _read_words(tx, row, skip_damaged=skip_damaged)
+        found = read_words_of(tx, row, skip_damaged=skip_damaged)
         batch.numbers.append(number)
         batch.words |= found
         characters_left -= sum(item.characters for words in found.values() for item in words)

@@ -11,6 +11,8 @@ from engram.clock import from_microseconds, to_microseconds
 from engram.errors import NotFoundError, StoreCorruptError
 from engram.model.ids import MemoryId
 from engram.model.memory import Change, Memory, MemoryOptions, MemoryVersion
+from engram.storage.bookkeeping.holds import Thing
+from engram.storage.bookkeeping.row_hashes import MEMORY, MEMORY_VERSION, damaged
 from engram.storage.codec import ContentError
 from engram.storage.content.messages import decode_text, document_content
 from engram.storage.rows.queries import load_queries
@@ -50,11 +52,13 @@ class MemoryRow(NamedTuple):
     """When its record was stored; None without one."""
     content_encoding: str | None
     content: bytes | None
+    row_hash: bytes | None
 
 
 class VersionRow(NamedTuple):
     """The columns of `load_versions`."""
 
+    memory: int
     version: int
     change: Change
     actor: str
@@ -64,6 +68,7 @@ class VersionRow(NamedTuple):
     sha256: bytes
     content_encoding: str | None
     content: bytes | None
+    row_hash: bytes | None
 
 
 FIELD_NAMES = MemoryRow._fields[
@@ -76,7 +81,8 @@ def add_memory(tx: Transaction, **values: Any) -> int:
     """Insert the row of a memory and return its number; what is not given is that of a new note."""
     new = {"record": None, "storage_mode": "focused", "document_id": None, "version": 1}
     new |= {"reason": None, "summary": None, **values}
-    return tx.execute(_SQL["add_memory"], **new).fetchone()[0]
+    row_hash = MEMORY.hash(tx.tenant.id, new)
+    return tx.execute(_SQL["add_memory"], **new, row_hash=row_hash).fetchone()[0]
 
 
 def option_values(options: MemoryOptions | Memory) -> dict[str, Any]:
@@ -176,6 +182,12 @@ def fields_of(row: MemoryRow) -> dict[str, Any]:
     }
 
 
+def thing_of(row: MemoryRow) -> Thing:
+    """Return what a legal hold may be on."""
+    kind = "note" if row.document_id is None else "document"
+    return Thing(row.id, kind, row.project, row.source)
+
+
 def microseconds(time: datetime | None) -> int | None:
     """Return a time as it is stored."""
     return None if time is None else to_microseconds(time)
@@ -185,8 +197,10 @@ def memory_of(tx: Transaction, row: MemoryRow) -> Memory:
     """Return the memory of a row.
 
     Raises:
-        StoreCorruptError: its text cannot be read.
+        StoreCorruptError: its text cannot be read, or it is not as it was stored.
     """
+    if row.row_hash is not None and row.row_hash != MEMORY.hash(tx.tenant.id, row._asdict()):
+        raise damaged(f"memory {row.id}")
     text = _text_of(tx, row.id, row)
     return _memory(row, fields_of(row), text, row.id, row.created_at)
 
@@ -224,6 +238,8 @@ def _memory(
 def _text_of(tx: Transaction, memory_id: MemoryId, row: MemoryRow | VersionRow) -> str:
     """Return the text of a row, verified against its hash."""
     is_version = isinstance(row, VersionRow)
+    if is_version and not _is_sound(tx, row):
+        raise damaged(f"version {row.version} of memory {memory_id}")
     document_id = json.loads(row.fields)["document_id"] if is_version else row.document_id
     if row.content is None and document_id is None:
         raise _unreadable(memory_id, row.version, "its text is missing")
@@ -233,6 +249,10 @@ def _text_of(tx: Transaction, memory_id: MemoryId, row: MemoryRow | VersionRow) 
         return decode_text(tx, row.content or b"", encoding=row.content_encoding, sha256=row.sha256)
     except ContentError as exc:
         raise _unreadable(memory_id, row.version, str(exc)) from exc
+
+
+def _is_sound(tx: Transaction, row: VersionRow) -> bool:
+    return row.row_hash in (None, MEMORY_VERSION.hash(tx.tenant.id, row._asdict()))
 
 
 def _unreadable(memory_id: MemoryId, version: int, reason: str) -> StoreCorruptError:

@@ -21,8 +21,8 @@ from time import monotonic
 
 import psycopg
 
-from engram.model.changes import Change, KeysChanged, WorkAdded
 from engram.model.ids import OrganizationId
+from engram.model.status import Change, KeysChanged, WorkAdded
 from engram.storage.postgres.connection import Driver, translate
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
@@ -57,8 +57,10 @@ class _Listener:
 class Changes:
     """Sends and receives notifications on one connection and thread, started by the first use."""
 
-    def __init__(self, connect: Callable[[], Driver]) -> None:
+    def __init__(self, connect: Callable[[], Driver], *, look: Callable[[Driver], None]) -> None:
+        """Use a connection of `connect`, with which `look` is called."""
         self._connect = connect
+        self._look_at = look
         self._name = secrets.token_hex(8)
         """Identifies this process: NOTIFY also reaches its sender."""
         self._lock = threading.Lock()
@@ -121,6 +123,7 @@ class Changes:
         while not self._is_closed:
             try:
                 with closing(self._connect()) as driver:
+                    self._look_at(driver)
                     driver.execute(_SQL["listen"].encode())
                     self._is_loss_told = False
                     self._converse(driver)

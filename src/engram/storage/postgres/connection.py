@@ -1,16 +1,13 @@
-"""Connections to PostgreSQL: addresses, the pool, the SQL dialect, and the errors of the driver."""
+"""Connections to PostgreSQL: addresses, settings, the SQL dialect, and the errors of the driver."""
 
 from __future__ import annotations
 
 import re
-import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
-from time import monotonic
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
@@ -22,6 +19,8 @@ from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader, Numeric
 
 from engram import errors, limits
 from engram.errors import StoreBusyError, StoreCorruptError, StoreUnavailableError
+from engram.storage.rows.database import Connection, Cursor
+from engram.storage.rows.queries import split_statements
 
 Driver: TypeAlias = psycopg.Connection[Any]
 T = TypeVar("T")
@@ -42,16 +41,9 @@ _PRIMARY = {"target_session_attrs": "read-write"}
 _PREPARED_MAX = 500
 """Prepared statements that the server keeps for each connection."""
 
-_SESSION = b"""
-SET ROLE engram_app;
-SET search_path = engram, pg_temp;
-SELECT set_config('search_path', 'engram, ' || quote_ident(nspname) || ', pg_temp', false)
-FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector';
-"""
-_TIMEOUTS = """
-SET lock_timeout = '{lock_s}s';
-SET statement_timeout = {statement_ms};
-SET idle_in_transaction_session_timeout = '{idle_s}s';
+_SCHEMA_OF_VECTORS = b"""
+SELECT quote_ident(nspname) FROM pg_extension
+JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'
 """
 
 
@@ -92,6 +84,9 @@ _BY_STATE: dict[type[psycopg.Error], type[errors.StorageError]] = {
     states.OutOfMemory: StoreBusyError,
     # Raised by a coordinator that cannot reach the shard of an organisation.
     states.SqlclientUnableToEstablishSqlconnection: StoreUnavailableError,
+    # A disk that does not answer, which may do so again; what is lost is another error.
+    states.IoError: StoreUnavailableError,
+    states.SystemError: StoreUnavailableError,
     states.DiskFull: errors.StoreFullError,
     states.DataCorrupted: StoreCorruptError,
     states.IndexCorrupted: StoreCorruptError,
@@ -128,7 +123,8 @@ def is_lost(error: psycopg.Error) -> bool:
     """Return True if the connection is gone, or its server no longer accepts writes."""
     # Errors of libpq itself have no SQLSTATE.
     is_of_driver = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
-    return is_of_driver or isinstance(error, _LOST)
+    is_skipped = isinstance(error, states.PipelineAborted)
+    return (is_of_driver and not is_skipped) or isinstance(error, _LOST)
 
 
 def _error_for(error: psycopg.Error) -> errors.EngramError:
@@ -209,19 +205,33 @@ def _array_condition(match: re.Match[str]) -> str:
     return f"{'<> ALL' if match[1] else '= ANY'}(:{match[2]})"
 
 
+Send: TypeAlias = Callable[[Driver], psycopg.Cursor[Any]]
+"""Runs a statement on a connection."""
+
+Check: TypeAlias = Callable[[tuple[Any, ...] | None], int]
+"""Returns the revision in the row that the beginning of a transaction answers, or raises."""
+
+
 class PostgresConnection:
     """One transaction; the `Connection` of the storage rooms."""
 
-    def __init__(self, driver: Driver, *, revision: int = 0) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.revision = revision
-        """How many transactions have written in the organisation, as this one sees it."""
+        self._revision = 0
 
-    def execute(
-        self, statement: str, values: Mapping[str, Any] | Sequence[Any] = (), /
-    ) -> psycopg.Cursor[Any]:
+    @property
+    def revision(self) -> int:
+        """How many transactions have written in the organisation, as this one sees it."""
+        return self._revision
+
+    def begin(self, statements: str, values: Mapping[str, Any], check: Check) -> None:
+        """Begin a transaction whose last statement answers with a row that passes `check`."""
+        self._revision = check(self.run_together(statements, values))
+
+    def execute(self, statement: str, values: Mapping[str, Any] | Sequence[Any] = (), /) -> Cursor:
         translated = translate(statement)
-        return self._driver.execute(translated.text, translated.bind(_named(values)), binary=True)
+        bound = translated.bind(_named(values))
+        return self._ask(partial(_execute, text=translated.text, values=bound))
 
     def executemany(
         self, statement: str, rows: Iterable[Mapping[str, Any] | Sequence[Any]], /
@@ -229,16 +239,79 @@ class PostgresConnection:
         """Run a statement once for each row of values, without waiting in between."""
         translated = translate(statement)
         bound = [translated.bind(_named(row)) for row in rows]
-        with self._driver.cursor() as cursor:
-            cursor.executemany(translated.text, bound)
+        if bound:
+            self._ask(partial(_execute_many, text=translated.text, rows=bound))
 
     def run_together(self, statements: str, values: Mapping[str, Any], /) -> tuple[Any, ...] | None:
-        """Send several statements in one round trip; return the first row of the last."""
-        with psycopg.ClientCursor(self._driver) as cursor:
-            cursor.execute(translate(statements).text, values)
-            while cursor.nextset():
-                pass
-            return cursor.fetchone()
+        """Send several statements one by one in one round trip; return the row of the last."""
+        with _pipeline(self._driver):
+            *_, last = [self._ask_first(text, values) for text in texts_of(statements)]
+        return last.fetchone()
+
+    def _ask_first(self, text: bytes, values: Mapping[str, Any]) -> Cursor:
+        return self._ask(partial(_execute_first, text=text, values=values))
+
+    def _ask(self, send: Send) -> Cursor:
+        return send(self._driver)
+
+
+def _execute(driver: Driver, *, text: bytes, values: Mapping[str, Any]) -> psycopg.Cursor[Any]:
+    return driver.execute(text, values, binary=True)
+
+
+def _execute_many(
+    driver: Driver, *, text: bytes, rows: Sequence[Mapping[str, Any]]
+) -> psycopg.Cursor[Any]:
+    cursor = driver.cursor()
+    cursor.executemany(text, rows)
+    return cursor
+
+
+def _execute_first(
+    driver: Driver, *, text: bytes, values: Mapping[str, Any]
+) -> psycopg.Cursor[Any]:
+    """Run one of the statements that a transaction begins with."""
+    if not text.startswith(b"SET"):
+        return _execute(driver, text=text, values=values)
+    # SET takes no parameters: values become part of the text, which is not worth preparing.
+    return psycopg.ClientCursor(driver).execute(text, values, prepare=False)
+
+
+@contextmanager
+def _pipeline(driver: Driver) -> Generator[None]:
+    """Send the statements of a block without waiting in between; raise the first error of them.
+
+    The driver would log a second one of a connection that is lost, which is nothing new.
+    """
+    failed: psycopg.Error | None = None
+    try:
+        with driver.pipeline():
+            try:
+                yield
+            except psycopg.Error as exc:
+                failed = exc
+    except psycopg.Error as exc:
+        raise failed or exc from None
+    if failed is not None:
+        raise failed
+
+
+def own(connection: Connection) -> PostgresConnection:
+    """Return a connection as that of this database.
+
+    Raises:
+        TypeError: it is of another.
+    """
+    if not isinstance(connection, PostgresConnection):
+        raise TypeError("a connection of another database")
+    return connection
+
+
+@lru_cache(maxsize=_TRANSLATIONS_KEPT)
+def texts_of(statements: str) -> tuple[bytes, ...]:
+    """Return statements that are sent one by one, translated."""
+    text = translate(statements).text.decode()
+    return tuple(part.encode() for part in split_statements(text))
 
 
 def _named(values: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
@@ -270,18 +343,18 @@ def connect(address: str) -> Driver:
 
 
 def set_up(driver: Driver, *, statement_s: float = 0.0) -> None:
-    """Give a new connection the role, search path, timeouts and types of requests.
+    """Give a connection that nobody else uses the role, search path, timeouts and types of requests.
 
     A statement may take `statement_s` seconds; 0 is without limit.
     """
+    adapt(driver)
+    for name, value in transaction_settings(driver, statement_s=statement_s).items():
+        driver.execute(b"SELECT set_config(%s, %s, false)", (name, value))
+
+
+def adapt(driver: Driver) -> None:
+    """Have a connection prepare statements, and read and write numbers, as requests need it."""
     driver.prepared_max = _PREPARED_MAX
-    driver.execute(_SESSION)
-    timeouts = _TIMEOUTS.format(
-        lock_s=limits.STORE_BUSY_S,
-        statement_ms=round(statement_s * 1_000),
-        idle_s=limits.TRANSACTION_IDLE_S,
-    )
-    driver.execute(timeouts.encode())
     # All integers are bigint, and flags are integers.
     adapters = driver.adapters
     adapters.register_dumper(int, Int8BinaryDumper)
@@ -290,119 +363,26 @@ def set_up(driver: Driver, *, statement_s: float = 0.0) -> None:
     adapters.register_loader("numeric", _NumberBinaryLoader)
 
 
+def transaction_settings(driver: Driver, *, statement_s: float) -> dict[str, str]:
+    """Return the role, search path and timeouts that every transaction of requests has."""
+    row = driver.execute(_SCHEMA_OF_VECTORS).fetchone()
+    path = ["engram", *(row or ()), "pg_temp"]
+    return {
+        "role": "engram_app",
+        "search_path": ", ".join(path),
+        "lock_timeout": f"{limits.STORE_BUSY_S}s",
+        "statement_timeout": str(round(statement_s * 1_000)),
+        "idle_in_transaction_session_timeout": f"{limits.TRANSACTION_IDLE_S}s",
+    }
+
+
+def read_clock(connection: Connection) -> int:
+    """Return the time of the server in microseconds since 1970."""
+    statement = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    return connection.execute(statement).fetchone()[0]
+
+
 def fetch_value(driver: Driver, statement: str, **values: Any) -> Any:
     """Return the first column of the first row, None if there is no row."""
     row = driver.execute(translate(statement).text, values).fetchone()
     return None if row is None else row[0]
-
-
-_IDLE_S = 300.0
-"""How long an unused connection is kept."""
-
-
-class Pool:
-    """Connections that are opened on demand, and kept for the next user.
-
-    There are never more than threads that use them. Nothing is retried in the background: while the
-    database is away callers fail at once, and the first call after its return is served.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        *,
-        look: Callable[[Driver], None] | None = None,
-        statement_s: float = 0.0,
-    ) -> None:
-        """Connect to `address`, as `complete` returns it; `look` is called with each new connection.
-
-        A statement may take `statement_s` seconds; 0 is without limit.
-        """
-        self._address = address
-        self._statement_s = statement_s
-        self._look = look
-        self._lock = threading.Lock()
-        self._idle: deque[tuple[float, Driver]] = deque()
-        self._is_closed = False
-
-    def close(self) -> None:
-        """Close every connection; those in use are closed when they are given back."""
-        self._is_closed = True
-        self._drop_idle()
-
-    def begin(self, start: Callable[[Driver], T]) -> tuple[Driver, T]:
-        """Return a connection, and what `start` returned when it began a transaction in it.
-
-        An idle connection may have been lost. Nothing has happened in it then, so a new one is tried.
-        """
-        idle = self._take_idle()
-        if idle is not None:
-            try:
-                return idle, self._start(idle, start)
-            except psycopg.Error as exc:
-                if not is_lost(exc):
-                    raise
-            # The others are connections to the same server.
-            self._drop_idle()
-        driver = self._open()
-        return driver, self._start(driver, start)
-
-    def give_back(self, driver: Driver) -> None:
-        """Take a connection back, and roll back a transaction that is open in it."""
-        if not driver.closed:
-            _roll_back(driver)
-        expired = list[Driver]()
-        with self._lock:
-            if driver.closed or self._is_closed:
-                expired.append(driver)
-            else:
-                self._idle.append((monotonic(), driver))
-            while self._idle and self._idle[0][0] < monotonic() - _IDLE_S:
-                expired.append(self._idle.popleft()[1])
-        _close(expired)
-
-    def _start(self, driver: Driver, start: Callable[[Driver], T]) -> T:
-        try:
-            return start(driver)
-        except BaseException as exc:
-            if isinstance(exc, psycopg.Error) and is_lost(exc):
-                driver.close()
-            else:
-                self.give_back(driver)
-            raise
-
-    def _open(self) -> Driver:
-        driver = connect(self._address)
-        try:
-            set_up(driver, statement_s=self._statement_s)
-            if self._look is not None:
-                self._look(driver)
-        except BaseException:
-            driver.close()
-            raise
-        return driver
-
-    def _take_idle(self) -> Driver | None:
-        with self._lock:
-            return self._idle.pop()[1] if self._idle else None
-
-    def _drop_idle(self) -> None:
-        with self._lock:
-            idle = [driver for _, driver in self._idle]
-            self._idle.clear()
-        _close(idle)
-
-
-def _roll_back(driver: Driver) -> None:
-    if driver.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-        return
-    try:
-        driver.rollback()
-    except psycopg.Error:
-        # Closing rolls back as well, and another is opened.
-        driver.close()
-
-
-def _close(drivers: Iterable[Driver]) -> None:
-    for driver in drivers:
-        driver.close()

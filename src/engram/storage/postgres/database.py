@@ -18,7 +18,8 @@ from engram.errors import StorageError, StoreUnavailableError
 from engram.storage.bookkeeping.audit import Announce
 from engram.storage.group_commit import Write, commit_together
 from engram.storage.postgres import connection as postgres
-from engram.storage.postgres.connection import Driver, Pool, PostgresConnection
+from engram.storage.postgres.connection import PostgresConnection
+from engram.storage.postgres.pool import Pool, PooledTransaction
 from engram.storage.postgres.transactions import Begun, BehindError, OrganizationScope, Scope
 from engram.storage.rows.database import Connection
 from engram.storage.threads import Ticket, WorkerThreads
@@ -33,6 +34,10 @@ REST_S = 5.0
 LAG_S = 5.0
 """A replica that lags for longer is logged."""
 
+_STILL_HELD = (
+    "PostgreSQL keeps deleted rows in its files until VACUUM has removed them and their pages are used again,"
+    " and in its write-ahead log, replicas and base backups as long as these are kept"
+)
 _RETRY_S = 0.02
 _IN_DOUBT = "the database was lost while it stored this, which may be done or not"
 
@@ -65,6 +70,17 @@ class PostgresDatabase:
         self._writes.submit(Write(work, ticket, self._announce))
         return await ticket.future
 
+    async def rewrite(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def still_held(self) -> tuple[str, ...]:
+        return (_STILL_HELD,)
+
     def _read(self, work: Callable[[Connection], T]) -> T:
         with postgres.translated_failures():
             if self._replica is not None and isinstance(self._scope, OrganizationScope):
@@ -73,11 +89,11 @@ class PostgresDatabase:
             return self._read_primary(work)
 
     def _read_primary(self, work: Callable[[Connection], T]) -> T:
-        driver, connection = self._pool.begin(self._scope.begin_read)
+        transaction, _ = self._pool.begin(self._scope.begin_read)
         try:
-            return work(connection)
+            return _read_in(transaction, work)
         finally:
-            self._pool.give_back(driver)
+            self._pool.give_back(transaction, has_read=True)
 
 
 class UnusableError(Exception):
@@ -122,32 +138,38 @@ class Replica:
             raise UnusableError
         revision = self._needed_revision(scope)
         try:
-            driver, connection = self._pool.begin(partial(scope.begin_read_of, revision=revision))
+            found = self._read(partial(scope.begin_read_of, revision=revision), work)
         except BehindError as exc:
             self._health.note_lag(self._now())
             raise UnusableError from exc
-        except psycopg.Error as exc:
-            self._leave_alone(exc)
-            raise UnusableError from exc
-        self._health.note_use()
-        scope.seen.note(connection.revision)
-        try:
-            return work(connection)
         except psycopg.Error as exc:
             # A replica also cancels reads of rows that its primary has removed.
             if postgres.is_lost(exc):
                 self._leave_alone(exc)
             raise UnusableError from exc
+        self._health.note_use()
+        return found
+
+    def _read(
+        self,
+        begin: Callable[[PooledTransaction], None],
+        work: Callable[[PostgresConnection], T],
+    ) -> T:
+        transaction, _ = self._pool.begin(begin)
+        try:
+            return _read_in(transaction, work)
         finally:
-            self._pool.give_back(driver)
+            self._pool.give_back(transaction, has_read=True)
 
     def _needed_revision(self, scope: OrganizationScope) -> int:
         """Return the revision the replica must have; ask the primary if that is not known."""
         asking_at = self._now()
         if asking_at - scope.seen.newest_at >= self._staleness_s:
-            driver, revision = self._primary.begin(scope.current_revision)
-            self._primary.give_back(driver)
-            scope.seen.note(revision, newest_at=asking_at)
+            transaction, _ = self._primary.begin(scope.begin_read)
+            try:
+                scope.seen.note(transaction.revision, newest_at=asking_at)
+            finally:
+                self._primary.give_back(transaction, has_read=True)
         return scope.seen.revision
 
     def _leave_alone(self, error: psycopg.Error) -> None:
@@ -236,7 +258,7 @@ class _WriteSession:
     def __init__(self, pool: Pool, scope: Scope) -> None:
         self._pool = pool
         self._scope = scope
-        self._driver: Driver | None = None
+        self._transaction: PooledTransaction | None = None
         self._begun: Begun
         self._is_alone = True
 
@@ -244,47 +266,57 @@ class _WriteSession:
         return postgres.translated_failures()
 
     def begin(self, *, works: int) -> PostgresConnection:
-        self._driver, self._begun = self._pool.begin(self._scope.begin_write)
+        self._transaction, self._begun = self._pool.begin(self._scope.begin_write)
         # A single piece of work needs no savepoint: it is undone with its transaction.
         self._is_alone = works == 1
-        return self._begun.connection
+        return self._transaction
 
     def mark(self) -> None:
         if not self._is_alone:
-            self._execute(b"SAVEPOINT work")
+            self._open.mark()
+
+    def flush(self) -> None:
+        # What fails in a single piece of work is heard of with the answer to the commit.
+        if not self._is_alone:
+            self._open.wait()
 
     def undo(self, error: Exception) -> None:
         if self._is_alone:
             raise error
-        self._execute(b"ROLLBACK TO work")
+        self._open.undo()
 
     def keep(self) -> None:
         if not self._is_alone:
-            self._execute(b"RELEASE work")
+            self._open.keep()
 
     def commit(self) -> None:
         committing_at = monotonic()
         try:
-            status = self._execute(b"COMMIT")
+            self._open.commit()
         except psycopg.Error as exc:
             if not postgres.is_lost(exc) or not was_committed(self._pool, self._scope, self._begun):
                 raise
             logger.info("a commit was proved after its connection was lost")
-        else:
-            if status != "COMMIT":
-                raise StorageError("the transaction had failed before")
         self._scope.note_write(self._begun, at=committing_at)
         self.abandon()
 
     def abandon(self) -> None:
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            self._pool.give_back(driver)
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            self._pool.give_back(transaction)
 
-    def _execute(self, statement: bytes) -> str | None:
-        if self._driver is None:
+    @property
+    def _open(self) -> PooledTransaction:
+        if self._transaction is None:
             raise StorageError("there is no transaction")
-        return self._driver.execute(statement).statusmessage
+        return self._transaction
+
+
+def _read_in(transaction: PooledTransaction, work: Callable[[PostgresConnection], T]) -> T:
+    """Return what `work` makes of a transaction that has begun, whether it reads an answer or not."""
+    found = work(transaction)
+    _ = transaction.revision
+    return found
 
 
 def was_committed(pool: Pool, scope: Scope, begun: Begun) -> bool:
@@ -309,11 +341,11 @@ def was_committed(pool: Pool, scope: Scope, begun: Begun) -> bool:
 
 
 def _find_write(pool: Pool, scope: Scope, begun: Begun) -> bool | None:
-    driver, outcome = pool.begin(partial(scope.find_write, begun=begun))
+    transaction, outcome = pool.begin(partial(scope.find_write, begun=begun))
     try:
         # After a crash a server may have what its standbys lack. The query took a row lock, so this
         # COMMIT waits for the standbys as that of a write does.
-        driver.execute(b"COMMIT")
+        transaction.commit()
     finally:
-        pool.give_back(driver)
+        pool.give_back(transaction)
     return outcome

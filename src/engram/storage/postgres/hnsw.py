@@ -142,7 +142,11 @@ async def update_partition(
     """Add the newest vectors of a big organisation to its partition; return how many were added.
 
     Adds nothing while few are missing, or while another process adds them.
+
+    Raises:
+        NotFoundError: it was deleted, or moved to another home: the partition would be left here.
     """
+    tenant = replace(tenant, find_moved=None)
     lag = await tenant.read(_find_lag)
     if lag is None:
         return 0

@@ -115,11 +115,18 @@ def _apply(driver: Driver) -> None:
         ) from exc
 
 
+def act_for_requests(driver: Driver) -> bool:
+    """Take the role that requests run as, until the transaction ends; False if the user may not."""
+    may_act: bool = fetch_value(driver, _SQL["may_act"])
+    if may_act:
+        driver.execute(_SQL["act"].encode())
+    return may_act
+
+
 def _read_version(driver: Driver) -> int:
     """Return the version of the tables, read as `engram_app` where the user may take that role."""
     with driver.transaction():
-        if fetch_value(driver, _SQL["may_act"]):
-            driver.execute(_SQL["act"].encode())
+        act_for_requests(driver)
         try:
             return version_of(driver, load_migrations())
         except psycopg.errors.InsufficientPrivilege as exc:

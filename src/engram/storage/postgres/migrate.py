@@ -2,75 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString, NamedTuple, cast
 
 from psycopg import sql
 
-from engram.errors import ConflictError
 from engram.storage.migrations import Migration, read_migrations, refuse_newer
 from engram.storage.postgres.connection import Driver, fetch_value, translate
-from engram.storage.rows.queries import load_queries
+from engram.storage.rows.queries import load_queries, split_statements
 
 _SQL = load_queries("postgres/migrate.sql")
-_HIDDEN = "***"
 _LOCK = 0x6D696772
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A value that is sent, and not shown in a plan."""
-
-    value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A DDL statement."""
 
-    sent: str
-    shown: str
-    """The same without its secrets."""
+    text: str
 
     def run(self, driver: Driver) -> None:
         """Execute it."""
-        driver.execute(self.sent.encode())
+        driver.execute(self.text.encode())
 
 
 class Step(NamedTuple):
-    """A statement of a plan, without secrets, and the database it is for."""
+    """A statement of a plan, and the database it is for."""
 
     where: str
     statement: str
 
 
-Options = Mapping[str, str | Secret]
-
-
-def define(statement: str, /, **parts: sql.Composable | Options) -> Definition:
-    """Fill the braces of a statement of a `.sql` file with identifiers, literals or options."""
+def define(statement: str, /, **parts: sql.Composable) -> Definition:
+    """Fill the braces of a statement of a `.sql` file with identifiers or literals."""
     template = sql.SQL(cast("LiteralString", statement.strip().removesuffix(";")))
-    sent, shown = (
-        template.format(**{name: _composed(part, hide=hide) for name, part in parts.items()})
-        for hide in (False, True)
-    )
-    return Definition(sent.as_string(None), shown.as_string(None))
-
-
-def _composed(part: sql.Composable | Options, *, hide: bool) -> sql.Composable:
-    if isinstance(part, sql.Composable):
-        return part
-    return sql.SQL(", ").join(
-        sql.SQL("{} {}").format(sql.Identifier(name), sql.Literal(_text(value, hide=hide)))
-        for name, value in part.items()
-    )
-
-
-def _text(value: str | Secret, *, hide: bool) -> str:
-    if isinstance(value, Secret):
-        return _HIDDEN if hide else value.value
-    return value
+    return Definition(template.format(**parts).as_string(None))
 
 
 def load_migrations() -> tuple[Migration, ...]:
@@ -87,7 +54,6 @@ def migrate(driver: Driver, steps: Sequence[Migration]) -> None:
     """Apply pending migrations; if there are none, only read.
 
     Raises:
-        ConflictError: some are pending, and the tables are sharded.
         StoreNewerError: the database has migrations that this program does not have.
     """
     for step in steps[version_of(driver, steps) :]:
@@ -98,15 +64,12 @@ def migrate(driver: Driver, steps: Sequence[Migration]) -> None:
 
 
 def _apply(driver: Driver, step: Migration) -> None:
-    if fetch_value(driver, _SQL["is_spread"]):
-        raise ConflictError(
-            "the store is of an older Engram, and spread over several servers: stop all that use "
-            "it, and run `engram postgres shard` with these servers again"
-        )
     if not fetch_value(driver, _SQL["find_table"]):
-        driver.execute(_SQL["create_table"].encode())
-    driver.execute("SET LOCAL search_path = engram, pg_temp; SET LOCAL statement_timeout = 0")
-    driver.execute(step.sql.encode())
+        for statement in split_statements(_SQL["create_table"]):
+            driver.execute(statement.encode())
+    # One by one: Citus passes the whole text on in which a statement comes, and refuses several.
+    for statement in (*split_statements(_SQL["prepare"]), *split_statements(step.sql)):
+        driver.execute(statement.encode())
     record = {"version": step.version, "name": step.name}
     driver.execute(translate(_SQL["record"]).text, record)
 

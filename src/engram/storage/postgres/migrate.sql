@@ -5,10 +5,6 @@ SELECT pg_advisory_xact_lock(:lock);
 -- find_table --
 SELECT to_regclass('engram.migration') IS NOT NULL;
 
--- is_spread --
--- Says whether `engram postgres shard` has put the tables aside.
-SELECT to_regnamespace('engram_whole') IS NOT NULL;
-
 -- create_table --
 CREATE SCHEMA IF NOT EXISTS engram;
 CREATE TABLE engram.migration (
@@ -16,6 +12,11 @@ CREATE TABLE engram.migration (
     name       text COLLATE "C" NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- prepare --
+-- Lets a migration name tables without their schema, and take its time.
+SET LOCAL search_path = engram, pg_temp;
+SET LOCAL statement_timeout = 0;
 
 -- get_version --
 SELECT coalesce(max(version), 0) FROM engram.migration;

@@ -11,11 +11,12 @@ from engram.clock import Clock, IdSource
 from engram.errors import ConflictError
 from engram.model.ids import OrganizationId
 from engram.storage.migrations import refuse_newer
-from engram.storage.postgres.connection import Pool, complete
+from engram.storage.postgres.connection import complete
 from engram.storage.postgres.database import PostgresDatabase
 from engram.storage.postgres.logins import apply_migrations, read_version
 from engram.storage.postgres.migrate import load_migrations
-from engram.storage.postgres.store import add_first_rows, has_first_rows
+from engram.storage.postgres.organizations import add_first_rows, has_first_rows, place_of
+from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope
 from engram.storage.postgres.word_index import PostingWordIndex
 from engram.storage.rows.database import Connection
@@ -34,7 +35,7 @@ class _Endpoint:
         self._address = complete(url)
         self._pool = Pool(self._address)
         self._threads = WorkerThreads(_THREADS)
-        self._control = self._database(ControlScope())
+        self._control = self.database_of(ControlScope())
 
     @property
     def control(self) -> PostgresDatabase:
@@ -48,7 +49,8 @@ class _Endpoint:
     async def _prepare(self, prepare: Callable[[str], None]) -> None:
         await asyncio.to_thread(prepare, self._address)
 
-    def _database(self, scope: Scope) -> PostgresDatabase:
+    def database_of(self, scope: Scope) -> PostgresDatabase:
+        """Return the rows of a scope."""
         return PostgresDatabase(
             scope, pool=self._pool, readers=self._threads, writers=self._threads
         )
@@ -56,6 +58,13 @@ class _Endpoint:
 
 class PostgresSource(_Endpoint):
     """The `Source` of a database."""
+
+    can_seal = False
+
+    async def seal(
+        self, number: int, organization_id: OrganizationId, *, moved_to: str | None
+    ) -> None:
+        """Do nothing: the organisation can still be written here."""
 
     async def open(self) -> None:
         """Check that the database has a store of this version.
@@ -70,8 +79,23 @@ class PostgresSource(_Endpoint):
     async def organization(
         self, number: int, organization_id: OrganizationId
     ) -> AsyncGenerator[PostgresDatabase | None]:
-        has_rows = await self.control.read(partial(has_first_rows, number=number))
-        yield self._database(OrganizationScope(number, organization_id)) if has_rows else None
+        place = await self.control.read(partial(place_of, organization_id=organization_id))
+        async with self._at(place.url) as home:
+            has_rows = await home.control.read(partial(has_first_rows, number=number))
+            scope = OrganizationScope(number, organization_id)
+            yield home.database_of(scope) if has_rows else None
+
+    @asynccontextmanager
+    async def _at(self, url: str | None) -> AsyncGenerator[_Endpoint]:
+        """Open the home of an organisation; None is this database."""
+        if url is None:
+            yield self
+            return
+        home = _Endpoint(url)
+        try:
+            yield home
+        finally:
+            await home.close()
 
 
 class PostgresTarget(_Endpoint):
@@ -107,7 +131,7 @@ class PostgresTarget(_Endpoint):
         yield Tenant(
             number=number,
             id=organization_id,
-            database=self._database(OrganizationScope(number, organization_id)),
+            database=self.database_of(OrganizationScope(number, organization_id)),
             words=PostingWordIndex(),
             clock=self._clock,
             ids=self._ids,
@@ -119,7 +143,7 @@ class PostgresTarget(_Endpoint):
 
         def skip(connection: Connection) -> None:
             for table, number in numbers.items():
-                connection.execute(_SQL["skip_numbers"], {"table": table, "number": number})
+                skip_numbers(connection, table=table, number=number)
 
         await self.control.write(skip)
 
@@ -129,10 +153,15 @@ class PostgresTarget(_Endpoint):
             _check_version(address)
 
 
+def skip_numbers(connection: Connection, *, table: str, number: int) -> None:
+    """Have a numbered table assign only numbers above this one; in a transaction on the control tables."""
+    connection.execute(_SQL["skip_numbers"], {"table": table, "number": number})
+
+
 def _check_version(address: str) -> None:
     steps, version = load_migrations(), read_version(address)
     refuse_newer(version, steps)
     if not version:
         raise ConflictError("there is no store in this database")
     if version < len(steps):
-        raise ConflictError("the store was written by an older Engram: run `engram doctor` first")
+        raise ConflictError("the store was written by an older Engram: run `engram upgrade` first")

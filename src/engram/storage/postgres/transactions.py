@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import psycopg
 
 from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
-from engram.storage.postgres.connection import Driver, PostgresConnection
+from engram.storage.postgres.connection import Check, PostgresConnection, own
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/transactions.sql")
+_Row: TypeAlias = tuple[Any, ...] | None
 
 _RECENT_WRITES = 32
 """How many marks a row holds, as `transactions.sql` says."""
@@ -64,17 +65,20 @@ class Begun:
 
 
 class Scope(Protocol):
-    """Whose rows a transaction sees."""
+    """Whose rows a transaction sees.
 
-    def begin_read(self, driver: Driver) -> PostgresConnection:
+    What the beginning of one raises is raised by the first answer that is read in it.
+    """
+
+    def begin_read(self, connection: PostgresConnection) -> None:
         """Begin to read one snapshot."""
         ...
 
-    def begin_write(self, driver: Driver) -> Begun:
+    def begin_write(self, connection: PostgresConnection) -> Begun:
         """Begin to write, when nobody else does."""
         ...
 
-    def find_write(self, driver: Driver, begun: Begun) -> bool | None:
+    def find_write(self, connection: PostgresConnection, begun: Begun) -> bool | None:
         """Begin a transaction, and return whether another one was committed; None if unknown.
 
         Waits for whoever still writes.
@@ -96,40 +100,43 @@ class OrganizationScope:
         """Whether the organisation was seen to be deleted."""
         self.seen = SeenRevision()
 
-    def begin_read(self, driver: Driver) -> PostgresConnection:
+    def begin_read(self, connection: PostgresConnection) -> None:
         asking_at = monotonic()
-        revision = self._first(driver, "begin_read")
-        self.seen.note(revision, newest_at=asking_at)
-        return PostgresConnection(driver, revision=revision)
 
-    def begin_read_of(self, driver: Driver, revision: int) -> PostgresConnection:
+        def check(row: _Row) -> int:
+            revision = self._revision_in(row)
+            self.seen.note(revision, newest_at=asking_at)
+            return revision
+
+        connection.begin(_SQL["begin_read"], self._values(), check)
+
+    def begin_read_of(self, connection: PostgresConnection, revision: int) -> None:
         """Begin to read one snapshot of a replica, of `revision` or a newer one.
 
         Raises:
             BehindError: the replica has none yet.
         """
-        row = _run(driver, "begin_read", self._values())
-        if row is None or row[0] < revision:
-            raise BehindError
-        return PostgresConnection(driver, revision=row[0])
 
-    def begin_write(self, driver: Driver) -> Begun:
+        def check(row: _Row) -> int:
+            if row is None or row[0] < revision:
+                raise BehindError
+            self.seen.note(row[0])
+            return row[0]
+
+        connection.begin(_SQL["begin_read"], self._values(), check)
+
+    def begin_write(self, connection: PostgresConnection) -> Begun:
         mark = _new_mark()
-        revision = self._first(driver, "begin_write", mark=mark)
-        return Begun(PostgresConnection(driver, revision=revision), mark)
+        connection.begin(_SQL["begin_write"], self._values(mark=mark), self._revision_in)
+        return Begun(connection, mark)
 
-    def find_write(self, driver: Driver, begun: Begun) -> bool | None:
-        return _find(driver, "find_write", begun, self._values(mark=begun.mark))
+    def find_write(self, connection: PostgresConnection, begun: Begun) -> bool | None:
+        return _find(connection, "find_write", begun, self._values(mark=begun.mark))
 
     def note_write(self, begun: Begun, *, at: float) -> None:
         self.seen.note(begun.connection.revision, newest_at=at)
 
-    def current_revision(self, driver: Driver) -> int:
-        """Return the revision that a read would see, without beginning one."""
-        return self._first(driver, "current_revision")
-
-    def _first(self, driver: Driver, statements: str, **values: int) -> int:
-        row = _run(driver, statements, self._values(**values))
+    def _revision_in(self, row: _Row) -> int:
         if row is None:
             self.is_gone = True
             raise NotFoundError("organization", self.id)
@@ -146,40 +153,47 @@ class RemovalScope:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def begin_read(self, driver: Driver) -> PostgresConnection:
-        return self.begin_write(driver).connection
+    def begin_read(self, connection: PostgresConnection) -> None:
+        self.begin_write(connection)
 
-    def begin_write(self, driver: Driver) -> Begun:
-        if not self._begin(driver):
-            raise NotFoundError("organization", str(self.number))
-        return Begun(PostgresConnection(driver), mark=0)
+    def begin_write(self, connection: PostgresConnection) -> Begun:
+        def check(row: _Row) -> int:
+            if row is None:
+                raise NotFoundError("organization", str(self.number))
+            return 0
 
-    def find_write(self, driver: Driver, begun: Begun) -> bool | None:  # noqa: ARG002 gone is gone
-        return not self._begin(driver)
+        self._begin(connection, check)
+        return Begun(connection, mark=0)
+
+    def find_write(
+        self,
+        connection: PostgresConnection,
+        begun: Begun,  # noqa: ARG002 gone is gone
+    ) -> bool | None:
+        # The rows that are left have no revisions.
+        self._begin(connection, lambda row: int(row is None))
+        return connection.revision == 1
 
     def note_write(self, begun: Begun, *, at: float) -> None:
         """Do nothing: nobody will read."""
 
-    def _begin(self, driver: Driver) -> bool:
-        return _run(driver, "begin_removal", {"organization_id": self.number}) is not None
+    def _begin(self, connection: PostgresConnection, check: Check) -> None:
+        connection.begin(_SQL["begin_removal"], {"organization_id": self.number}, check)
 
 
 class ControlScope:
     """The control tables, which belong to no organisation."""
 
-    def begin_read(self, driver: Driver) -> PostgresConnection:
-        _run(driver, "begin_control_read", {})
-        return PostgresConnection(driver)
+    def begin_read(self, connection: PostgresConnection) -> None:
+        connection.begin(_SQL["begin_control_read"], {}, _first)
 
-    def begin_write(self, driver: Driver) -> Begun:
+    def begin_write(self, connection: PostgresConnection) -> Begun:
         mark = _new_mark()
-        row = _run(driver, "begin_control_write", {"mark": mark})
-        if row is None:
-            raise psycopg.InternalError("a row that is always there is missing")
-        return Begun(PostgresConnection(driver, revision=row[0]), mark)
+        connection.begin(_SQL["begin_control_write"], {"mark": mark}, _first)
+        return Begun(connection, mark)
 
-    def find_write(self, driver: Driver, begun: Begun) -> bool | None:
-        return _find(driver, "find_control_write", begun, {"mark": begun.mark})
+    def find_write(self, connection: PostgresConnection, begun: Begun) -> bool | None:
+        return _find(connection, "find_control_write", begun, {"mark": begun.mark})
 
     def note_write(self, begun: Begun, *, at: float) -> None:
         """Do nothing: control tables are always read from the primary."""
@@ -190,12 +204,12 @@ class ControlReach:
 
     def to_organization(self, connection: Connection, organization_id: OrganizationId) -> None:
         """Show the rest of a transaction one organisation alone."""
-        _own(connection).run_together(_SQL["reach_organization"], {"public_id": organization_id})
+        own(connection).run_together(_SQL["reach_organization"], {"public_id": organization_id})
 
     def to_secret(self, connection: Connection, secret_hash: str) -> None:
         """Show the rest of a transaction one key, and the organisation it belongs to."""
         values = {"secret_hash": secret_hash}
-        row = _own(connection).run_together(_SQL["reach_secret"], values)
+        row = own(connection).run_together(_SQL["reach_secret"], values)
         if row is not None:
             self.to_organization(connection, row[0])
 
@@ -207,28 +221,33 @@ def choose(connection: Connection, number: int) -> None:
 
 def revision_of(connection: Connection) -> int:
     """Return the revision of the organisation that a transaction sees."""
-    return _own(connection).revision
+    return own(connection).revision
 
 
 def _new_mark() -> int:
     return secrets.randbits(63)
 
 
-def _find(driver: Driver, statements: str, begun: Begun, values: Mapping[str, Any]) -> bool | None:
-    row = _run(driver, statements, values)
+def _first(row: _Row) -> int:
     if row is None:
+        raise psycopg.InternalError("a row that is always there is missing")
+    return row[0]
+
+
+def _find(
+    connection: PostgresConnection, statements: str, begun: Begun, values: Mapping[str, Any]
+) -> bool | None:
+    found: list[_Row] = []
+
+    def check(row: _Row) -> int:
+        found.append(row)
+        return 0 if row is None else row[1]
+
+    connection.begin(_SQL[statements], values, check)
+    revision = connection.revision
+    if found[0] is None:
         return None
-    is_found, revision = row
+    is_found = found[0][0]
     # After so many later writes the mark may have been dropped.
     is_forgotten = revision - begun.connection.revision >= _RECENT_WRITES
     return None if is_forgotten and not is_found else is_found
-
-
-def _own(connection: Connection) -> PostgresConnection:
-    if not isinstance(connection, PostgresConnection):
-        raise TypeError("a connection of another database")
-    return connection
-
-
-def _run(driver: Driver, name: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    return PostgresConnection(driver).run_together(_SQL[name], values)

@@ -1,5 +1,7 @@
--- Each of these but the last is several statements that take one round trip; the row of the last of
--- them counts. The organisation is named by SET, which Citus passes on to the server of its rows.
+-- Each of these is several statements that take one round trip; the row of the last that returns one
+-- counts. They are sent one by one: the organisation is named by SET, and Citus passes the whole text of
+-- a SET on to the server of the rows. Citus takes a bare slice of an array in an UPDATE for an assignment
+-- to that slice, and crashes; inside of a function it does not.
 
 -- begin_read --
 -- Returns the revision of an organisation; no row if it was deleted.
@@ -13,7 +15,7 @@ WHERE organization_id = :organization_id AND public_id = :public_id AND is_delet
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL engram.organization_id = :organization_id;
 UPDATE meta SET revision = revision + 1,
-    recent_writes = (CAST(:mark AS bigint) || recent_writes)[1:32]
+    recent_writes = coalesce((CAST(:mark AS bigint) || recent_writes)[1:32], '{}')
 WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0
 RETURNING revision;
 
@@ -36,7 +38,7 @@ SELECT 0;
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL engram.control = 'all';
 UPDATE control_state SET revision = revision + 1,
-    recent_writes = (CAST(:mark AS bigint) || recent_writes)[1:32]
+    recent_writes = coalesce((CAST(:mark AS bigint) || recent_writes)[1:32], '{}')
 WHERE number = 1
 RETURNING revision;
 
@@ -55,12 +57,6 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL statement_timeout = 0;
 SET LOCAL engram.organization_id = :organization_id;
 SELECT number FROM removal WHERE number = :organization_id FOR UPDATE;
-
--- current_revision --
--- Returns the revision of an organisation, outside of transactions; no row if it was deleted.
-SET LOCAL engram.organization_id = :organization_id;
-SELECT revision FROM meta
-WHERE organization_id = :organization_id AND public_id = :public_id AND is_deleted = 0;
 
 -- choose --
 -- Lets the rest of a transaction see the rows of an organisation.

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from engram.errors import StoreCorruptError
 from engram.storage.postings import index
-from engram.storage.postings.index import MessageWords, Postings, WordLengths, WordStatistics
-from engram.storage.rows.database import Connection
+from engram.storage.postings.index import (
+    WORDS_LOST,
+    MessageWords,
+    Postings,
+    WordLengths,
+    WordStatistics,
+)
+from engram.storage.rows.database import Connection, RemoteConnection
 from engram.storage.rows.queries import load_queries
 from engram.text.analyse import is_prefix
 
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
 
 _SQL = load_queries("postgres/word_index.sql")
 _ENTRIES_READ = 20_000
-_LOST = "the state of the word index is lost: run `engram doctor --repair`"
 
 
 class PostingWordIndex:
@@ -37,8 +42,10 @@ class PostingWordIndex:
     ) -> None:
         values = {"organization_id": organization_id, "generation_step": int(is_next)}
         lengths, postings = _columns(rows)
-        if not connection.execute(_SQL["add_messages"], values | lengths).rowcount:
-            raise StoreCorruptError(_LOST)
+        words = sum(lengths["telling"]) + sum(lengths["stops"])
+        sizes = {"more_texts": len(lengths["keys"]), "more_words": words}
+        connection.execute(_SQL["count_added"], values | sizes)
+        connection.execute(_SQL["add_lengths"], values | lengths)
         connection.execute(_SQL["add_postings"], values | postings)
 
     def remove(
@@ -69,7 +76,7 @@ class PostingWordIndex:
         values = {"organization_id": organization_id}
         row = connection.execute(_SQL["statistics"], values).fetchone()
         if row is None:
-            raise StoreCorruptError(_LOST)
+            raise StoreCorruptError(WORDS_LOST)
         return WordStatistics(*row)
 
     def count(self, connection: Connection, *, organization_id: int) -> int:
@@ -94,6 +101,34 @@ class PostingWordIndex:
             keys=np.concatenate([nothing[0], *(keys for keys, _ in entries)]),
             counts=np.concatenate([nothing[1], *(counts for _, counts in entries)]),
         )
+
+    def expect(
+        self,
+        connection: Connection,
+        terms: Sequence[str],
+        *,
+        revision: int,
+        missing: Sequence[str],
+        organization_id: int,
+    ) -> None:
+        if not isinstance(connection, RemoteConnection):
+            return
+        scope = {"organization_id": organization_id}
+        connection.ask_ahead(_SQL["statistics"], scope)
+        known = scope | {"revision": revision}
+        both = [[term for term in each if not is_prefix(term)] for each in (terms, missing)]
+        connection.ask_ahead(
+            _SQL["postings_if_changed"],
+            {**known, "terms": both[0], "missing": both[1]},
+            instead_of=[(_SQL["postings"], {**scope, "terms": words}) for words in both],
+        )
+        for prefix in set(filter(is_prefix, terms)):
+            asked = {**scope, "first": prefix}
+            connection.ask_ahead(
+                _SQL["postings_of_prefix_if_changed"],
+                {**known, "first": prefix, "is_missing": prefix in missing},
+                instead_of=[(_SQL["postings_of_prefix"], asked)],
+            )
 
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int

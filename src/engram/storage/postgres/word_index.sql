@@ -1,32 +1,31 @@
 -- :generation_step is 0 for the present index and 1 for that being built.
 
--- add_messages --
+-- add_lengths --
 -- Adds the lengths of messages, given as lists.
-WITH added AS (
-    INSERT INTO word_length (organization_id, generation, key, telling, stops)
-    SELECT :organization_id, generation + :generation_step, given.key, given.telling, given.stops
-    FROM word_index,
-        unnest(:keys::bigint[], :telling::integer[], :stops::integer[])
-            AS given (key, telling, stops)
-    WHERE organization_id = :organization_id
-    RETURNING telling + stops AS words
-)
+INSERT INTO word_length (organization_id, generation, key, telling, stops)
+SELECT word_index.organization_id, generation + :generation_step, given.key, given.telling, given.stops
+FROM word_index,
+    unnest(:keys::bigint[], :telling::integer[], :stops::integer[])
+        AS given (key, telling, stops)
+WHERE word_index.organization_id = :organization_id;
+
+-- count_added --
 UPDATE word_index SET
-    texts = texts + CASE WHEN :generation_step = 0 THEN change.more_texts ELSE 0 END,
-    words = words + CASE WHEN :generation_step = 0 THEN change.more_words ELSE 0 END,
-    next_texts = next_texts + CASE WHEN :generation_step = 1 THEN change.more_texts ELSE 0 END,
-    next_words = next_words + CASE WHEN :generation_step = 1 THEN change.more_words ELSE 0 END
-FROM (SELECT count(*) AS more_texts, coalesce(sum(words), 0) AS more_words FROM added) AS change
+    texts = texts + CASE WHEN :generation_step = 0 THEN :more_texts ELSE 0 END,
+    words = words + CASE WHEN :generation_step = 0 THEN :more_words ELSE 0 END,
+    next_texts = next_texts + CASE WHEN :generation_step = 1 THEN :more_texts ELSE 0 END,
+    next_words = next_words + CASE WHEN :generation_step = 1 THEN :more_words ELSE 0 END
 WHERE organization_id = :organization_id;
 
 -- add_postings --
 -- Adds which words messages hold, given as lists.
 INSERT INTO word_posting (organization_id, generation, key, occurrences, term)
-SELECT :organization_id, generation + :generation_step, given.key, given.occurrences, given.term
+SELECT word_index.organization_id, generation + :generation_step, given.key, given.occurrences,
+    given.term
 FROM word_index,
     unnest(:keys::bigint[], :occurrences::integer[], :terms::text[])
         AS given (key, occurrences, term)
-WHERE organization_id = :organization_id;
+WHERE word_index.organization_id = :organization_id;
 
 -- remove_messages --
 WITH removed AS (
@@ -94,12 +93,36 @@ WHERE organization_id = :organization_id AND term = ANY(:terms) AND generation =
     (SELECT generation FROM word_index WHERE organization_id = :organization_id)
 GROUP BY term;
 
+-- postings_if_changed --
+-- Returns the same of the words that are missing, or of all if the index has another revision.
+SELECT term, string_agg(int8send(key), ''), string_agg(int4send(occurrences), '')
+FROM word_posting
+WHERE organization_id = :organization_id AND term = ANY(
+        CASE WHEN :revision =
+            (SELECT word_revision FROM upkeep WHERE organization_id = :organization_id)
+        THEN CAST(:missing AS text[]) ELSE CAST(:terms AS text[]) END)
+    AND generation =
+        (SELECT generation FROM word_index WHERE organization_id = :organization_id)
+GROUP BY term;
+
 -- postings_of_prefix --
 -- Returns the keys of the messages that hold words with a beginning, and how often each does.
 SELECT string_agg(int8send(key), ''), string_agg(int4send(occurrences::integer), '')
 FROM
     (SELECT key, sum(occurrences) AS occurrences FROM word_posting
      WHERE organization_id = :organization_id
+         AND term >= :first AND term < :first || chr(1114111) AND generation =
+             (SELECT generation FROM word_index WHERE organization_id = :organization_id)
+     GROUP BY key) AS held;
+
+-- postings_of_prefix_if_changed --
+-- Returns the same if they are missing or the index has another revision, else nothing.
+SELECT string_agg(int8send(key), ''), string_agg(int4send(occurrences::integer), '')
+FROM
+    (SELECT key, sum(occurrences) AS occurrences FROM word_posting
+     WHERE organization_id = :organization_id
+         AND (:is_missing = 1 OR :revision <>
+             (SELECT word_revision FROM upkeep WHERE organization_id = :organization_id))
          AND term >= :first AND term < :first || chr(1114111) AND generation =
              (SELECT generation FROM word_index WHERE organization_id = :organization_id)
      GROUP BY key) AS held;

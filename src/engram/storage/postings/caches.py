@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,8 @@ _NOT_THERE = -2
 _RECENT_SHARE = 64
 _RECENT_MIN = 64
 """New entries are sorted in when they are more than one in `_RECENT_SHARE`, and than `_RECENT_MIN`."""
+_READ_TOGETHER = 2_000
+"""Messages whose times and kinds are read before it is known which of them are the best."""
 
 Numbers = tuple[int, ...]
 
@@ -54,6 +57,25 @@ class PostingCache:
         if latest.revision != revision:
             latest = self._latest = _Entries(revision)
         return WordsAtRevision(latest, connection, index, organization_id=organization_id)
+
+    def expect(
+        self,
+        connection: Connection,
+        index: WordIndex,
+        terms: Sequence[str],
+        *,
+        organization_id: int,
+    ) -> None:
+        """Prepare for the posting lists of distinct terms, at a revision that is not known yet."""
+        latest = self._latest
+        found = latest.look_up(terms)
+        index.expect(
+            connection,
+            terms,
+            revision=latest.revision,
+            missing=[term for term in terms if term not in found],
+            organization_id=organization_id,
+        )
 
 
 class WordsAtRevision:
@@ -147,7 +169,7 @@ class NumberTable:
     """Rows of numbers by key, in sorted arrays; thread-safe."""
 
     def __init__(self, width: int) -> None:
-        self._width = width
+        self.width = width
         self._changing = Lock()
         self._sorted: tuple[Keys, Keys] | None = None
         """Keys in ascending order, and a row of numbers for each."""
@@ -160,7 +182,7 @@ class NumberTable:
         with self._changing:
             table, recent = self._sorted, self._recent
         if table is None:
-            found = np.full((len(keys), self._width), -1, dtype=np.int64)
+            found = np.full((len(keys), self.width), -1, dtype=np.int64)
         else:
             places = table[0].searchsorted(keys)
             # A key that is missing is mapped to the last row, which is all -1.
@@ -169,7 +191,7 @@ class NumberTable:
         if recent:
             missing = (found[:, 0] == -1).nonzero()[0]
             if len(missing):
-                nothing: Numbers = (-1,) * self._width
+                nothing: Numbers = (-1,) * self.width
                 found[missing] = [recent.get(key, nothing) for key in keys[missing].tolist()]
         return found
 
@@ -187,8 +209,8 @@ class NumberTable:
         import numpy as np  # noqa: PLC0415 as above
 
         keys = np.fromiter((*self._recent, _NO_KEY), dtype=np.int64)
-        rows = [*self._recent.values(), (-1,) * self._width]
-        numbers = np.array(rows, dtype=np.int64).reshape(-1, self._width)
+        rows = [*self._recent.values(), (-1,) * self.width]
+        numbers = np.array(rows, dtype=np.int64).reshape(-1, self.width)
         if self._sorted is not None and len(self._sorted[0]) + len(keys) <= ROW_FACTS_KEPT:
             keys = np.concatenate((self._sorted[0][:-1], keys))
             numbers = np.concatenate((self._sorted[1][:-1], numbers))
@@ -235,6 +257,34 @@ class RowsAtRevision:
         self._of_revision = of_revision
         self._read = read
 
+    def read_together(
+        self,
+        connection: Connection,
+        found: Keys,
+        windows: Keys,
+        *,
+        also: Keys,
+        organization_id: int,
+    ) -> None:
+        """Read what scoring needs of messages, of windows and of the messages of `also`.
+
+        All of it is asked for at once, where reading one after the other would wait three times.
+        """
+        import numpy as np  # noqa: PLC0415 as above
+
+        from engram.vectors.arrays import distinct  # noqa: PLC0415 as above
+
+        around = distinct(np.concatenate((found, _members(windows).reshape(-1))))
+        unmeasured = _missing(self._permanent.lengths, self._of_revision.lengths, around)
+        lengths = self._measured(unmeasured) if unmeasured else ()
+        wanted = distinct(np.concatenate((around, also)))
+        unread = _missing(self._permanent.messages, self._of_revision.messages, wanted)
+        if len(unread) > _READ_TOGETHER:
+            unread = []
+        facts = self._facts(connection, unread, organization_id=organization_id) if unread else ()
+        _keep(self._permanent.lengths, self._of_revision.lengths, unmeasured, lengths)
+        _keep(self._permanent.messages, self._of_revision.messages, unread, facts)
+
     def message_lengths(self, keys: Keys) -> Keys:
         """Return the number of indexed words of each message; below 0 where there is none."""
         return self._word_lengths(keys)[:, 1]
@@ -253,19 +303,25 @@ class RowsAtRevision:
         All are below 0 where there is none.
         """
 
-        def read_numbers(missing: Sequence[int]) -> Iterable[tuple[int, ...]]:
-            values = {"keys": str(missing), "organization_id": organization_id}
-            return connection.execute(_SQL["message_numbers"], values)
+        return _completed(
+            self._permanent.messages,
+            self._of_revision.messages,
+            keys,
+            partial(self._facts, connection, organization_id=organization_id),
+        )
 
-        return _completed(self._permanent.messages, self._of_revision.messages, keys, read_numbers)
+    def _facts(
+        self, connection: Connection, keys: Sequence[int], *, organization_id: int
+    ) -> Iterable[tuple[int, ...]]:
+        values = {"keys": str(keys), "organization_id": organization_id}
+        return connection.execute(_SQL["message_numbers"], values)
 
     def _word_lengths(self, keys: Keys) -> Keys:
         """Return the number of words of each message without stop words, and with them."""
+        return _completed(self._permanent.lengths, self._of_revision.lengths, keys, self._measured)
 
-        def read_lengths(missing: Sequence[int]) -> Iterable[tuple[int, ...]]:
-            return ((key, telling, telling + stops) for key, telling, stops in self._read(missing))
-
-        return _completed(self._permanent.lengths, self._of_revision.lengths, keys, read_lengths)
+    def _measured(self, keys: Sequence[int]) -> Iterable[tuple[int, ...]]:
+        return ((key, telling, telling + stops) for key, telling, stops in self._read(keys))
 
     def _open_windows(self, windows: Keys) -> Keys:
         """Return the lengths of windows that may still grow."""
@@ -279,9 +335,8 @@ class RowsAtRevision:
         """Return the lengths of windows, added up from those of their messages, and cache them."""
         import numpy as np  # noqa: PLC0415 as above
 
-        conversations, numbers = windows & ~SEQUENCE_MASK, windows & SEQUENCE_MASK
-        firsts = conversations + numbers * WINDOW_STRIDE + 1
-        members = firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)
+        numbers = windows & SEQUENCE_MASK
+        members = _members(windows)
         words = self._word_lengths(members.reshape(-1))[:, 0].reshape(members.shape)
         is_there = words >= 0
         # A window begins when one message is past the end of the window before it.
@@ -293,6 +348,15 @@ class RowsAtRevision:
             pairs = zip(windows[which].tolist(), sums[which].tolist(), strict=True)
             tables.windows.add({key: (length,) for key, length in pairs})
         return sums
+
+
+def _members(windows: Keys) -> Keys:
+    """Return a row for each window, with the keys of the messages that it may hold."""
+    import numpy as np  # noqa: PLC0415 as above
+
+    conversations, numbers = windows & ~SEQUENCE_MASK, windows & SEQUENCE_MASK
+    firsts = conversations + numbers * WINDOW_STRIDE + 1
+    return firsts[:, np.newaxis] + np.arange(WINDOW_MESSAGES)
 
 
 def _completed(
@@ -309,9 +373,29 @@ def _completed(
         missing = missing[found[missing, 0] == -1]
     if len(missing):
         wanted = keys[missing].tolist()
-        now: dict[int, Numbers] = {key: tuple(numbers) for key, *numbers in read(wanted)}
-        nothing: Numbers = (_NOT_THERE,) * found.shape[1]
-        found[missing] = [now.get(key, nothing) for key in wanted]
-        permanent.add(now)
-        of_revision.add({key: nothing for key in wanted if key not in now})
+        now = _keep(permanent, of_revision, wanted, read(wanted))
+        found[missing] = [now[key] for key in wanted]
     return found
+
+
+def _missing(permanent: NumberTable, of_revision: NumberTable, keys: Keys) -> list[int]:
+    """Return those of the keys that are in neither cache."""
+    unknown = keys[permanent.look_up(keys)[:, 0] < 0]
+    return unknown[of_revision.look_up(unknown)[:, 0] == -1].tolist()
+
+
+def _keep(
+    permanent: NumberTable,
+    of_revision: NumberTable,
+    wanted: Sequence[int],
+    rows: Iterable[tuple[int, ...]],
+) -> dict[int, Numbers]:
+    """Cache what was read of the keys that were wanted, and which of them do not exist; return it."""
+    now: dict[int, Numbers] = {key: tuple(numbers) for key, *numbers in rows}
+    permanent.add(now)
+    nothing: Numbers = (_NOT_THERE,) * permanent.width
+    missing: dict[int, Numbers] = dict.fromkeys(wanted, nothing)
+    for key in now:
+        missing.pop(key, None)
+    of_revision.add(missing)
+    return missing | now

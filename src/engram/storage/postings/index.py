@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Keys = NDArray[np.int64]
 
 
+WORDS_LOST = "the state of the word index is lost: run `engram doctor --repair`"
+
+
 class MessageWords(NamedTuple):
     """The words of a stored message, joined by spaces."""
 
@@ -149,6 +152,21 @@ class WordIndex(Protocol):
         self, connection: Connection, terms: Sequence[str], *, organization_id: int
     ) -> Postings:
         """Return the posting lists of terms; one that `is_prefix` matches all words that begin with it."""
+        ...
+
+    def expect(
+        self,
+        connection: Connection,
+        terms: Sequence[str],
+        *,
+        revision: int,
+        missing: Sequence[str],
+        organization_id: int,
+    ) -> None:
+        """Prepare for the statistics, and for the posting lists of `terms`.
+
+        If the index is still at `revision`, only those of `missing` will be asked for.
+        """
         ...
 
     def lengths(

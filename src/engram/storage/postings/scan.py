@@ -6,7 +6,7 @@ all scores are computed at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,7 @@ from engram.model.row_keys import SEQUENCE_MASK
 from engram.storage.postings.caches import RowsAtRevision, WordsAtRevision
 from engram.storage.postings.index import Postings, WordStatistics
 from engram.text import bm25
-from engram.text.analyse import is_identifier
-from engram.text.english import STOP_WORDS
+from engram.text.analyse import STOP_WORDS, is_identifier
 from engram.vectors.arrays import distinct_places, highest, run_starts
 
 _DENSE_MAX = 16
@@ -74,11 +73,18 @@ class WordScan:
     """Scores the messages that contain a word of a query, and their windows."""
 
     def __init__(
-        self, words: WordsAtRevision, rows: RowsAtRevision, *, windows: WordStatistics
+        self,
+        words: WordsAtRevision,
+        rows: RowsAtRevision,
+        *,
+        windows: WordStatistics,
+        prepare: Callable[[Keys, Keys], None] | None = None,
     ) -> None:
+        """Score by posting lists; `prepare` is called with the messages and windows that will be scored."""
         self._words = words
         self._rows = rows
         self._windows = windows
+        self._prepare = prepare
 
     def shares(self, repeats: Mapping[str, int]) -> tuple[Shares, Shares]:
         """Return the shares of all messages, and of all windows, that contain a word of the query."""
@@ -90,6 +96,8 @@ class WordScan:
         # A window is found by none of its stop words.
         telling = [place for place, term in enumerate(terms) if term not in STOP_WORDS]
         in_windows = _in_windows(in_messages, telling if len(telling) < len(terms) else None)
+        if self._prepare is not None:
+            self._prepare(in_messages.keys, in_windows.keys)
         lengths = self._rows.message_lengths(in_messages.keys)
         window_lengths = self._rows.window_lengths(in_windows.keys)
         is_there = window_lengths >= 0

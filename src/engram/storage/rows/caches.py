@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from engram.limits import DOCUMENT_PIECES_KEPT, MESSAGE_CHARACTERS_KEPT
 from engram.model.conversation import Message
+
+T = TypeVar("T")
+
+
+class Latest(Generic[T]):
+    """The last value of something, which may have changed since."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: T | None = None
 
 
 class CachedMessage(NamedTuple):
@@ -54,6 +65,12 @@ class MessageCache:
                 self._recent, self._older = {}, self._recent
                 self._characters = 0
 
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._recent, self._older = {}, {}
+            self._characters = 0
+
 
 class PieceCache:
     """LRU cache of document pieces: neighbouring chunks are in the same one.
@@ -79,3 +96,8 @@ class PieceCache:
             self._pieces[key] = data
             while len(self._pieces) > DOCUMENT_PIECES_KEPT:
                 self._pieces.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._pieces.clear()

@@ -41,6 +41,27 @@ class Connection(Protocol):
         ...
 
 
+class RemoteConnection:
+    """A `Connection` to a server: an answer that is not needed yet need not be waited for.
+
+    Answers can be read after other statements, and after the transaction.
+    """
+
+    def ask_ahead(
+        self,
+        statement: str,
+        values: Mapping[str, Any],
+        /,
+        *,
+        instead_of: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    ) -> None:
+        """Run a statement whose answer the next `execute` of the same, or `instead_of` others, returns.
+
+        It comes with the next answer that is read. In between, nothing may be written that would change it.
+        """
+        raise NotImplementedError
+
+
 class Database(Protocol):
     """A database that holds one organisation's rows.
 
@@ -67,4 +88,24 @@ class Database(Protocol):
             NotFoundError: the organisation was deleted, or `work` says so.
             StorageError: the database failed, and nothing was stored.
         """
+        ...
+
+    async def rewrite(self) -> tuple[str, ...]:
+        """Write files anew, so that their free space has nothing of what was deleted; return their names.
+
+        A database whose files are a server's returns none: `still_held` says what it keeps, and how long.
+
+        Raises:
+            StoreBusyError: others hold a file all the time; try again later.
+        """
+        ...
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of its files; none if they are a server's."""
+        ...
+
+    @property
+    def still_held(self) -> tuple[str, ...]:
+        """What the database keeps of deleted rows, in words; empty if `rewrite` leaves nothing."""
         ...

@@ -8,7 +8,24 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+_COMMENT = re.compile(r"--[^\n]*+|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _NAME = re.compile(r"^-- (\w+) --$", re.MULTILINE)
+
+
+_PART = re.compile(
+    r"""--[^\n]*+ | /\*.*?(?:\*/|\Z) | '[^']*+' | "[^"]*+"
+    | (?P<fence>\$\w*+\$).*?(?:(?P=fence)|\Z) | (?P<end>;)""",
+    re.DOTALL | re.VERBOSE,
+)
+"""What may hold a semicolon, and a semicolon that ends a statement."""
+
+
+def split_statements(script: str) -> list[str]:
+    """Return the statements of a script, without the semicolons between them."""
+    ends = [part.start() for part in _PART.finditer(script) if part["end"]]
+    starts = [0, *(end + 1 for end in ends)]
+    parts = (script[start:end] for start, end in zip(starts, [*ends, len(script)], strict=True))
+    return [part.strip() for part in parts if _COMMENT.sub("", part).strip()]
 
 
 @cache

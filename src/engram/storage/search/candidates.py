@@ -12,11 +12,11 @@ from engram.model.memory import IMPORTANCE_DEFAULT
 from engram.model.row_keys import KIND_BITS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.model.search import Candidates, Kind, SearchFilters
 from engram.model.vectors import QueryVector, Tier
-from engram.storage.search.filters import allowed_keys, read_record_filter
+from engram.storage.search.filters import allowed_keys, expect_filters, read_record_filter
 from engram.storage.search.found import SearchState, Worth, read_worths
-from engram.storage.search.word_search import WordMatches, search_words
+from engram.storage.search.word_search import WordMatches, expect_words, search_words
 from engram.storage.tenant import Transaction
-from engram.storage.vectors.embedders import read_embedders
+from engram.storage.vectors.embedders import expect_embedders, read_embedders
 from engram.storage.vectors.index import ComparedVectors, VectorIndex
 from engram.vectors.snapshot import Allowed, Asked
 
@@ -51,6 +51,23 @@ class _Legs:
     unasked: list[Tier] = field(default_factory=list[Tier])
 
 
+def expect_candidates(
+    tx: Transaction,
+    terms: Sequence[str],
+    *,
+    index: VectorIndex,
+    vectors: Sequence[QueryVector],
+    filters: SearchFilters,
+    kinds: Sequence[Kind],
+    now: int,
+) -> None:
+    """Prepare for `find_candidates`, so that a server answers most of it in one round trip."""
+    expect_filters(tx, filters, kinds, now=now)
+    expect_embedders(tx)
+    index.expect(tx, vectors)
+    expect_words(tx, terms)
+
+
 def find_candidates(
     tx: Transaction,
     terms: Sequence[str],
@@ -69,7 +86,7 @@ def find_candidates(
         NotFoundError: the filters name a conversation that does not exist.
         InvalidVectorError: a query vector has other dimensions than its identity's vectors.
     """
-    records = read_record_filter(tx, filters, kinds, now=now)
+    records = read_record_filter(tx, filters, kinds, now=now, leaving=state.leaving)
     allowed = allowed_keys(tx, filters, records)
     found = _vector_legs(tx, index, vectors)
     nearest = np.concatenate([_NO_KEYS, *(leg.best(limit, allowed) for leg in found.legs)])

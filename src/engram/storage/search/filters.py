@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engram.clock import to_microseconds
 from engram.model.row_keys import KIND_BITS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.model.search import KINDS, Kind, SearchFilters
-from engram.storage.conversations.records import find_readable
+from engram.storage.conversations.records import expect_readable, find_readable
 from engram.storage.memories.reading import filter_values, memory_conditions
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
@@ -96,19 +96,48 @@ class RecordFilter:
 _EVERY_RECORD = RecordFilter()
 
 
-def read_record_filter(
+def expect_filters(
     tx: Transaction, filters: SearchFilters, kinds: Sequence[Kind], *, now: int
+) -> None:
+    """Prepare for `read_record_filter`, and for `allowed_keys` unless that depends on its answer."""
+    if not filters.memory.is_empty:
+        given = filter_values(filters.memory)
+        tx.ask_ahead(_matching(given), now=now, **given)
+    elif _may_be_untimely(filters.admit(kinds)):
+        tx.ask_ahead(_SQL["untimely_records"], now=now)
+    values = _values(filters)
+    of_conversation = _joined(_OF_CONVERSATIONS, values)
+    if filters.conversation_id is not None:
+        expect_readable(tx, filters.conversation_id)
+    elif of_conversation and not _joined(_OF_MESSAGES, values):
+        tx.ask_ahead(_with_conditions("allowed_conversations", of_conversation), **values)
+
+
+def _may_be_untimely(kinds: Sequence[Kind]) -> bool:
+    return bool(kinds) and tuple(kinds) != ("conversation",)
+
+
+def read_record_filter(
+    tx: Transaction,
+    filters: SearchFilters,
+    kinds: Sequence[Kind],
+    *,
+    now: int,
+    leaving: Sequence[int] = (),
 ) -> RecordFilter:
-    """Return which conversations and records may be found at the time `now`."""
+    """Return which conversations and records may be found at the time `now`; none of `leaving`."""
     admitted = filters.admit(kinds)
     numbers = None if len(admitted) == len(KINDS) else tuple(map(KINDS.index, admitted))
     if not filters.memory.is_empty:
         given = filter_values(filters.memory)
         records = _numbers(tx, _matching(given), now=now, **given)
         return RecordFilter(kinds=numbers, records=records)
-    if not admitted or admitted == ("conversation",):
-        return RecordFilter(kinds=numbers)
-    return RecordFilter(kinds=numbers, excluded=_numbers(tx, _SQL["untimely_records"], now=now))
+    excluded = np.sort(np.array(leaving, dtype=np.int64))
+    if _may_be_untimely(admitted):
+        # Numbers of records are above those of conversations.
+        untimely = _numbers(tx, _SQL["untimely_records"], now=now)
+        excluded = np.concatenate((excluded, untimely))
+    return RecordFilter(kinds=numbers, excluded=excluded)
 
 
 def allowed_keys(
@@ -179,8 +208,12 @@ def _numbers(tx: Transaction, statement: str, **values: Any) -> Numbers:
 def _first_column(
     tx: Transaction, name: str, conditions: str, values: Mapping[str, Any]
 ) -> Numbers:
-    rows = tx.execute(_SQL[name].replace("/*conditions*/", conditions), **values)
+    rows = tx.execute(_with_conditions(name, conditions), **values)
     return np.fromiter((row[0] for row in rows), dtype=np.int64)
+
+
+def _with_conditions(name: str, conditions: str) -> str:
+    return _SQL[name].replace("/*conditions*/", conditions)
 
 
 def _values(filters: SearchFilters) -> dict[str, Any]:

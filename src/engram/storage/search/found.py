@@ -14,13 +14,19 @@ from engram.model.row_keys import conversation_of, kind_of
 from engram.model.search import Choice, ComparedPassage, Loaded
 from engram.model.vectors import QueryVector
 from engram.storage.bookkeeping.counters import COUNTERS_MISSING
-from engram.storage.content.messages import find_rows, read_conversations, read_rows
+from engram.storage.content.messages import (
+    expect_rows,
+    find_rows,
+    read_conversations,
+    read_rows,
+)
 from engram.storage.memories.relations import usefulness
 from engram.storage.memories.rows import read_memories
 from engram.storage.postings.index import WordStatistics
 from engram.storage.rows.caches import CachedMessage
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
+from engram.text.tokens import is_longer
 
 _SQL = load_queries("search/found.sql")
 
@@ -33,6 +39,13 @@ class SearchState(NamedTuple):
     """Of the word index."""
     pending: int
     """Messages that wait for deep vectors."""
+    leaving: tuple[int, ...] = ()
+    """Conversations that are being removed, and not found any more."""
+
+
+def expect_search_state(tx: Transaction) -> None:
+    """Prepare for `read_search_state`."""
+    tx.ask_ahead(_SQL["search_state"])
 
 
 def read_search_state(tx: Transaction) -> SearchState:
@@ -44,8 +57,9 @@ def read_search_state(tx: Transaction) -> SearchState:
     row = tx.execute(_SQL["search_state"]).fetchone()
     if row is None:
         raise StoreCorruptError(COUNTERS_MISSING)
-    windows, words, revision, pending = row
-    return SearchState(WordStatistics(windows, words), revision, pending)
+    windows, words, revision, pending, leaving = row
+    numbers = tuple(map(int, leaving.split(","))) if leaving else ()
+    return SearchState(WordStatistics(windows, words), revision, pending, numbers)
 
 
 def load_found(
@@ -56,14 +70,25 @@ def load_found(
     records = [number for number in chosen if kind_of(number) != "conversation"]
     said = [key for key in choice.messages if kind_of(conversation_of(key)) != "memory"]
     numbers = [number for number in chosen if kind_of(number) == "conversation"]
+    _expect_found(tx, said, records, revision=state.revision)
     known = read_conversations(tx, numbers)
+    messages = _read_found(tx, said, known, revision=state.revision)
+    memories = read_found_memories(tx, records) if records else {}
+    whole_max = choice.whole_tokens_max
+    long = list[MessageKey]()
+    if whole_max is not None:
+        texts = (
+            (key, messages.get(key) or memories.get(conversation_of(key)))
+            for key in choice.messages
+        )
+        long = [key for key, each in texts if each and is_longer(each.content, whole_max)]
     return Loaded(
-        messages=_read_found(tx, said, known, revision=state.revision),
+        messages=messages,
         conversations=known,
-        memories=read_found_memories(tx, records) if records else {},
+        memories=memories,
         chunk_counts=_chunk_counts(tx, records),
         pending=state.pending,
-        passages=_compared(tx, choice.excerpted, vectors),
+        passages=_compared(tx, long, vectors),
     )
 
 
@@ -76,6 +101,25 @@ def _compared(
     from engram.storage.vectors.passages import compare_passages  # noqa: PLC0415 brings NumPy
 
     return compare_passages(tx, keys, vectors)
+
+
+def _expect_found(
+    tx: Transaction,
+    said: Sequence[MessageKey],
+    records: Sequence[ConversationKey],
+    *,
+    revision: int,
+) -> None:
+    """Prepare for what is read of messages and records, unless cached messages have changed."""
+    entries = {key: tx.tenant.message_cache.get(key) for key in said}
+    uncached = [key for key, entry in entries.items() if entry is None]
+    unchecked = [key for key, entry in entries.items() if entry and entry.revision != revision]
+    if uncached:
+        expect_rows(tx, uncached)
+    if unchecked:
+        tx.ask_ahead(_SQL["load_hashes"], keys=json.dumps(unchecked))
+    if records:
+        tx.ask_ahead(_SQL["record_facts"], records=json.dumps(records))
 
 
 def _read_found(

@@ -1,7 +1,8 @@
 -- search_state --
--- Returns the number of windows and of their words, the revision of the word index, and the number of
--- messages that wait for deep vectors.
-SELECT chunks, window_words, word_revision, pending
+-- Returns the number of windows and of their words, the revision of the word index, the number of
+-- messages that wait for deep vectors, and the conversations that are being removed, as one text.
+SELECT chunks, window_words, word_revision, pending,
+    (SELECT group_concat(conversation) FROM leaving WHERE organization_id = :organization_id)
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;
 

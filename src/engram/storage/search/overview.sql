@@ -68,7 +68,8 @@ AND NOT EXISTS
 -- latest_conversations --
 -- Returns number, length, time of the last change and project of conversations, the last changed first.
 SELECT number, message_count, updated_at, project FROM conversation
-WHERE organization_id = :organization_id AND number < 4294967296 /*conditions*/
+WHERE organization_id = :organization_id AND number < 4294967296 AND number NOT IN
+    (SELECT conversation FROM leaving WHERE organization_id = :organization_id) /*conditions*/
 ORDER BY updated_at DESC, number DESC
 LIMIT :limit;
 
@@ -84,6 +85,8 @@ WHERE tagged.organization_id = :organization_id AND tagged.tag = :value
          ORDER BY conversation DESC LIMIT 1 OFFSET :scanned), 0)
     AND conversation.organization_id = :organization_id
     AND conversation.number = tagged.conversation
+    AND conversation.number NOT IN
+        (SELECT conversation FROM leaving WHERE organization_id = :organization_id)
     /*conditions*/
 ORDER BY tagged.conversation DESC
 LIMIT :limit;

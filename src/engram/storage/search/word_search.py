@@ -20,6 +20,7 @@ from engram.storage.postings.scan import (
     are_among,
     windows_holding,
 )
+from engram.storage.rows.database import RemoteConnection
 from engram.storage.search.found import SearchState
 from engram.storage.tenant import Transaction
 from engram.vectors.arrays import distinct, run_starts
@@ -45,6 +46,14 @@ class WordMatches:
     """The part of the query's weight that belongs to words of the message."""
 
 
+def expect_words(tx: Transaction, terms: Sequence[str]) -> None:
+    """Prepare for `search_words`."""
+    tenant = tx.tenant
+    tenant.posting_cache.expect(
+        tx.connection, tenant.words, [*Counter(terms)], organization_id=tenant.number
+    )
+
+
 def search_words(
     tx: Transaction,
     terms: Sequence[str],
@@ -66,7 +75,11 @@ def search_words(
     postings = tenant.posting_cache.at(
         state.revision, tx.connection, tenant.words, organization_id=owner
     )
-    messages, windows = WordScan(postings, rows, windows=state.windows).shares(Counter(terms))
+    prepare = None
+    if isinstance(tx.connection, RemoteConnection):
+        prepare = partial(rows.read_together, tx.connection, also=also, organization_id=owner)
+    scan = WordScan(postings, rows, windows=state.windows, prepare=prepare)
+    messages, windows = scan.shares(Counter(terms))
     if allowed is not None:
         messages = messages.only(_are_allowed(messages.keys, allowed))
     best = np.concatenate((messages.best(limit), also))

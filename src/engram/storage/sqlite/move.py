@@ -18,11 +18,14 @@ from engram.errors import (
 )
 from engram.model.ids import OrganizationId
 from engram.storage.migrations import refuse_newer
+from engram.storage.private import make_directory
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.sqlite.connection import make_directory, translated_failures
-from engram.storage.sqlite.file import FileOwner, SqliteFile
+from engram.storage.sqlite.connection import translated_failures
+from engram.storage.sqlite.file import FileOwner, SqliteFile, read_meta
+from engram.storage.sqlite.history import History, Mark, Position, mark_of
 from engram.storage.sqlite.migrate import FileKind, load_migrations
+from engram.storage.sqlite.organization_files import CONTROL_NAME, is_unused, seal_organization
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.tenant import Tenant
 from engram.storage.threads import WorkerThreads
@@ -51,6 +54,20 @@ class ReadOnlyFile:
         del work
         raise StoreReadOnlyError
 
+    async def rewrite(self) -> tuple[str, ...]:
+        """Raise StoreReadOnlyError."""
+        raise StoreReadOnlyError
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The name of the file."""
+        return (self._path.name,)
+
+    @property
+    def still_held(self) -> tuple[str, ...]:
+        """Nothing: nothing is deleted here."""
+        return ()
+
     def _read(self, work: Callable[[Connection], T]) -> T:
         with translated_failures():
             connection = sqlite3.connect(
@@ -60,30 +77,36 @@ class ReadOnlyFile:
                 isolation_level=None,
             )
             try:
+                record = Mark(mark_of(self._path)).read()
                 connection.execute("BEGIN")
-                self._check(connection)
+                self._check(connection, record)
                 return work(connection)
             finally:
                 connection.close()
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def _check(self, connection: sqlite3.Connection, record: Position | None) -> None:
         steps = load_migrations(self._kind)
         (version,) = connection.execute(_SQL["get_version"]).fetchone()
         refuse_newer(version, steps)
         if version < len(steps):
             raise ConflictError(
-                f"{self._path.name} was written by an older Engram: run `engram doctor` on it first"
+                f"{self._path.name} was written by an older Engram: run `engram upgrade` first"
             )
+        meta = read_meta(connection, self._kind)
         if self._owner is not None:
-            self._owner.check(connection)
+            self._owner.check(meta)
+        History(self._path).compare(meta and meta.position, record)
 
 
 class SqliteSource:
     """The `Source` of a directory."""
 
+    can_seal = True
+
     def __init__(self, directory: Path) -> None:
         self._folder = directory / "orgs"
-        self._control_path = directory / "engram.db"
+        self._threads = WorkerThreads(_THREADS)
+        self._control_path = directory / CONTROL_NAME
         self._control = ReadOnlyFile(self._control_path, kind="control")
 
     @property
@@ -100,7 +123,32 @@ class SqliteSource:
             raise ConflictError(f"there is no store in {self._control_path.parent}")
 
     async def close(self) -> None:
-        """Do nothing: no file is kept open."""
+        """Release the threads; no file is kept open."""
+        await asyncio.to_thread(self._threads.stop)
+
+    async def seal(
+        self, number: int, organization_id: OrganizationId, *, moved_to: str | None
+    ) -> None:
+        control = SqliteFile(self._control_path, kind="control", threads=self._threads)
+        sealing = partial(seal_organization, organization_id=organization_id, moved_to=moved_to)
+        await self._write(control, sealing)
+        path, owner = self._folder / f"{organization_id}.db", FileOwner(number, organization_id)
+        if path.exists():
+            file = SqliteFile(
+                path,
+                kind="organization",
+                threads=self._threads,
+                owner=owner,
+                despite_seal=True,
+            )
+            await self._write(file, partial(owner.seal, moved_to=moved_to))
+
+    async def _write(self, file: SqliteFile, work: Callable[[sqlite3.Connection], None]) -> None:
+        await file.open(create=False)
+        try:
+            await file.write(work)
+        finally:
+            await file.close()
 
     @asynccontextmanager
     async def organization(
@@ -123,7 +171,7 @@ class SqliteTarget:
         self._clock = clock
         self._ids = ids
         self._threads = WorkerThreads(_THREADS)
-        self._control_path = directory / "engram.db"
+        self._control_path = directory / CONTROL_NAME
         self._control_file = SqliteFile(self._control_path, kind="control", threads=self._threads)
         self._control: SqliteFile | ReadOnlyFile = self._control_file
 
@@ -145,7 +193,8 @@ class SqliteTarget:
             self._control = ReadOnlyFile(self._control_path, kind="control")
             return
         await self._threads.run(partial(_make_folder, self._folder))
-        await self._control_file.open(create=True)
+        is_new = await self._threads.run(partial(is_unused, self._folder.parent))
+        await self._control_file.open(create=is_new)
 
     async def close(self) -> None:
         """Finish pending work and close the files."""

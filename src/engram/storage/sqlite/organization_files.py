@@ -15,20 +15,28 @@ from engram.errors import (
     NotFoundError,
     StorageError,
     StoreBusyError,
-    StoreCorruptError,
+    StoreMovedError,
     StoreReadOnlyError,
+    StoreReplacedError,
 )
 from engram.model.ids import OrganizationId
 from engram.storage.bookkeeping.audit import Announce
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.sqlite.connection import translated_failures, unlink_database
+from engram.storage.sqlite.connection import MARK_SUFFIX, translated_failures, unlink_database
+from engram.storage.sqlite.copies import copied_file, remove_copies
 from engram.storage.sqlite.file import FileOwner, SqliteFile
+from engram.storage.sqlite.history import History, mark_of
+from engram.storage.sqlite.migrate import load_migrations
 from engram.storage.threads import WorkerThreads
 
 logger = logging.getLogger(__name__)
 
+CONTROL_NAME = "engram.db"
+"""The control file, in the directory of the store."""
+
 _SQL = load_queries("sqlite/organization_files.sql")
+_SUFFIXES = ("db", "db-wal", "db-shm", MARK_SUFFIX.removeprefix("."))
 
 
 class FileEntry(NamedTuple):
@@ -37,6 +45,8 @@ class FileEntry(NamedTuple):
     owner: FileOwner
     exists: bool
     """Whether it has been created, so that its absence would be a loss."""
+    moved_to: str | None = None
+    """The address that the organisation was moved to."""
 
 
 class OrganizationFiles:
@@ -54,28 +64,40 @@ class OrganizationFiles:
         self._announce = announce
         self._control = control
         self._threads = threads
+        self._histories: dict[OrganizationId, History] = {}
+        """Of every file that this process has opened; small, and kept while files are closed."""
 
-    async def open(self, organization_id: OrganizationId) -> tuple[SqliteFile, FileOwner]:
+    async def open(
+        self, organization_id: OrganizationId, *, accept: bool = False
+    ) -> tuple[SqliteFile, FileOwner]:
         """Return an organisation's file and owner; the file is created if it never existed.
+
+        With `accept` a file that contradicts its mark is taken as it is.
 
         Raises:
             NotFoundError: there is no such organisation, or it was deleted just now.
-            StoreCorruptError: its file is missing, damaged or another's.
+            StoreCorruptError: its file is missing, replaced, damaged or another's.
         """
-        owner, exists = await self.find(organization_id)
+        owner, exists, moved_to = await self.find(organization_id)
+        if moved_to is not None and accept:
+            await self._control.write(
+                partial(seal_organization, organization_id=owner.id, moved_to=None)
+            )
+        elif moved_to is not None and not exists:
+            raise StoreMovedError(moved_to)
         file = self._at(owner)
         try:
-            await file.open(create=not exists)
+            await file.open(create=not exists, accept=accept)
         except NotFoundError as exc:
             await self.find(organization_id)
-            raise StoreCorruptError(
-                f"the file of the organisation '{organization_id}' is missing: restore a backup"
+            raise StoreReplacedError(
+                f"the file of the organisation '{organization_id}' is missing: restore a backup (`engram restore`)"
             ) from exc
         if not exists and not await self._record(owner):
-            # The organisation was deleted in the meantime.
+            # The organisation was deleted or moved in the meantime.
             await file.close()
             await self._remove(owner)
-            raise owner.gone()
+            raise StoreMovedError((await self.find(organization_id)).moved_to or "")
         return file, owner
 
     async def find(self, organization_id: OrganizationId) -> FileEntry:
@@ -90,7 +112,7 @@ class OrganizationFiles:
             row = connection.execute(_SQL["get_file"], values).fetchone()
             if row is None:
                 raise NotFoundError("organization", organization_id)
-            return FileEntry(FileOwner(row[0], organization_id), exists=bool(row[1]))
+            return FileEntry(FileOwner(row[0], organization_id), bool(row[1]), moved_to=row[2])
 
         return await self._control.read(work)
 
@@ -104,6 +126,15 @@ class OrganizationFiles:
             await self._remove(owner)
             await self._control.write(partial(_finish_removal, owner=owner))
 
+    async def find_unnamed(self) -> list[str]:
+        """Return what is wrong with files that no organisation, removal or move accounts for."""
+        paths = await self._threads.run(lambda: sorted(self._folder.iterdir()))
+        named = await self._control.read(_list_named)
+        unnamed = [path for path in paths if not _belongs_to(path.name, named)]
+        # Some may have been removed with their organisations meanwhile.
+        left = await self._threads.run(lambda: [path for path in unnamed if path.exists()])
+        return [f"{path.parent.name}/{path.name} belongs to no organisation" for path in left]
+
     async def _record(self, owner: FileOwner) -> bool:
         """Record that a file was created; return False if its organisation is gone by now."""
 
@@ -115,7 +146,7 @@ class OrganizationFiles:
 
     async def _remove(self, owner: FileOwner) -> None:
         """Mark a file as deleted for every process that has it open, then unlink it."""
-        file = self._at(owner)
+        file = self._at(owner, despite_seal=True)
         try:
             await file.write(owner.mark_deleted)
         except NotFoundError:
@@ -126,15 +157,54 @@ class OrganizationFiles:
             # Damaged, incomplete or on a full disk: nobody can store anything in it.
             logger.warning("could not mark the file of %s as deleted", owner.id, exc_info=True)
         await self._threads.run(partial(_unlink, file.path))
+        self._histories.pop(owner.id, None)
 
-    def _at(self, owner: FileOwner) -> SqliteFile:
+    def _at(self, owner: FileOwner, *, despite_seal: bool = False) -> SqliteFile:
+        path = self._folder / f"{owner.id}.db"
         return SqliteFile(
-            self._folder / f"{owner.id}.db",
+            path,
             kind="organization",
             threads=self._threads,
             owner=owner,
             announce=self._announce,
+            history=self._histories.setdefault(owner.id, History(path)),
+            despite_seal=despite_seal,
         )
+
+
+def is_unused(directory: Path) -> bool:
+    """Return True if nothing was ever stored in a directory, so that a control file may be created."""
+    if mark_of(directory / CONTROL_NAME).exists():
+        return False
+    return not any(path.stat().st_size for path in (directory / "orgs").glob("*.db"))
+
+
+def check_control(connection: Connection) -> list[str]:
+    """Return what SQLite finds wrong with the control file."""
+    lines = [line for (line,) in connection.execute(_SQL["integrity"]) if line != "ok"]
+    lines += [
+        f"a row of {table} refers to one that is missing"
+        for table, *_ in connection.execute(_SQL["foreign_keys"])
+    ]
+    return [f"{CONTROL_NAME}: {line}" for line in lines]
+
+
+def seal_organization(
+    connection: Connection, organization_id: OrganizationId, *, moved_to: str | None
+) -> None:
+    """Record in the control file where an organisation was moved to; None if it is here again."""
+    values = {"organization_id": organization_id, "moved_to": moved_to}
+    connection.execute(_SQL["seal"], values)
+
+
+def _list_named(connection: Connection) -> frozenset[str]:
+    return frozenset(name for (name,) in connection.execute(_SQL["list_named"]))
+
+
+def _belongs_to(file_name: str, named: frozenset[str]) -> bool:
+    """Return True if a file is one of those that an organisation has."""
+    stem, _, suffix = file_name.rpartition(".")
+    return (stem in named and suffix in _SUFFIXES) or copied_file(file_name) in named
 
 
 def _list_removals(connection: Connection) -> list[FileOwner]:
@@ -148,3 +218,4 @@ def _finish_removal(connection: Connection, *, owner: FileOwner) -> None:
 def _unlink(path: Path) -> None:
     with translated_failures():
         unlink_database(path)
+        remove_copies(path, versions=[step.version for step in load_migrations("organization")])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Hashable
+import shutil
+from collections.abc import AsyncGenerator, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,21 +14,28 @@ from threading import Lock
 
 from engram import limits
 from engram.clock import Clock, IdSource
-from engram.errors import StorageError
-from engram.model.changes import Change
+from engram.errors import StorageError, StoreCorruptError, StoreFullError, StoreMovedError
+from engram.model.access import OPERATOR, AuditNote
 from engram.model.ids import OrganizationId
+from engram.model.status import Change, Finding, WorkAdded
 from engram.storage.bookkeeping.audit import Announce
 from engram.storage.control.store import ControlStore
 from engram.storage.organization import OrganizationStore
-from engram.storage.private import make_private
+from engram.storage.private import make_directory, make_private
 from engram.storage.rows.database import Connection
-from engram.storage.sqlite.connection import WatchingConnection, make_directory, translated_failures
+from engram.storage.sqlite.connection import WatchingConnection, translated_failures
 from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.organization_files import OrganizationFiles
+from engram.storage.sqlite.notices import Notices
+from engram.storage.sqlite.organization_files import (
+    CONTROL_NAME,
+    OrganizationFiles,
+    check_control,
+    is_unused,
+)
 from engram.storage.sqlite.word_index import Fts5WordIndex
 from engram.storage.store import OpenOrganizations
 from engram.storage.tenant import Tenant
-from engram.storage.threads import WorkerThreads
+from engram.storage.threads import SYSTEM_SCHEDULER, Scheduler, WorkerThreads
 from engram.storage.vectors.index import MatrixIndex
 from engram.vectors.matrix_cache import MatrixCache
 
@@ -79,14 +88,21 @@ class SqliteStore:
         ids: IdSource,
         vector_bytes_max: int = limits.VECTOR_BYTES_MAX,
         announce: Announce | None = None,
+        scheduler: Scheduler = SYSTEM_SCHEDULER,
+        accept: bool = False,
     ) -> None:
-        """Use a directory; `announce` is called with the audit rows that this process has stored."""
+        """Use a directory; `announce` is called with the audit rows that this process has stored.
+
+        With `accept` files that contradict their marks, and those of moved organisations, are taken
+        as they are, which is audited.
+        """
+        self._accept = accept
         self._folder = directory / "orgs"
         self._clock = clock
         self._ids = ids
-        self._threads = WorkerThreads(limits.READER_THREADS_MAX)
+        self._threads = WorkerThreads(limits.READER_THREADS_MAX, scheduler=scheduler)
         self._control_file = SqliteFile(
-            directory / "engram.db", kind="control", threads=self._threads, announce=announce
+            directory / CONTROL_NAME, kind="control", threads=self._threads, announce=announce
         )
         self._files = OrganizationFiles(
             self._folder,
@@ -97,6 +113,7 @@ class SqliteStore:
         self._control = ControlStore(self._control_file, clock=clock, ids=ids, removal=self._files)
         self._vectors = MatrixIndex(MatrixCache(bytes_max=vector_bytes_max))
         self._organizations = OpenOrganizations(self._open_organization)
+        self._notices = Notices(directory, threads=self._threads)
         self._is_open = False
         self._is_closed = False
 
@@ -108,24 +125,33 @@ class SqliteStore:
         if self._is_open:
             return
         await self._threads.run(partial(_make_folder, self._folder))
-        await self._control_file.open(create=True)
+        is_new = await self._threads.run(partial(is_unused, self._folder.parent))
+        await self._control_file.open(create=is_new or self._accept, accept=self._accept)
+        await self._audit_accepted(self._control_file, OrganizationId(""))
         await self._remove_leftovers()
         self._is_open = True
 
     async def organization(self, organization_id: OrganizationId) -> OrganizationStore:
         return (await self._organizations.get(organization_id)).store
 
+    async def check(self, *, by_writing: bool) -> None:
+        await self._threads.run(partial(_check_room, self._control_file.path))
+        await self._control.ping()
+        if by_writing:
+            await self._control_file.write(_rewrite_version)
+
     def announce(self, organization_id: OrganizationId) -> None:
-        """Do nothing: processes that share a directory have no notifications."""
+        self._notices.announce(organization_id)
 
     async def changes(self) -> AsyncGenerator[Change]:
-        for change in ():
-            yield change
+        async for organization_id in self._notices.follow():
+            yield WorkAdded(organization_id)
 
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
+        await self._threads.run(self._notices.send)
         for organization in self._organizations.take_all():
             await organization.file.close()
         await self._control_file.close()
@@ -138,8 +164,31 @@ class SqliteStore:
         except StorageError:
             logger.warning("files of deleted organisations are still there", exc_info=True)
 
+    async def list_homes_away(self) -> Sequence[str]:
+        return ()  # all is in one directory
+
+    async def check_files(self) -> Sequence[Finding]:
+        faults = [*await self._control_file.read(check_control), *await self._files.find_unnamed()]
+        return [
+            Finding(organization_id=None, check="files", message=fault, repairable=False)
+            for fault in faults
+        ]
+
+    async def _audit_accepted(self, file: SqliteFile, organization_id: OrganizationId) -> None:
+        if file.accepted is not None:
+            note = AuditNote(
+                organization_id=organization_id,
+                at=self._clock.now(),
+                actor=OPERATOR,
+                action="accept_file",
+                subject=file.path.name,
+                details={"fault": file.accepted},
+            )
+            await self._control.record_audit([note])
+
     async def _open_organization(self, organization_id: OrganizationId) -> _OpenOrganization:
-        file, owner = await self._files.open(organization_id)
+        file, owner = await self._files.open(organization_id, accept=self._accept)
+        await self._audit_accepted(file, organization_id)
         tenant = Tenant(
             number=owner.number,
             id=owner.id,
@@ -150,7 +199,9 @@ class SqliteStore:
         )
         store = OrganizationStore(tenant, vectors=self._vectors, revision_of=Revision().seen_by)
         try:
-            await store.prepare()
+            # An organisation that was moved is not changed any more, and is read as it is.
+            with suppress(StoreMovedError):
+                await store.prepare()
         except BaseException:
             self._threads.start(file.rest)
             raise
@@ -161,3 +212,23 @@ def _make_folder(folder: Path) -> None:
     with translated_failures():
         make_private(folder.parent)
         make_directory(folder)
+
+
+def _check_room(path: Path) -> None:
+    """Refuse a directory that is gone, or whose disk is full.
+
+    A write alone would not show it: it may go to the old file, or fit into the log as it is.
+    """
+    with translated_failures():
+        if not path.exists():
+            raise StoreCorruptError(
+                f"the file {path.name} is missing: restore a backup (`engram restore`)"
+            )
+        if shutil.disk_usage(path.parent).free < limits.FREE_BYTES_MIN:
+            raise StoreFullError("the disk is full; nothing can be stored")
+
+
+def _rewrite_version(connection: Connection) -> None:
+    """Write a page without a change."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute(f"PRAGMA user_version = {version}")

@@ -204,6 +204,17 @@ class Fts5WordIndex:
             counts=run_lengths(starts, len(rows)),
         )
 
+    def expect(
+        self,
+        connection: Connection,
+        terms: Sequence[str],
+        *,
+        revision: int,
+        missing: Sequence[str],
+        organization_id: int,
+    ) -> None:
+        """Do nothing: a file answers at once."""
+
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
     ) -> Iterator[WordLengths]:

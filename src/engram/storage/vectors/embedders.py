@@ -69,6 +69,11 @@ class Embedders:
         return StoredIdentities(**{role: found.identity for role, found in self.by_role.items()})
 
 
+def expect_embedders(tx: Transaction) -> None:
+    """Prepare for `read_embedders`."""
+    tx.ask_ahead(_SQL["list_embedders"])
+
+
 def read_embedders(tx: Transaction) -> Embedders:
     """Return the embedders that have a role."""
     by_role: dict[str, StoredEmbedder] = {}
@@ -76,7 +81,8 @@ def read_embedders(tx: Transaction) -> Embedders:
     for role, number, identity, near_upto, seq, forgotten in tx.execute(_SQL["list_embedders"]):
         by_role[role] = StoredEmbedder(number, identity, near_upto)
         state = None if seq is None else VectorState(seq, forgotten)
-    return Embedders(by_role, state)
+    tx.tenant.last_embedders.value = found = Embedders(by_role, state)
+    return found
 
 
 def register(tx: Transaction, *, role: EmbedderRole, identity: str) -> StoredEmbedder | None:

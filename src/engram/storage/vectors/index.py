@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from engram.errors import StoreCorruptError
-from engram.model.vectors import Tier
+from engram.model.vectors import QueryVector, Tier
+from engram.storage.rows.database import Cursor
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder
@@ -21,6 +23,10 @@ _SQL = load_queries("vectors/vectors.sql")
 _SINCE: dict[Tier, str] = {"instant": "instant_vectors_since", "deep": "vectors_since"}
 
 STATE_MISSING = "the state of the vectors is missing: run `engram doctor --repair`"
+
+_Statement: TypeAlias = tuple[str, Mapping[str, Any]]
+_END = 2**62
+"""After every change of the log."""
 
 ROWS_AT_ONCE = 20_000
 """About 8 MB of vectors."""
@@ -51,6 +57,10 @@ class ComparedVectors(Protocol):
 
 class VectorIndex(Protocol):
     """The vectors of organisations, compared in memory or by the database."""
+
+    def expect(self, tx: Transaction, asked: Iterable[QueryVector]) -> None:
+        """Prepare for `current` of the vectors that queries will be compared with."""
+        ...
 
     def current(
         self, tx: Transaction, embedders: Embedders, *, tier: Tier, embedder: StoredEmbedder
@@ -88,12 +98,15 @@ class StoredVectors:
             return VectorChanges(
                 removed=(), keys=(), blobs=(), seq=seq, newest=newest, forgotten=forgotten
             )
-        rows = self._ask(
-            _SINCE[self._tier], seq=seq, embedder=self._embedder.number, limit=ROWS_AT_ONCE
-        )
-        upto = rows[-1][0] if len(rows) == ROWS_AT_ONCE else newest
+        added, *gone = [self._tx.execute(text, **values) for text, values in self._statements(seq)]
+        rows = added.fetchall()
+        upto = newest
+        if len(rows) == ROWS_AT_ONCE:
+            upto = rows[-1][0]
+            asked = self._statements_of_removals(seq, upto)
+            gone = [self._tx.execute(text, **values) for text, values in asked]
         return VectorChanges(
-            removed=self._removed(seq, upto) if seq else (),
+            removed=_removed(gone) if seq else (),
             keys=[key for _, key, _ in rows],
             blobs=[content for _, _, content in rows],
             seq=upto,
@@ -101,18 +114,43 @@ class StoredVectors:
             forgotten=forgotten,
         )
 
-    def _removed(self, seq: int, upto: int) -> list[int]:
-        """Return the keys whose vectors were removed after `seq`, up to `upto`."""
-        ranges = self._ask("removed_since", seq=seq, upto=upto)
-        removed = list(chain.from_iterable(range(first, last + 1) for first, last in ranges))
+    def expect(self, seq: int) -> None:
+        """Prepare for the next batch of changes after `seq`."""
+        for text, values in self._statements(seq):
+            self._tx.ask_ahead(text, **values)
+
+    def _statements(self, seq: int) -> Iterator[_Statement]:
+        """Yield what reads the changes after `seq`, all of which are asked for at once."""
+        number = self._embedder.number
+        yield _SQL[_SINCE[self._tier]], {"seq": seq, "embedder": number, "limit": ROWS_AT_ONCE}
+        if seq:
+            yield from self._statements_of_removals(seq, _END)
+
+    def _statements_of_removals(self, seq: int, upto: int) -> Iterator[_Statement]:
+        values = {"seq": seq, "upto": upto}
+        yield _SQL["removed_since"], values
         deep = self._embedders.deep
         if self._tier == "instant" and deep is not None:
-            rows = self._ask("replaced_since", seq=seq, upto=upto, deep=deep.number)
-            removed += [key for (key,) in rows]
-        return removed
+            yield _SQL["replaced_since"], {**values, "deep": deep.number}
 
-    def _ask(self, name: str, **values: int) -> list[Any]:
-        return self._tx.execute(_SQL[name], **values).fetchall()
+
+def _removed(answers: Sequence[Cursor]) -> list[int]:
+    """Return the keys whose vectors were removed, given the ranges removed and the keys replaced."""
+    ranges, *replaced = answers
+    removed = list(chain.from_iterable(range(first, last + 1) for first, last in ranges))
+    return removed + [key for rows in replaced for (key,) in rows]
+
+
+def expect_changes(tx: Transaction, matrices: MatrixCache, asked: Iterable[QueryVector]) -> None:
+    """Prepare for the changes of matrices, if the embedders are those that were read last."""
+    embedders: Embedders = tx.tenant.last_embedders.value or Embedders()
+    for query in asked:
+        embedder = embedders.matching(query.tier, query.identity)
+        if embedder is None or embedder.near_upto is not None:
+            continue
+        seq = matrices.position((tx.tenant.id, embedder.number))
+        if seq:
+            StoredVectors(tx, embedders, tier=query.tier, embedder=embedder).expect(seq)
 
 
 class MatrixIndex:
@@ -120,6 +158,9 @@ class MatrixIndex:
 
     def __init__(self, matrices: MatrixCache) -> None:
         self._matrices = matrices
+
+    def expect(self, tx: Transaction, asked: Iterable[QueryVector]) -> None:
+        """Do nothing: a file answers at once."""
 
     def current(
         self, tx: Transaction, embedders: Embedders, *, tier: Tier, embedder: StoredEmbedder

@@ -26,9 +26,16 @@ from engram.storage.content.messages import read_names, read_readable
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register
-from engram.storage.vectors.rows import add_vectors, count_change, enqueue_missing, keys_within
+from engram.storage.vectors.rows import (
+    add_unembedded,
+    add_vectors,
+    count_change,
+    enqueue_missing,
+    keys_within,
+)
 
 _SQL = load_queries("vectors/reembedding.sql")
+_UNEMBEDDED = load_queries("vectors/unembedded.sql")
 _NOBODY = -1
 """The number of no embedder."""
 
@@ -240,8 +247,10 @@ def _take_over(tx: Transaction, embedders: Embedders, lacking: Collection[Messag
         register(tx, role="instant", identity=instant.identity)
         tx.execute(_SQL["keep_instants"], keys=keys)
     ended = tx.execute(_SQL["end_waiting"], keys=keys).rowcount
-    begun = tx.execute(_SQL["begin_waiting"], keys=keys).rowcount
-    count_change(tx, vectors=0, pending=begun - ended)
+    waiting = {key for (key,) in tx.execute(_UNEMBEDDED["list_unembedded"])}
+    begun = [key for key in lacking if key not in waiting]
+    add_unembedded(tx, begun)
+    count_change(tx, vectors=0, pending=len(begun) - ended)
 
 
 def _lacking(

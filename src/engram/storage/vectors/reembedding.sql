@@ -68,13 +68,6 @@ DELETE FROM unembedded
 WHERE organization_id = :organization_id
     AND key NOT IN (SELECT value FROM json_each(:keys));
 
--- begin_waiting --
--- Adds the messages of a JSON list that do not wait yet.
-INSERT INTO unembedded (organization_id, key)
-SELECT :organization_id, value FROM /*sqlite:*/ json_each(:keys) /*postgres:
-    (SELECT value::bigint AS value FROM json_array_elements_text(:keys::json)) AS given */
-WHERE value NOT IN (SELECT key FROM unembedded WHERE organization_id = :organization_id);
-
 -- old_vectors --
 -- Returns the seqs of the next vectors of embedders that have no role any more.
 SELECT seq FROM vector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.model.ids import MessageKey
@@ -45,9 +45,16 @@ def enqueue_missing(tx: Transaction) -> int:
     deep = read_embedders(tx).deep
     if deep is None:
         return 0
-    added = tx.execute(_UNEMBEDDED["add_all_unembedded"], deep=deep.number).rowcount
+    (lowest,) = tx.execute(_UNEMBEDDED["lowest_unembedded"]).fetchone()
+    values = {"lowest": lowest, "deep": deep.number}
+    added = tx.execute(_UNEMBEDDED["add_all_unembedded"], **values).rowcount
     count_change(tx, vectors=0, pending=added)
     return added
+
+
+def add_unembedded(tx: Transaction, keys: Iterable[int]) -> None:
+    """Queue messages, unless they wait already."""
+    tx.execute_many(_UNEMBEDDED["add_unembedded"], ({"key": key} for key in keys))
 
 
 def _add_new(
@@ -66,7 +73,8 @@ def _add_new(
         for key, passages in zip(keys, new.messages, strict=True)
         for passage in passages
     ]
-    add_vectors(tx, embedder, new.tier, owned)
+    last = None if embedders.state is None else embedders.state.seq
+    add_vectors(tx, embedder, new.tier, owned, last_seq=last)
     return len(owned), new.tier
 
 
@@ -75,14 +83,17 @@ def add_vectors(
     embedder: StoredEmbedder,
     tier: Tier,
     owned: Sequence[tuple[int, PassageVector]],
+    *,
+    last_seq: int | None = None,
 ) -> None:
-    """Add a row for each passage, under the key of its message.
+    """Add a row for each passage, under the key of its message; `last_seq` is the last change, if known.
 
     Raises:
         InvalidVectorError: one has other dimensions than the embedder's vectors.
     """
     _check_sizes(embedder, owned)
-    first = _take_seqs(tx, len(owned)) - len(owned) + 1
+    taken = _seqs_taken(tx, len(owned))
+    first = (taken() - len(owned) if last_seq is None else last_seq) + 1
     tx.execute_many(
         _SQL[_ADD[tier]],
         (
@@ -93,6 +104,7 @@ def add_vectors(
                 "start": passage.start,
                 "end": passage.end,
                 "content": passage.content,
+                **({"tokens": passage.tokens} if tier == "deep" else {}),
             }
             for seq, (key, passage) in enumerate(owned, first)
         ),
@@ -106,6 +118,19 @@ def _check_sizes(embedder: StoredEmbedder, owned: Sequence[tuple[int, PassageVec
     size = blob_bytes(embedder.dimensions)
     if any(len(passage.content) != size for _, passage in owned):
         raise InvalidVectorError(f"a vector is not of {embedder.dimensions} dimensions")
+    check_tokens(passage for _, passage in owned)
+
+
+def check_tokens(passages: Iterable[PassageVector]) -> None:
+    """Refuse token vectors that could not be read back.
+
+    Raises:
+        InvalidVectorError: some have the wrong size or version.
+    """
+    from engram.vectors.tokens import are_tokens  # noqa: PLC0415 brings NumPy
+
+    if any(each.tokens is not None and not are_tokens(each.tokens) for each in passages):
+        raise InvalidVectorError("token vectors have the wrong size or version")
 
 
 def replace_instant(
@@ -153,8 +178,9 @@ def copy_vectors(tx: Transaction, old: int, new: int) -> None:
         before = _take_seqs(tx, vectors) - vectors
         tx.execute(_SQL[copy], key=old, new=new, before=before)
         added += vectors
-    waiting = tx.execute(_UNEMBEDDED["copy_unembedded"], key=old, new=new).rowcount
-    count_change(tx, vectors=added, pending=waiting)
+    is_waiting = tx.execute(_UNEMBEDDED["is_unembedded"], key=old).fetchone() is not None
+    add_unembedded(tx, [new] if is_waiting else [])
+    count_change(tx, vectors=added, pending=int(is_waiting))
 
 
 def keys_within(rows: Iterable[tuple[int, int]], *, characters_max: int) -> list[MessageKey]:
@@ -177,7 +203,16 @@ def count_change(tx: Transaction, *, vectors: int, pending: int) -> None:
 
 def _take_seqs(tx: Transaction, count: int) -> int:
     """Take `count` numbers of the change log; return the last."""
-    row = tx.execute(_SQL["take_seqs"], count=count).fetchone()
-    if row is None:
-        raise StoreCorruptError(STATE_MISSING)
-    return row[0]
+    return _seqs_taken(tx, count)()
+
+
+def _seqs_taken(tx: Transaction, count: int) -> Callable[[], int]:
+    """Take `count` numbers of the change log; return what returns the last."""
+    row = tx.row_later(_SQL["take_seqs"], count=count)
+
+    def last() -> int:
+        if (taken := row()) is None:
+            raise StoreCorruptError(STATE_MISSING)
+        return taken[0]
+
+    return last

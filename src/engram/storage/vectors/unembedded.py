@@ -11,14 +11,14 @@ from engram.model.ids import MessageKey
 from engram.model.row_keys import conversation_of, kind_of
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded, units_of
 from engram.storage.content.messages import read_names, read_readable
-from engram.storage.queue import UNEMBEDDED
+from engram.storage.queue import RETRY_DELAY_MAX, UNEMBEDDED
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import read_embedders, register
 from engram.storage.vectors.rows import enqueue_missing, keys_within, replace_instant
 
 logger = logging.getLogger(__name__)
 
-DAMAGED_DELAY = timedelta(days=1)
+DAMAGED_DELAY = RETRY_DELAY_MAX
 """Until a message that cannot be read is tried again: it may have been restored by then."""
 
 

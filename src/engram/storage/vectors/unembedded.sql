@@ -9,24 +9,40 @@ SELECT CASE WHEN min(number) < 0 THEN min(number) ELSE 0 END - 1, :organization_
 WHERE organization_id = :organization_id
 ON CONFLICT DO NOTHING;
 
--- copy_unembedded --
--- Lets a message wait if another does.
-INSERT INTO unembedded (organization_id, key)
-SELECT :organization_id, :new FROM unembedded
-WHERE organization_id = :organization_id AND key = :key;
+-- is_unembedded --
+-- Returns a row if a message waits.
+SELECT 1 FROM unembedded WHERE organization_id = :organization_id AND key = :key;
+
+-- list_unembedded --
+-- Returns the keys of all messages that wait.
+SELECT key FROM unembedded WHERE organization_id = :organization_id;
+
+-- lowest_unembedded --
+-- Returns the lowest number of a message that waits, or 0 if that is lower.
+SELECT CASE WHEN min(number) < 0 THEN min(number) ELSE 0 END FROM unembedded
+WHERE organization_id = :organization_id;
 
 -- add_all_unembedded --
--- Adds every message that has no vector of the deep embedder, the newest last, and those of
--- documents before all others.
-INSERT INTO unembedded (organization_id, key)
-SELECT :organization_id, key FROM message
-WHERE organization_id = :organization_id
-    AND key NOT IN (SELECT key FROM unembedded WHERE organization_id = :organization_id)
+-- Adds every message that has no vector of the deep embedder behind those that wait, the newest first
+-- and those of documents last. Numbers are counted down from `lowest`: a server of a cluster that
+-- adds rows by itself must not draw any.
+INSERT INTO unembedded (organization_id, number, key)
+SELECT message.organization_id,
+    :lowest - row_number() OVER (PARTITION BY message.organization_id
+        ORDER BY message.key < 144115188075855872 DESC, message.created_at DESC, message.key DESC),
+    message.key
+FROM message
+WHERE message.organization_id = :organization_id
+    AND NOT EXISTS
+        (SELECT 1 FROM unembedded
+         WHERE unembedded.organization_id = :organization_id
+             AND unembedded.organization_id = message.organization_id
+             AND unembedded.key = message.key)
     AND NOT EXISTS
         (SELECT 1 FROM vector
-         WHERE vector.organization_id = :organization_id AND vector.key = message.key
-             AND vector.embedder = :deep)
-ORDER BY key < 144115188075855872, created_at, key;
+         WHERE vector.organization_id = :organization_id
+             AND vector.organization_id = message.organization_id
+             AND vector.key = message.key AND vector.embedder = :deep);
 
 -- delete_unembedded --
 DELETE FROM unembedded

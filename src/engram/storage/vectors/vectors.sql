@@ -22,8 +22,8 @@ VALUES (:seq, :organization_id, :embedder, :key, :start, :end, :content);
 
 -- add_vector --
 INSERT INTO vector
-    (seq, organization_id, embedder, key, start_character, end_character, content)
-VALUES (:seq, :organization_id, :embedder, :key, :start, :end, :content);
+    (seq, organization_id, embedder, key, start_character, end_character, content, tokens)
+VALUES (:seq, :organization_id, :embedder, :key, :start, :end, :content, :tokens);
 
 -- delete_instant_vectors --
 DELETE FROM instant_vector
@@ -43,16 +43,18 @@ SELECT count(*) FROM vector WHERE organization_id = :organization_id AND key = :
 -- Gives the vectors of one message to another, numbered from after `before`.
 INSERT INTO instant_vector
     (seq, organization_id, embedder, key, start_character, end_character, content)
-SELECT :before + row_number() OVER (ORDER BY seq), :organization_id, embedder, :new,
+SELECT :before + row_number() OVER (PARTITION BY organization_id ORDER BY seq),
+    organization_id, embedder, :new,
     start_character, end_character, content
 FROM instant_vector
 WHERE organization_id = :organization_id AND key = :key;
 
 -- copy_vectors --
 INSERT INTO vector
-    (seq, organization_id, embedder, key, start_character, end_character, content)
-SELECT :before + row_number() OVER (ORDER BY seq), :organization_id, embedder, :new,
-    start_character, end_character, content
+    (seq, organization_id, embedder, key, start_character, end_character, content, tokens)
+SELECT :before + row_number() OVER (PARTITION BY organization_id ORDER BY seq),
+    organization_id, embedder, :new,
+    start_character, end_character, content, tokens
 FROM vector
 WHERE organization_id = :organization_id AND key = :key;
 
@@ -91,6 +93,13 @@ SELECT key, start_character, end_character, content FROM vector
 WHERE organization_id = :organization_id AND embedder = :embedder
     AND key IN (SELECT value FROM json_each(:keys))
 ORDER BY key, start_character, end_character LIMIT :limit;
+
+-- tokens_of_messages --
+-- Returns key and token vectors of those of some messages that have any.
+SELECT key, tokens FROM vector
+WHERE organization_id = :organization_id AND embedder = :embedder AND tokens IS NOT NULL
+    AND key IN (SELECT value FROM json_each(:keys))
+ORDER BY key;
 
 -- instant_passages_of_messages --
 SELECT key, start_character, end_character, content FROM instant_vector

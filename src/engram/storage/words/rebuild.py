@@ -198,7 +198,8 @@ def _index_batch(tx: Transaction, *, rebuild_id: str, batch: _Batch) -> int | No
 
 def is_abandoned(tx: Transaction) -> bool:
     """Return True if a rebuild was begun and its lease has expired: its process died."""
-    row = tx.execute(_SQL["is_abandoned"], now=tx.tenant.now()).fetchone()
+    now = tx.tenant.now()
+    row = tx.execute(_SQL["is_abandoned"], now=now, until_max=_until_max(now)).fetchone()
     return row is not None
 
 
@@ -212,10 +213,15 @@ def drop_abandoned(tx: Transaction) -> None:
 def clear_state(tx: Transaction, *, now: int) -> State:
     """Return the state after dropping an abandoned rebuild, which writers need not maintain."""
     state = read_state(tx)
-    if state.rebuild_until is None or state.rebuild_until > now:
+    if state.rebuild_until is None or now < state.rebuild_until <= _until_max(now):
         return state
     drop_abandoned(tx)
     return read_state(tx)
+
+
+def _until_max(now: int) -> int:
+    """Return the latest end of the lease of a rebuild that was continued by now."""
+    return now + PATIENCE // timedelta(microseconds=1)
 
 
 def _until(tenant: Tenant) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
 from engram.model.row_keys import kind_of, message_key, position_of
-from engram.storage.content.messages import message_rows, read_message, read_title
+from engram.storage.content.messages import MessageRow, message_rows, read_message, read_title
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
@@ -124,9 +124,27 @@ def words_of(
     )
     is_conversation = kind_of(stretch.conversation) == "conversation"
     title = read_title(tx, stretch.conversation) if is_conversation else None
+    yield from words_of_rows(
+        tx,
+        rows,
+        conversation_id=stretch.conversation_id,
+        title=title,
+        skip_damaged=skip_damaged,
+    )
+
+
+def words_of_rows(
+    tx: Transaction,
+    rows: Iterable[MessageRow],
+    *,
+    conversation_id: ConversationId,
+    title: str | None,
+    skip_damaged: bool,
+) -> Iterator[MessageWords]:
+    """Yield the words of the messages of rows, as `words_of` does."""
     for row in rows:
         try:
-            message = read_message(tx, row, conversation_id=stretch.conversation_id)
+            message = read_message(tx, row, conversation_id=conversation_id)
         except StoreCorruptError:
             if not skip_damaged:
                 raise

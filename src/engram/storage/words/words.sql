@@ -31,8 +31,9 @@ SET rebuild_id = NULL, rebuild_version = NULL, rebuild_upto = NULL, rebuild_unti
 WHERE organization_id = :organization_id;
 
 -- is_abandoned --
--- Returns a row if a rebuild was not continued in time.
-SELECT 1 FROM upkeep WHERE organization_id = :organization_id AND rebuild_until <= :now;
+-- Returns a row if a rebuild was not continued in time, or by a clock that is ahead of all others.
+SELECT 1 FROM upkeep WHERE organization_id = :organization_id 
+    AND (rebuild_until <= :now OR rebuild_until > :until_max);
 
 -- get_rebuild --
 -- Returns the id and the last conversation of the rebuild under way.

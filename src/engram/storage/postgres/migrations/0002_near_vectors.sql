@@ -4,7 +4,10 @@ DO $$
 DECLARE
     place text;
 BEGIN
-    CREATE EXTENSION IF NOT EXISTS vector SCHEMA public;
+    -- Citus has every server run this, also where the extension is there: then only a superuser could.
+    IF NOT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector') THEN
+        CREATE EXTENSION vector SCHEMA public;
+    END IF;
     SELECT quote_ident(nspname) INTO place
     FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
     WHERE extname = 'vector';

@@ -8,7 +8,9 @@ CREATE TABLE organization (
     messages_max    INTEGER,                           -- quota; NULL is without bound
     bytes_max       INTEGER,
     has_file        INTEGER NOT NULL DEFAULT 0 CHECK (has_file IN (0, 1)), -- a missing file is then a loss
-    created_at      INTEGER NOT NULL
+    created_at      INTEGER NOT NULL,
+    row_hash        BLOB,                                -- NULL: stored by an older version
+    moved_to        TEXT                               -- the address of the database that it was moved to
 ) STRICT;
 
 CREATE UNIQUE INDEX organization_local ON organization (is_local) WHERE is_local = 1;
@@ -31,7 +33,8 @@ CREATE TABLE api_key (
     expires_at      INTEGER,
     revoked_at      INTEGER,
     last_used_at    INTEGER,
-    toolsets        TEXT                               -- separated by spaces; NULL leaves them to the setting
+    toolsets        TEXT,                              -- separated by spaces; NULL leaves them to the setting
+    row_hash        BLOB                                -- NULL: stored by an older version
 ) STRICT;
 
 CREATE INDEX api_key_organization ON api_key (organization_id, number);
@@ -46,6 +49,21 @@ CREATE TABLE key_address (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX key_address_key ON key_address (key_id);
+
+-- Browsers that are signed in, and one-time links that sign one in. They end with their key.
+CREATE TABLE page_session (
+    secret_hash     TEXT    PRIMARY KEY,               -- SHA-256 in hex; the secret is not kept
+    kind            TEXT    NOT NULL CHECK (kind IN ('link', 'session')),
+    organization_id TEXT    REFERENCES organization (organization_id) ON DELETE CASCADE,
+    key_id          TEXT    REFERENCES api_key (key_id) ON DELETE CASCADE, -- NULL: local, or an operator
+    actor           TEXT    NOT NULL,
+    operator_hash   TEXT,                              -- SHA-256 of the operator's token, in hex
+    created_at      INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX page_session_organization ON page_session (organization_id);
+CREATE INDEX page_session_key ON page_session (key_id);
 
 -- Outlives the organisation it speaks of.
 CREATE TABLE audit (
@@ -83,3 +101,12 @@ CREATE TABLE usage_day (
     bytes_stored    INTEGER NOT NULL DEFAULT 0,        -- that the quota counts, when last seen
     PRIMARY KEY (organization_id, day)
 ) STRICT, WITHOUT ROWID;
+
+-- What the file knows of its own history, which its mark beside it repeats. One row.
+CREATE TABLE meta (
+    number   INTEGER PRIMARY KEY CHECK (number = 1),
+    file_id  BLOB,                                     -- random; NULL until it has a mark
+    commits  INTEGER NOT NULL DEFAULT 0,               -- that changed anything
+    appended INTEGER NOT NULL DEFAULT 0,               -- audit rows
+    chain    BLOB    NOT NULL DEFAULT x''              -- SHA-256 over the one before and the audit rows since
+) STRICT;

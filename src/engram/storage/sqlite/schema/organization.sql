@@ -9,7 +9,12 @@
 CREATE TABLE meta (
     organization_id INTEGER PRIMARY KEY,
     public_id       TEXT    NOT NULL,
-    is_deleted      INTEGER NOT NULL DEFAULT 0 CHECK (is_deleted IN (0, 1))
+    is_deleted      INTEGER NOT NULL DEFAULT 0 CHECK (is_deleted IN (0, 1)),
+    file_id         BLOB,                               -- random; NULL until it has a mark
+    commits         INTEGER NOT NULL DEFAULT 0,         -- that changed anything
+    appended        INTEGER NOT NULL DEFAULT 0,         -- messages, deleted ones included
+    chain           BLOB    NOT NULL DEFAULT x'',       -- SHA-256 over the one before and the messages since
+    moved_to        TEXT                                -- the address of the database that replaces it
 ) STRICT;
 
 -- Whatever holds messages. Conversations have numbers below 2^32, the texts of memories from there
@@ -26,7 +31,8 @@ CREATE TABLE conversation (
     message_count   INTEGER NOT NULL DEFAULT 0,
     content_bytes   INTEGER NOT NULL DEFAULT 0,
     created_at      INTEGER NOT NULL,
-    updated_at      INTEGER NOT NULL
+    updated_at      INTEGER NOT NULL,
+    row_hash        BLOB                                -- NULL: stored by an older version; or a record
 ) STRICT;
 
 CREATE UNIQUE INDEX conversation_default ON conversation (organization_id) WHERE is_default = 1;
@@ -66,7 +72,8 @@ CREATE TABLE "message" (
     content_encoding TEXT,
     sha256           BLOB    NOT NULL CHECK (length(sha256) = 32),
     metadata         TEXT,                              -- JSON
-    content          ANY     NOT NULL
+    content          ANY     NOT NULL,
+    row_hash         BLOB                               -- NULL: stored by an older version
 ) STRICT;
 
 CREATE INDEX message_legacy ON message (key)
@@ -95,7 +102,8 @@ CREATE TABLE counters (
     memories        INTEGER NOT NULL DEFAULT 0,         -- those that are searched
     documents       INTEGER NOT NULL DEFAULT 0,
     stored_bytes    INTEGER NOT NULL DEFAULT 0,         -- what the quota counts: `stored_size.sql`
-    file_bytes      INTEGER NOT NULL DEFAULT 0          -- of files in the data directory; these too
+    file_bytes      INTEGER NOT NULL DEFAULT 0,         -- of files in the data directory; these too
+    trashed_messages INTEGER NOT NULL DEFAULT 0         -- which the quota counts as well
 ) STRICT;
 
 -- What upkeep has to know: one row.
@@ -112,7 +120,17 @@ CREATE TABLE upkeep (
     last_document        INTEGER NOT NULL DEFAULT 0,
     window_words         INTEGER NOT NULL DEFAULT 0,    -- of all windows together, without stop words
     rebuild_window_words INTEGER,                       -- the same, of what the new index holds
-    word_revision        INTEGER NOT NULL DEFAULT 0     -- grows with every change of the word index
+    word_revision        INTEGER NOT NULL DEFAULT 0,    -- grows with every change of the word index
+    scrub_table          TEXT,                          -- that the scrubber is reading; NULL: none
+    scrub_key            TEXT,                          -- of the last row it has read, a JSON list
+    scrub_began_at       INTEGER,
+    scrub_finished_at    INTEGER,                       -- the last time all was read
+    scrub_rows           INTEGER NOT NULL DEFAULT 0,    -- read since it began, or by the last one
+    scrub_faults         INTEGER NOT NULL DEFAULT 0,    -- found since it began
+    scrub_faults_last    INTEGER NOT NULL DEFAULT 0,    -- found by the last one that finished
+    scrub_found          TEXT,                          -- the first of them, a JSON list
+    scrub_owner          TEXT,                          -- the lease of the scrubber
+    scrub_until          INTEGER
 ) STRICT;
 
 CREATE TABLE dictionary (
@@ -120,7 +138,8 @@ CREATE TABLE dictionary (
     organization_id INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
     trained_bytes   INTEGER NOT NULL,
-    content         BLOB    NOT NULL                    -- itself compressed
+    content         BLOB    NOT NULL,                   -- itself compressed
+    is_retired      INTEGER NOT NULL DEFAULT 0 CHECK (is_retired IN (0, 1)) -- it goes with what it quotes
 ) STRICT;
 
 CREATE TABLE idempotency (
@@ -137,6 +156,59 @@ CREATE TABLE idempotency (
 CREATE INDEX idempotency_age ON idempotency (organization_id, created_at);
 CREATE INDEX idempotency_conversation ON idempotency (conversation);
 
+-- Which message of a source each captured message is, so that none is stored twice.
+CREATE TABLE captured_message (
+    organization_id INTEGER NOT NULL,
+    conversation    INTEGER NOT NULL REFERENCES conversation (number) ON DELETE CASCADE,
+    identity        TEXT    NOT NULL,                   -- derived from the source's own id
+    sequence        INTEGER NOT NULL,
+    row_hash        BLOB    NOT NULL,
+    PRIMARY KEY (conversation, identity)
+) STRICT, WITHOUT ROWID;
+
+-- Conversations that were deleted; they are neither captured nor imported again.
+CREATE TABLE forgotten_session (
+    organization_id INTEGER NOT NULL,
+    id              TEXT    NOT NULL,                   -- of the conversation
+    forgotten_at    INTEGER NOT NULL,
+    actor           TEXT    NOT NULL,
+    row_hash        BLOB    NOT NULL,
+    PRIMARY KEY (organization_id, id)
+) STRICT, WITHOUT ROWID;
+
+-- Conversations that are removed in steps: nobody finds, lists or reads them any more.
+CREATE TABLE leaving (
+    conversation    INTEGER PRIMARY KEY REFERENCES conversation (number) ON DELETE CASCADE,
+    organization_id INTEGER NOT NULL,
+    erasure         TEXT                                -- that removes it; NULL: a deletion
+) STRICT;
+
+-- Erasures and their receipts. Nothing says any more what was erased once it is gone.
+CREATE TABLE erasure (
+    id                TEXT    PRIMARY KEY,
+    organization_id   INTEGER NOT NULL,
+    scope             TEXT    NOT NULL CHECK (scope IN ('conversation', 'project', 'subject')),
+    value             TEXT,                             -- NULL: it is gone from every table
+    state             TEXT    NOT NULL CHECK (state IN
+        ('hiding', 'removing', 'rewriting', 'finished')),
+    actor             TEXT    NOT NULL,
+    requested_at      INTEGER NOT NULL,
+    finished_at       INTEGER,
+    last_conversation INTEGER NOT NULL,                 -- what is stored later stays
+    last_memory       INTEGER NOT NULL,
+    removed           TEXT    NOT NULL,                 -- JSON: how many of each kind
+    files             TEXT    NOT NULL,                 -- JSON: names of files written anew
+    row_hash          BLOB    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Ids that an erasure has removed, until it has looked for them beside the database.
+CREATE TABLE erased (
+    erasure         TEXT    NOT NULL REFERENCES erasure (id) ON DELETE CASCADE,
+    id              TEXT    NOT NULL,
+    organization_id INTEGER NOT NULL,
+    PRIMARY KEY (erasure, id)
+) STRICT, WITHOUT ROWID;
+
 -- Actors, actions and subjects of the audit: every one is named in many rows.
 CREATE TABLE audit_name (
     number          INTEGER PRIMARY KEY,
@@ -151,6 +223,19 @@ CREATE TABLE audit (
     action          INTEGER NOT NULL REFERENCES audit_name (number),
     subject         INTEGER REFERENCES audit_name (number),
     details         TEXT    NOT NULL                    -- JSON
+) STRICT;
+
+-- What was shown to agents without their asking; the newest rows stay.
+CREATE TABLE delivery (
+    at              INTEGER PRIMARY KEY,                -- one microsecond later when taken
+    organization_id INTEGER NOT NULL,
+    client          TEXT    NOT NULL,
+    session         TEXT    NOT NULL,
+    event           TEXT    NOT NULL,
+    query           TEXT,                               -- its digest; NULL at the start of a session
+    shown           TEXT    NOT NULL,                   -- JSON list of ids
+    bytes           INTEGER NOT NULL,
+    tokens          INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE job (
@@ -200,7 +285,8 @@ CREATE TABLE vector (
     key             INTEGER NOT NULL,
     start_character INTEGER NOT NULL,
     end_character   INTEGER NOT NULL,
-    content         BLOB    NOT NULL
+    content         BLOB    NOT NULL,
+    tokens          BLOB                                -- of a message; NULL: it has none
 ) STRICT;
 
 CREATE UNIQUE INDEX vector_owner ON vector (key, embedder, start_character, end_character);
@@ -239,7 +325,8 @@ CREATE TABLE episode (
     description     TEXT    NOT NULL,
     started_at      INTEGER NOT NULL,
     ended_at        INTEGER,
-    summary         TEXT
+    summary         TEXT,
+    row_hash        BLOB                                -- NULL: stored by an older version
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX episode_project ON episode (organization_id, project, started_at);
@@ -271,7 +358,8 @@ CREATE TABLE memory (
     created_at         INTEGER NOT NULL,
     updated_at         INTEGER NOT NULL,
     reason             TEXT,
-    summary            TEXT
+    summary            TEXT,
+    row_hash           BLOB                             -- NULL: stored by an older version
 ) STRICT;
 
 CREATE INDEX memory_project ON memory (organization_id, project, number);
@@ -302,6 +390,7 @@ CREATE TABLE memory_version (
     content_bytes    INTEGER NOT NULL DEFAULT 0,
     content_encoding TEXT,
     content          ANY,
+    row_hash         BLOB,                              -- NULL: stored by an older version
     PRIMARY KEY (memory, version),
     CHECK ((content IS NULL) = (content_encoding IS NULL))
 ) STRICT, WITHOUT ROWID;
@@ -316,6 +405,7 @@ CREATE TABLE relation (
     organization_id INTEGER NOT NULL,
     strength        REAL    NOT NULL CHECK (strength BETWEEN 0 AND 1),
     created_at      INTEGER NOT NULL,
+    row_hash        BLOB,                               -- NULL: stored by an older version
     PRIMARY KEY (source, target, relation_type),
     CHECK (source <> target)
 ) STRICT, WITHOUT ROWID;
@@ -331,6 +421,7 @@ CREATE TABLE feedback (
     failure_class   TEXT,
     actor           TEXT    NOT NULL,
     created_at      INTEGER NOT NULL,
+    row_hash        BLOB,                               -- NULL: stored by an older version
     PRIMARY KEY (memory, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -340,7 +431,8 @@ CREATE TABLE tombstone (
     organization_id INTEGER NOT NULL,
     sha256          BLOB    NOT NULL CHECK (length(sha256) = 32),
     removed_at      INTEGER NOT NULL,
-    actor           TEXT    NOT NULL
+    actor           TEXT    NOT NULL,
+    row_hash        BLOB                                -- NULL: stored by an older version
 ) STRICT, WITHOUT ROWID;
 
 -- Bodies that memories own, from the first part of their upload on. What is said of the upload alone
@@ -374,6 +466,7 @@ CREATE TABLE document (
     content            ANY,                                -- of the memory; NULL: it is the body
     attempts           INTEGER NOT NULL DEFAULT 0,         -- since its last step succeeded
     available_at       INTEGER NOT NULL DEFAULT 0,
+    row_hash           BLOB,                            -- NULL: stored by an older version; or an upload
     CHECK ((lease_owner IS NULL) = (lease_until IS NULL)),
     CHECK ((content IS NULL) = (content_encoding IS NULL))
 ) STRICT;
@@ -391,3 +484,68 @@ CREATE TABLE document_piece (
     sha256           BLOB    NOT NULL CHECK (length(sha256) = 32),
     content          BLOB    NOT NULL
 ) STRICT;
+
+-- Conversations and memories that were deleted and can be restored until they expire. Their rows are in
+-- `trash_part`, and in no other table but for the pieces of documents, which stay where they are.
+CREATE TABLE trash (
+    organization_id INTEGER NOT NULL,
+    id              TEXT    NOT NULL,                   -- of the conversation or memory
+    kind            TEXT    NOT NULL CHECK (kind IN ('conversation', 'memory')),
+    number          INTEGER NOT NULL,                   -- that its row had and will have again
+    record          INTEGER,                            -- number of what held its messages
+    document        INTEGER,                            -- number of the document of a memory
+    project         TEXT    NOT NULL,
+    source          TEXT,                               -- of a memory; the agent of a conversation
+    title           TEXT    NOT NULL,                   -- of the conversation, or how the text begins
+    sha256          BLOB    CHECK (length(sha256) = 32),-- of a memory's text
+    messages        INTEGER NOT NULL,                   -- as the quota counts them
+    stored_bytes    INTEGER NOT NULL,                   -- as the quota counts them
+    trashed_at      INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    actor           TEXT    NOT NULL,
+    row_hash        BLOB    NOT NULL,
+    PRIMARY KEY (organization_id, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX trash_expiry ON trash (organization_id, expires_at);
+CREATE INDEX trash_order ON trash (organization_id, trashed_at);
+
+CREATE TABLE trash_part (
+    organization_id INTEGER NOT NULL,
+    id              TEXT    NOT NULL,                   -- of the trash row
+    position        INTEGER NOT NULL,                   -- 0, 1, 2 …
+    sha256          BLOB    NOT NULL CHECK (length(sha256) = 32),
+    content         BLOB    NOT NULL,                   -- MessagePack: a table, its columns, some rows
+    row_hash        BLOB    NOT NULL,
+    PRIMARY KEY (organization_id, id, position),
+    FOREIGN KEY (organization_id, id) REFERENCES trash (organization_id, id) ON DELETE CASCADE
+) STRICT;
+
+-- How long things are kept. What a column leaves open, a rule says of all.
+CREATE TABLE retention_rule (
+    organization_id INTEGER NOT NULL,
+    id              TEXT    NOT NULL,                   -- derived from what it is of
+    kind            TEXT    CHECK (kind IN ('conversation', 'note', 'document')),
+    project         TEXT,
+    source          TEXT,                               -- of a memory; the agent of a conversation
+    keep_days       INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    actor           TEXT    NOT NULL,
+    row_hash        BLOB    NOT NULL,
+    PRIMARY KEY (organization_id, id)
+) STRICT, WITHOUT ROWID;
+
+-- What nobody may delete, expire or purge, whatever rules say.
+CREATE TABLE legal_hold (
+    organization_id INTEGER NOT NULL,
+    id              TEXT    NOT NULL,
+    reason          TEXT    NOT NULL,
+    subject         TEXT,                               -- id of one conversation or memory
+    kind            TEXT    CHECK (kind IN ('conversation', 'note', 'document')),
+    project         TEXT,
+    source          TEXT,
+    created_at      INTEGER NOT NULL,
+    actor           TEXT    NOT NULL,
+    row_hash        BLOB    NOT NULL,
+    PRIMARY KEY (organization_id, id)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,1 @@
+"""What was deleted and can be restored: its rows, kept apart from all that is read and searched."""
