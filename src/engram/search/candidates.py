@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engram import limits
 from engram.clock import to_microseconds
 from engram.model.search import KINDS, Candidates, Choice, Kind, Loaded, ProfileName, SearchFilters
 from engram.model.value import Value, replace
-from engram.search.profiles import PROFILES
+from engram.search.profiles import PROFILES, usable_profile
 from engram.search.query import (
     EMBEDDER_CHANGED,
     INDEX_LAG,
@@ -20,12 +20,16 @@ from engram.search.query import (
     EmbeddedQuery,
     EmbedQuery,
 )
-from engram.search.score import Calibrations, has_vectors
+from engram.search.score import Calibrations, best_rows, has_vectors
 from engram.search.time_asked import mark_in_time
 from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
 from engram.text.relative_time import TimeRange, find_range
 from engram.yielding import offload
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 QUERY_SHORTENED = "query_shortened"
 
@@ -89,13 +93,10 @@ async def find(
     Raises:
         NotFoundError: the filters name a conversation that does not exist here.
     """
-    said_in = await _time_meant(query)
+    said_in = None if query.asked_at is None else find_range(query.text, query.asked_at)
     if said_in is not None:
         leg_candidates = max(query.leg_candidates, limits.LEG_CANDIDATES_IN_TIME)
         query = replace(query, leg_candidates=leg_candidates)
-
-    def choose_in_time(candidates: Candidates, calibrations: Calibrations, *, now: int) -> ChoiceT:
-        return choose(mark_in_time(candidates, said_in), calibrations, now=now)
 
     profile = PROFILES[query.profile]
     is_admitted = bool(query.filters.admit(query.kinds))
@@ -105,25 +106,17 @@ async def find(
     embedded = WITHOUT_VECTORS
     if is_admitted and profile.needs_vectors:
         embedded = await session.embed(query.text, is_instant_needed=False)
-    chosen, loaded = await _search(query, session, searched, embedded, choose_in_time)
+    chosen, loaded = await _search(query, session, searched, embedded, choose, said_in=said_in)
     if chosen.candidates.unasked:
         # Some candidates only have instant vectors: search again with the instant model too.
         embedded = await session.embed(query.text, is_instant_needed=True)
-        chosen, loaded = await _search(query, session, searched, embedded, choose_in_time)
+        chosen, loaded = await _search(query, session, searched, embedded, choose, said_in=said_in)
     degraded = [*embedded.degraded, *_mismatches(chosen.candidates)]
     if searched != terms:
         degraded.append(QUERY_SHORTENED)
     if session.has_lag and loaded.pending:
         degraded.append(INDEX_LAG)
     return chosen, loaded, tuple(degraded)
-
-
-async def _time_meant(query: CandidateQuery) -> TimeRange | None:
-    """Return the time that relative words of the query mean."""
-    if query.asked_at is None:
-        return None
-    find = partial(find_range, query.text, query.asked_at)
-    return await offload(find, characters=len(query.text))
 
 
 def shorten(terms: Sequence[str]) -> list[str]:
@@ -138,8 +131,22 @@ async def _search(
     terms: Sequence[str],
     embedded: EmbeddedQuery,
     choose: Choose[ChoiceT],
+    *,
+    said_in: TimeRange | None,
 ) -> tuple[ChoiceT, Loaded]:
-    now = session.now
+    now, calibrations = session.now, embedded.calibrations
+
+    def find_best(candidates: Candidates) -> NDArray[np.int64]:
+        marked = mark_in_time(candidates, said_in)
+        profile = usable_profile(query.profile, has_vectors=has_vectors(candidates))
+        return best_rows(
+            marked,
+            profile=profile,
+            calibrations=calibrations,
+            now=now,
+            limit=limits.LATE_CANDIDATES,
+        )
+
     return await session.store.search(
         terms,
         vectors=embedded.vectors,
@@ -147,7 +154,8 @@ async def _search(
         kinds=query.kinds,
         now=now,
         limit=query.leg_candidates,
-        choose=lambda candidates: choose(candidates, embedded.calibrations, now=now),
+        choose=lambda found: choose(mark_in_time(found, said_in), calibrations, now=now),
+        best=find_best,
     )
 
 

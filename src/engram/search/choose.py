@@ -15,7 +15,7 @@ from typing import NamedTuple, assert_never
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ProfileName, SearchRequest
 from engram.model.value import Value, replace
-from engram.search.pack import Packed, count_good, pack
+from engram.search.pack import BAR_SHARE, WORDS_BAR_SHARE, Packed, count_good, pack
 from engram.search.profiles import usable_profile
 from engram.search.score import (
     WHOLE_TEXTS,
@@ -27,18 +27,25 @@ from engram.search.score import (
     has_vectors,
     score,
 )
-from engram.text.excerpts import tokens_of
 
 RELEVANT_SCORE = 0.5
-"""An answer whose best score is lower has nothing relevant, unless `RELEVANT_COVERAGE` is reached."""
+"""An answer whose best score is lower has nothing relevant, unless it is so by its words or its nearness."""
 
 RELEVANT_COVERAGE = 0.6
 """A message with so much of the query's words is an answer whatever its score.
 
 Questions about a chat reach it in 60 %, questions about other people's chats in 1 %."""
 
-WEAK_SCORE = 0.16
-"""Messages that score lower are not delivered by default: they hold 3 to 5 % of the evidence in chats."""
+RELEVANT_NEARNESS = 0.78
+"""A message whose deep vector is so near to the query's is an answer whatever its score.
+
+It saves answers in other words: a third of those that questions about a chat would lose, while one in
+a hundred more of the questions about other people's chats brings something."""
+
+WEAK_SCORE = 0.13
+"""Messages that score lower are not delivered by default: they hold 3 to 5 % of the evidence in chats.
+
+Nor are those below `RELEVANT_SCORE` that match only by their neighbours, as "ok, thanks" after an answer does."""
 
 NEAREST = 3
 """Handles of what came nearest if nothing is relevant."""
@@ -60,8 +67,8 @@ FETCHED_FEW = 9
 best of many unrelated notes comes nearer to a query than the best of a few, as the maximum of a larger
 sample does."""
 
-FETCHED_QUESTION = Rise(start=0.36, doubling=0.09, most=0.7)
-FETCHED_TOPIC = Rise(start=0.27, doubling=0.045, most=0.7)
+FETCHED_QUESTION = Rise(start=0.34, doubling=0.085, most=0.66)
+FETCHED_TOPIC = Rise(start=0.256, doubling=0.043, most=0.66)
 """A few words without a question come near to nothing: a higher share would keep hardly any answer.
 `python -m bench notes` prints the answers kept, and the foreign queries that bring nothing."""
 
@@ -85,24 +92,19 @@ class Chosen(Value):
     @property
     def messages(self) -> list[MessageKey]:
         """Return the messages to read."""
-        return [item.key for item in self.packed.items]
+        return [item.key for item in (*self.packed.items, *self.packed.alike)]
 
     @property
     def conversations(self) -> list[ConversationKey]:
         """Return the conversations of texts and handles."""
-        return list(
-            dict.fromkeys(item.conversation for item in (*self.packed.items, *self.packed.handles))
-        )
+        packed = self.packed
+        items = (*packed.items, *packed.alike, *packed.handles)
+        return list(dict.fromkeys(item.conversation for item in items))
 
     @property
-    def excerpted(self) -> list[MessageKey]:
-        """Return the messages of which only a part is delivered."""
-        characters = self.candidates.characters
-        return [
-            item.key
-            for item in self.packed.items
-            if tokens_of(int(characters[item.row])) > self.lengths.whole_max
-        ]
+    def whole_tokens_max(self) -> int:
+        """Return the longest text that is delivered whole."""
+        return self.lengths.whole_max
 
 
 class Best(Value):
@@ -127,13 +129,16 @@ class Best(Value):
 
     @property
     def is_relevant(self) -> bool:
-        """Return True if one of them scores high enough to be an answer."""
-        return any(item.score >= RELEVANT_SCORE for item in self.ranked)
+        """Return True if one of them is good enough to be an answer."""
+        coverage = self.candidates.coverage
+        return any(
+            item.score >= RELEVANT_SCORE or coverage[item.row] >= RELEVANT_COVERAGE
+            for item in self.ranked
+        )
 
     @property
-    def excerpted(self) -> list[MessageKey]:
-        """Return no messages: recall and contexts cut long texts themselves."""
-        return []
+    def whole_tokens_max(self) -> None:
+        """Return no bound: recall and contexts cut long texts themselves."""
 
 
 def choose(
@@ -147,12 +152,13 @@ def choose(
         candidates, profile=profile, calibrations=calibrations, now=now, lengths=lengths
     )
     found = scoring.rank(score_min=request.min_score or 0.0)
-    is_relevant = _is_relevant(found, candidates)
+    is_relevant = _is_relevant(found, scoring)
     is_silent = request.min_score is None and not is_relevant
     if is_silent:
         packed = _nearest(found)
     elif request.min_score is None:
-        good = scoring.rank(score_min=WEAK_SCORE, coverage_min=RELEVANT_COVERAGE)
+        weak = (scoring.scores >= WEAK_SCORE) & scoring.are_matching
+        good = scoring.rank(score_min=RELEVANT_SCORE, coverage_min=RELEVANT_COVERAGE, also=weak)
         packed = _packed(good, request, scoring)
         packed = packed._replace(weaker=packed.weaker + len(found) - len(good))
     else:
@@ -167,10 +173,13 @@ def choose(
     )
 
 
-def _is_relevant(ranked: Ranking, candidates: Candidates) -> bool:
+def _is_relevant(ranked: Ranking, scoring: Scoring) -> bool:
     """Return True if one of the candidates is good enough to be an answer."""
-    is_good = max(ranked.scores, default=0.0) >= RELEVANT_SCORE
-    return is_good or bool((candidates.coverage[ranked.rows] >= RELEVANT_COVERAGE).any())
+    if max(ranked.scores, default=0.0) >= RELEVANT_SCORE:
+        return True
+    are_covering = scoring.candidates.coverage >= RELEVANT_COVERAGE
+    are_near = scoring.nearness >= RELEVANT_NEARNESS
+    return bool((are_covering | are_near)[ranked.rows].any())
 
 
 def _nearest(ranked: Ranking) -> Packed:
@@ -189,32 +198,41 @@ def choose_best(
     now: int,
     is_each_once: bool = False,
     is_topic: bool = False,
+    repeats_max: int = 0,
 ) -> Best:
     """Rank the candidates and keep the first `limit` that reach `score_min`.
 
+    A score of one half is where relevance begins, as in a search; for a few short notes that is nearer
+    to the query than nothing is, and for a chat much nearer.
+
     Args:
-        score_min: by default `fetched_min`.
+        score_min: by default `RELEVANT_SCORE`.
         is_each_once: keep only the best message of each conversation, or chunk of each document.
         is_topic: the query is a few words, not a question; this lowers the default of `score_min`.
+        repeats_max: how many are kept beside, because they look like one of the first.
     """
     chosen_profile = usable_profile(profile, has_vectors=has_vectors(candidates))
     scoring = score(candidates, profile=chosen_profile, calibrations=calibrations, now=now)
+    scoring = scoring.with_middle(fetched_order(scoring, is_topic=is_topic))
     ranked = scoring.rank(
-        score_min=fetched_min(scoring, is_topic=is_topic) if score_min is None else score_min,
+        score_min=RELEVANT_SCORE if score_min is None else score_min,
         coverage_min=RELEVANT_COVERAGE if score_min is None else inf,
     )
-    kept = ranked.best_of_each(limit) if is_each_once else ranked[:limit]
+    if is_each_once:
+        kept = ranked.best_of_each(limit)
+    else:
+        kept = ranked.first(limit, repeats_max=repeats_max)
     return Best(scoring=scoring, ranked=kept)
 
 
-def fetched_min(scoring: Scoring, *, is_topic: bool) -> float:
-    """Return the score below which an entry is not relevant enough to be fetched."""
+def fetched_order(scoring: Scoring, *, is_topic: bool) -> float:
+    """Return the order value below which an entry is not relevant enough to be fetched."""
     share = FETCHED_SHARE
     if has_vectors(scoring.candidates):
         rise = FETCHED_TOPIC if is_topic else FETCHED_QUESTION
         doublings = log2(max(len(scoring.fused), FETCHED_FEW) / FETCHED_FEW)
         share = min(rise.start + rise.doubling * doublings, rise.most)
-    return scoring.profile.score_of(share * scoring.profile.middle)
+    return share * scoring.profile.middle
 
 
 def choose_either_way(
@@ -246,12 +264,17 @@ def choose_either_way(
 
 def _packed(ranked: Ranking, request: SearchRequest, scoring: Scoring) -> Packed:
     has_bar = request.min_score is None
-    good = count_good(ranked) if has_bar else len(ranked)
+    bar_share = BAR_SHARE if has_vectors(scoring.candidates) else WORDS_BAR_SHARE
+    good = count_good(ranked, bar_share=bar_share) if has_bar else len(ranked)
     weaker = len(ranked) - good
     match request.detail:
         case "messages":
             return pack(
-                ranked, limit=request.limit, token_budget=request.token_budget, has_bar=has_bar
+                ranked,
+                limit=request.limit,
+                token_budget=request.token_budget,
+                has_bar=has_bar,
+                bar_share=bar_share,
             )
         case "handle":
             best = ranked.best_of_each(request.limit + 1, among=range(good))

@@ -7,7 +7,7 @@ end of a memory's validity invalidates them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -25,13 +25,15 @@ from engram.model.recall import (
 from engram.model.search import Candidates, Kind, Loaded, ProfileName, SearchFilters
 from engram.model.value import Value, replace
 from engram.search.candidates import CandidateQuery, SearchSession, find
-from engram.search.choose import Best, choose_best, fetched_min
+from engram.search.choose import RELEVANT_SCORE, Best, choose_best
 from engram.search.context_block import Found, present
 from engram.search.overview import choose_overview
+from engram.search.pack import REPEATS_MAX
 from engram.search.query import WORDS_ONLY
 from engram.search.questions import general_reasons, names_topic
 from engram.search.score import Calibrations, Scored
 from engram.storage.search.overview import OverviewCandidate, OverviewQuery
+from engram.text.folding import fold_spaces
 
 _LASTING = ((), (WORDS_ONLY,))
 """Degradations of contexts that may be cached: those that will not have passed a minute later."""
@@ -101,9 +103,8 @@ class _Choice(Value):
         return list(dict.fromkeys(item.conversation for item in (*self.best.ranked, *self.misses)))
 
     @property
-    def excerpted(self) -> Sequence[MessageKey]:
-        """Return no messages: a context cuts long texts itself."""
-        return ()
+    def whole_tokens_max(self) -> None:
+        """Return no bound: a context cuts long texts itself."""
 
 
 async def _search(text: str, request: ContextRequest, session: SearchSession) -> Found:
@@ -118,8 +119,9 @@ async def _search(text: str, request: ContextRequest, session: SearchSession) ->
     )
     choose = partial(_choose, profile=query.profile, request=request, is_topic=names_topic(text))
     choice, loaded, degraded = await find(query, session, choose=choose)
+    entries = _each_text_once(_entry(item, loaded) for item in choice.best.ranked)
     return Found(
-        entries=[_entry(item, loaded) for item in choice.best.ranked],
+        entries=entries[: request.top_k],
         below_cut=choice.below_cut,
         nearest=tuple(_near_miss(item, loaded) for item in choice.misses),
         degraded=degraded,
@@ -143,10 +145,9 @@ def _choose(
         score_min=request.min_score,
         now=now,
         is_topic=is_topic,
+        repeats_max=REPEATS_MAX,
     )
-    cut = request.min_score
-    if cut is None:
-        cut = fetched_min(best.scoring, is_topic=is_topic)
+    cut = RELEVANT_SCORE if request.min_score is None else request.min_score
     ranked = best.scoring.rank()
     misses = [] if best.ranked else ranked[: limits.CONTEXT_MISSES]
     return _Choice(best=best, misses=misses, below_cut=sum(each < cut for each in ranked.scores))
@@ -165,7 +166,7 @@ async def _overview(
     choose = partial(choose_overview, limit=request.top_k, asked=asked)
     choice, loaded = await session.store.overview(query, choose=choose)
     kind: Kind = "note" if "note" in request.kinds else "document"
-    entries = [
+    entries = _each_text_once(
         replace(
             _entry(item, loaded),
             reason=item.reason,
@@ -173,7 +174,7 @@ async def _overview(
             **({"kind": kind} if item.conversation in loaded.memories else {}),
         )
         for item in choice.candidates
-    ]
+    )
     return Found(entries=entries, projects=choice.projects if request.project is None else ())
 
 
@@ -185,10 +186,18 @@ def _united(found: Found, overview: Found, *, limit: int) -> Found:
     order = dict.fromkeys(each.id for each in (*critical, *relevant, *overview.entries))
     return replace(
         found,
-        entries=[entries[each] for each in order][:limit],
+        entries=_each_text_once(entries[each] for each in order)[:limit],
         nearest=(),
         projects=overview.projects,
     )
+
+
+def _each_text_once(entries: Iterable[ContextEntry]) -> list[ContextEntry]:
+    """Return the entries without those whose text an earlier one has."""
+    first: dict[str, ContextEntry] = {}
+    for each in entries:
+        first.setdefault(fold_spaces(each.content), each)
+    return list(first.values())
 
 
 def _entry(item: Scored | OverviewCandidate, loaded: Loaded) -> ContextEntry:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import merge
 from itertools import groupby
 from typing import NamedTuple
 
@@ -27,7 +28,8 @@ from engram.search.score import Scored
 from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
 from engram.text.chunks import chunks_of, matched_chunk
-from engram.text.tokens import count_tokens
+from engram.text.folding import fold_spaces
+from engram.text.tokens import count_tokens, is_longer
 from engram.text.windows import Window, window, window_numbers_holding, window_text
 from engram.yielding import offload
 
@@ -39,6 +41,8 @@ class Delivered(NamedTuple):
     tokens: int
     cut_by: CutBy | None
     """The bound that left something out."""
+    repeated: int
+    """How many texts were there already."""
 
 
 class ChosenWindow(NamedTuple):
@@ -56,8 +60,15 @@ class _Part(NamedTuple):
     range: TextRange | None
 
 
-REPEATED_CHARACTERS_MIN = 40
-"""Shorter texts may come twice: `yes` means something else in every place."""
+class _Fitted(NamedTuple):
+    """The parts that fit the bounds, and what became of the others."""
+
+    parts: Sequence[_Part]
+    left_out: Sequence[Scored]
+    cut_by: CutBy | None
+    repeated: int
+    tokens: int
+    """Of the parts that fit."""
 
 
 async def deliver(
@@ -107,9 +118,15 @@ def _windows_of(
 def _deliver_packed(builder: _ResultBuilder) -> Delivered:
     """Return texts and handles, by the rank of their best message."""
     packed = builder.chosen.packed
-    fitting, left_out = _fit(builder.parts(), builder.request.token_budget)
-    texts = groupby(fitting, key=lambda part: part.item.conversation)
-    unshown = sorted((*packed.handles, *left_out), key=lambda item: -item.order)
+    request = builder.request
+    fitted = _fit(
+        list(builder.parts()),
+        limit=request.limit,
+        token_budget=request.token_budget,
+        kept=packed.kept,
+    )
+    texts = groupby(fitted.parts, key=lambda part: part.item.conversation)
+    unshown = sorted((*packed.handles, *fitted.left_out), key=lambda item: -item.order)
     handles_max = max(len(packed.handles), HANDLES_MAX)
     handles = deque(choose_windows(unshown[:handles_max], last_sequences=builder.last_sequences()))
     results: list[SearchResult] = []
@@ -121,31 +138,44 @@ def _deliver_packed(builder: _ResultBuilder) -> Delivered:
     results += map(builder.handle, handles)
     return Delivered(
         results=tuple(results),
-        tokens=sum(count_tokens(part.content) for part in fitting),
-        cut_by=packed.cut_by or ("token_budget" if left_out else None),
+        tokens=fitted.tokens,
+        cut_by=packed.cut_by or fitted.cut_by,
+        repeated=fitted.repeated,
     )
 
 
-def _fit(parts: Iterable[_Part], token_budget: int) -> tuple[list[_Part], list[Scored]]:
-    """Return the parts that fit the budget, each text once, and the messages that do not fit.
+def _fit(parts: Sequence[_Part], *, limit: int, token_budget: int, kept: frozenset[int]) -> _Fitted:
+    """Return the parts that fit the limit and the budget, each text once.
 
-    Packing estimates tokens by characters; only here are they counted.
+    Packing estimates tokens by characters and texts by their looks; only here are they known.
+
+    Args:
+        kept: rows that others leave room for.
     """
+    waiting = {part.item.row: count_tokens(part.content) for part in parts if part.item.row in kept}
+    if sum(waiting.values()) > token_budget // 2:
+        waiting.clear()
     fitting: list[_Part] = []
     left_out: list[Scored] = []
-    seen = set[str]()
+    cut_by: CutBy | None = None
+    texts = set[str]()
+    repeated = spent = 0
     for part in parts:
-        is_long = len(part.content) > REPEATED_CHARACTERS_MIN
-        if is_long and part.content in seen:
+        waiting.pop(part.item.row, None)
+        text = fold_spaces(part.content)
+        if text in texts:
+            repeated += 1
             continue
         tokens = count_tokens(part.content)
-        if tokens > token_budget:
+        is_full = len(fitting) + len(waiting) >= limit
+        if is_full or spent + tokens + sum(waiting.values()) > token_budget:
+            cut_by = cut_by or ("limit" if is_full else "token_budget")
             left_out.append(part.item)
             continue
-        token_budget -= tokens
-        seen.add(part.content)
+        spent += tokens
+        texts.add(text)
         fitting.append(part)
-    return fitting, left_out
+    return _Fitted(fitting, left_out, cut_by, repeated, spent)
 
 
 async def _deliver_windows(
@@ -155,19 +185,26 @@ async def _deliver_windows(
     chosen = choose_windows(ranked, last_sequences=builder.last_sequences())
     scored = {(item.conversation, item.sequence): item for item in ranked}
     results: list[SearchResult] = []
-    tokens = 0
-    for shown in chosen[: builder.request.limit]:
+    texts = set[tuple[str, ...]]()
+    tokens = repeated = 0
+    for shown in chosen:
+        if len(results) == builder.request.limit:
+            break
         result = await _window_result(shown, scored, builder, store)
-        cost = await offload(partial(_tokens, result), characters=_characters(result))
+        cost, text = await offload(partial(_measure, result), characters=_characters(result))
+        if text in texts:
+            repeated += 1
+            continue
         if tokens + cost > builder.request.token_budget:
             result = _without_text(result) if result.kind == "note" else builder.handle(shown)
         else:
             tokens += cost
+            texts.add(text)
         results.append(result)
-    cut_by: CutBy | None = "limit" if len(chosen) > len(results) else None
+    cut_by: CutBy | None = "limit" if len(chosen) > len(results) + repeated else None
     if any(result.is_handle for result in results):
         cut_by = "token_budget"
-    return Delivered(results=tuple(results), tokens=tokens, cut_by=cut_by)
+    return Delivered(results=tuple(results), tokens=tokens, cut_by=cut_by, repeated=repeated)
 
 
 async def _window_result(
@@ -205,9 +242,12 @@ class _ResultBuilder(Value, eq=False):
 
     def parts(self) -> Iterator[_Part]:
         """Yield what is delivered of the packed messages that still exist."""
-        contents = {item: self._content(item) for item in self.chosen.packed.items}
+        packed = self.chosen.packed
+        items = merge(packed.items, packed.alike, key=lambda item: -item.order)
+        contents = {item: self._content(item) for item in items}
         read = {item: content for item, content in contents.items() if content is not None}
-        long = {item for item, content in read.items() if self._is_long(content)}
+        whole_max = self.chosen.whole_tokens_max
+        long = {item for item, content in read.items() if is_longer(content, whole_max)}
         terms = frozenset(query_terms(self.request.query) if long else ())
         for item, content in read.items():
             if item in long:
@@ -300,13 +340,6 @@ class _ResultBuilder(Value, eq=False):
         is_owned = memory is not None or key in self.loaded.conversations
         return message.content if message is not None and is_owned else None
 
-    def _is_long(self, content: str) -> bool:
-        """Return True if only a part is delivered.
-
-        Packing estimates tokens by characters, which is too few for digits and ideograms.
-        """
-        return count_tokens(content) > self.chosen.lengths.whole_max
-
     def _excerpt(self, item: Scored, content: str, terms: Collection[str]) -> _Part:
         tokens_max = self.chosen.lengths.excerpt
         found = find_excerpt(content, terms, near=self._near(item.key), tokens_max=tokens_max)
@@ -336,9 +369,13 @@ def _without_text(memory: SearchResult) -> SearchResult:
     return replace(memory, chunk_text=None, breakdown=None, is_handle=True)
 
 
-def _tokens(result: SearchResult) -> int:
-    """Return the cost of a result; a window's text repeats its messages, and both are counted."""
-    return sum(map(count_tokens, _texts(result)))
+def _measure(result: SearchResult) -> tuple[int, tuple[str, ...]]:
+    """Return the cost of a result, and what it is compared by.
+
+    A window's text repeats its messages, and both are counted.
+    """
+    texts = _texts(result)
+    return sum(map(count_tokens, texts)), tuple(map(fold_spaces, texts))
 
 
 def _characters(result: SearchResult) -> int:

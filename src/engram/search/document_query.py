@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from engram import limits
-from engram.model.document_query import DocumentQuery, Match, QueriedDocuments, Span
+from engram.model.document import DocumentQuery, Match, QueriedDocuments, Span
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryFilters
 from engram.model.search import SearchFilters

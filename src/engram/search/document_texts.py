@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from engram.errors import NotFoundError
-from engram.model.document import ByteRange, Document
-from engram.model.document_query import QueriedText
+from engram.model.document import ByteRange, Document, QueriedText
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import Memory
 from engram.model.value import Value

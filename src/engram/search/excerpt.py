@@ -30,6 +30,9 @@ SURROUNDING_CHARACTERS = 2_000
 EXACT_PLACES_MAX = 32
 """Exact matches whose surroundings are scanned in a very long text."""
 
+_PART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Za-z])(?=[0-9])")
+"""Where the next part of an identifier begins."""
+
 _WRITTEN = re.compile(r"\S{1,64}")
 """A word with the punctuation around it; longer runs are taken apart."""
 
@@ -106,7 +109,9 @@ def _valued(content: str, stems: set[str], near: Sequence[NearPassage]) -> list[
 
 def _contained(content: str, sentence: Passage, stems: set[str]) -> list[str]:
     yield_to_others()
-    folded = fold(content[sentence.start : sentence.end]).casefold()
+    text = content[sentence.start : sentence.end]
+    # An identifier contains its parts, which are words of a query for it too.
+    folded = fold(f"{text} {_PART.sub(' ', text)}" if _PART.search(text) else text).casefold()
     return [stem for stem in stems if _begins_word(folded, stem)]
 
 

@@ -35,9 +35,8 @@ class ChosenOverview(Value):
         return [each.conversation for each in self.candidates]
 
     @property
-    def excerpted(self) -> Sequence[MessageKey]:
-        """Return no messages: a context cuts long texts itself."""
-        return ()
+    def whole_tokens_max(self) -> None:
+        """Return no bound: a context cuts long texts itself."""
 
 
 def choose_overview(

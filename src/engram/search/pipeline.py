@@ -36,5 +36,6 @@ async def search(request: SearchRequest, session: SearchSession) -> SearchAnswer
         pending=loaded.pending,
         degraded=degraded,
         weaker=chosen.packed.weaker,
+        repeated=delivered.repeated,
         note=None if chosen.is_relevant else NOTHING_RELEVANT,
     )

@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from engram.embedding.port import EMBEDDING_FAILURES, Calibration, EmbedderIdentity
+from engram.embedding.port import (
+    EMBEDDING_FAILURES,
+    Calibration,
+    EmbeddedQueryText,
+    EmbedderIdentity,
+)
 from engram.embedding.registry import calibration_of
 from engram.embedding.tiers import QueryVectorCache, Tiers, WatchedEmbedder
 from engram.model.ids import OrganizationId
 from engram.model.value import Value
 from engram.model.vectors import QueryVector, Tier
 from engram.storage.organization import OrganizationStore
-
-if TYPE_CHECKING:
-    from engram.embedding.port import Vector
 
 logger = logging.getLogger(__name__)
 
@@ -71,34 +73,39 @@ class QueryEmbedder:
         calibrations: dict[Tier, Calibration] = {}
         for embedder, cache in self._caches:
             try:
-                vector = await self._vector(embedder, cache, text, organization_id)
+                embedded = await self._embedded(embedder, cache, text, organization_id)
                 identity = await embedder.identify()
             except EMBEDDING_FAILURES:
                 logger.debug("a query could not be embedded", exc_info=True)
                 continue
             calibrations[embedder.tier] = calibration_of(identity)
-            vectors.append(
-                QueryVector(tier=embedder.tier, identity=identity.as_text(), vector=vector)
-            )
+            vectors.append(_query_vector(embedder.tier, identity, embedded))
         return EmbeddedQuery(
             vectors=tuple(vectors),
             calibrations=calibrations,
             degraded=missing_tiers(self._tiers, calibrations.keys()),
         )
 
-    async def _vector(
+    async def _embedded(
         self,
         embedder: WatchedEmbedder,
         cache: QueryVectorCache,
         text: str,
         organization_id: OrganizationId,
-    ) -> Vector | None:
+    ) -> EmbeddedQueryText | None:
         if embedder.tier == "deep" or self._is_instant_needed:
             return await cache.embed(text, organization_id=organization_id)
         if not self._is_instant_probed:
             await embedder.probe()
             self._is_instant_probed = True
         return None
+
+
+def _query_vector(
+    tier: Tier, identity: EmbedderIdentity, embedded: EmbeddedQueryText | None
+) -> QueryVector:
+    vector, tokens = (None, None) if embedded is None else embedded
+    return QueryVector(tier=tier, identity=identity.as_text(), vector=vector, tokens=tokens)
 
 
 def missing_tiers(tiers: Tiers, working: Collection[Tier]) -> tuple[str, ...]:

@@ -19,8 +19,13 @@ from engram.clock import format_time
 from engram.model.conversation import Message
 from engram.model.ids import EpisodeId, MemoryId, OrganizationId, chunk_id
 from engram.model.memory import Memory, Relation
-from engram.model.memory_reading import MemoryChunk
-from engram.model.recall import ConnectedMemory, Recalled, RecalledMemory, RecallRequest
+from engram.model.recall import (
+    ConnectedMemory,
+    MemoryChunk,
+    Recalled,
+    RecalledMemory,
+    RecallRequest,
+)
 from engram.model.search import Loaded
 from engram.model.value import replace
 from engram.search.candidates import CandidateQuery, SearchSession, find

@@ -8,8 +8,8 @@ ranking. The exception is `bm25_of_best`, which the `composite` profile defines 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, assert_never, overload
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from engram.embedding.port import Calibration, CosineScale
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, ScoreBreakdown
-from engram.model.value import Value
+from engram.model.value import Value, replace
 from engram.model.vectors import Tier
 from engram.search.profiles import SCORE_WIDTH, LegName, Profile
 from engram.text.excerpts import CHARACTERS_PER_TOKEN
@@ -46,11 +46,14 @@ EXCERPT_TOKENS_MIN, EXCERPT_TOKENS_MAX = 40, 200
 Cutting shorter messages gains room for others and loses messages that should have come whole: of the
 evidence in assistant chats within 1,000 tokens, 3 points if those above 300 tokens are cut."""
 
-COVERING_MIN = 0.8
+COVERING_MIN = 0.7
 """The coverage of candidates that are delivered however they score."""
 
 COVERING_MAX = 8
 """If more candidates contain the words of the query, it is no sign."""
+
+MATCHING_NEARNESS = 0.3
+"""A message without a word of the query, whose own vector is further from it, is there for its neighbours."""
 
 USEFULNESS_SHARE = 0.2
 """The most that feedback on earlier recalls can raise or lower a memory."""
@@ -59,8 +62,13 @@ TIME_BONUS = 0.3
 """Added to the fused value of what was said in the time of which the query speaks, but at most that
 value again: the time alone makes nothing relevant."""
 
-_SHARES_GOOD: Mapping[LegName, float] = {"message_words": 0.30, "window_words": 0.40}
-"""Shares of the maximal BM25 value that count as 1."""
+_FIXED_SCALES: Mapping[LegName, CosineScale] = {
+    "message_words": CosineScale(offset=0.0, span=0.30),
+    "window_words": CosineScale(offset=0.0, span=0.40),
+    "token_vectors": CosineScale(offset=0.30, span=0.35),
+}
+"""Where a leg's values begin to be a sign of relevance, and how far from there they count as 1: shares of the
+maximal BM25 value, and the mean cosine of a query's tokens with the best ones of a message."""
 
 _BM25_SHARE_MIN = 1e-9
 """Avoids a division by zero when no candidate contains a query word."""
@@ -68,6 +76,10 @@ _BM25_SHARE_MIN = 1e-9
 _HOUR_US = 3_600 * 1_000_000
 
 _UNKNOWN_SCALE = CosineScale(offset=np.nan, span=np.nan)
+
+
+Look: TypeAlias = tuple[int, float, float, float]
+"""Length, share of words, coverage and cosine of a candidate: equal for equal texts, and seldom for others."""
 
 
 class Scored(NamedTuple):
@@ -102,6 +114,8 @@ class Ranking(Sequence[Scored]):
     orders: Sequence[float]
     covers: Sequence[bool]
     """Whether each contains about all words of the query, as only a few candidates do."""
+    look_of: Callable[[int], Look] = field(compare=False)
+    """Returns for a row that by which equal texts are recognised before any text is read."""
 
     @overload
     def __getitem__(self, place: int) -> Scored: ...
@@ -135,6 +149,24 @@ class Ranking(Sequence[Scored]):
                 break
             best.setdefault(self.conversations[place], place)
         return [self[place] for place in best.values()]
+
+    def first(self, limit: int, *, repeats_max: int) -> list[Scored]:
+        """Return the first `limit` candidates, and some more of those that look like one of them."""
+        kept: list[Scored] = []
+        looks = set[Look]()
+        for place, row in enumerate(self.rows):
+            if not limit and not repeats_max:
+                break
+            look = self.look_of(row)
+            if look in looks and repeats_max:
+                repeats_max -= 1
+            elif limit:
+                limit -= 1
+                looks.add(look)
+            else:
+                continue
+            kept.append(self[place])
+        return kept
 
 
 class DeliveredLengths(NamedTuple):
@@ -196,14 +228,47 @@ class Scoring(Value):
         return 1.0 / (1.0 + np.exp((self.profile.middle - self.order) / SCORE_WIDTH))
 
     @property
+    def nearness(self) -> Values:
+        """Return the leg of each candidate's deep vector; 0 without one."""
+        near = self.legs.get("message_vector")
+        if near is None:
+            return np.zeros(len(self.fused))
+        return np.where(self.candidates.is_deep, np.nan_to_num(near), 0.0)
+
+    @property
+    def are_matching(self) -> NDArray[np.bool_]:
+        """Return which candidates match by themselves, and not only by what is said around them."""
+        near = self.legs.get("message_vector")
+        if near is None:
+            return np.ones(len(self.fused), dtype=np.bool_)
+        has_words = self.candidates.share_message > 0
+        return has_words | np.isnan(near) | (near >= MATCHING_NEARNESS)
+
+    def with_middle(self, order: float) -> Scoring:
+        """Return the same scoring with another order value whose score is one half."""
+        return replace(self, profile=replace(self.profile, middle=order))
+
+    @property
     def _covers(self) -> NDArray[np.bool_]:
         covers = self.candidates.coverage >= COVERING_MIN
         return covers if covers.sum() <= COVERING_MAX else np.zeros_like(covers)
 
-    def rank(self, *, score_min: float = 0.0, coverage_min: float = math.inf) -> Ranking:
-        """Return the candidates that reach `score_min` or `coverage_min`, best first, ties by key."""
+    def rank(
+        self,
+        *,
+        score_min: float = 0.0,
+        coverage_min: float = math.inf,
+        also: NDArray[np.bool_] | None = None,
+    ) -> Ranking:
+        """Return the candidates that reach `score_min` or `coverage_min`, best first, ties by key.
+
+        Args:
+            also: a mask of others to return.
+        """
         candidates, scores, order = self.candidates, self.scores, self.order
         is_good = (scores >= score_min) | (candidates.coverage >= coverage_min)
+        if also is not None:
+            is_good |= also
         kept = ((self.fused > 0) & is_good).nonzero()[0]
         # Candidates are sorted by key, so a stable sort breaks ties by key.
         rows = kept.take((-order.take(kept)).argsort(kind="stable"))
@@ -216,7 +281,18 @@ class Scoring(Value):
             scores=scores.take(rows).tolist(),
             orders=order.take(rows).tolist(),
             covers=self._covers.take(rows).tolist(),
+            look_of=self._look_of,
         )
+
+    def _look_of(self, row: int) -> Look:
+        found = self.candidates
+        share, cosine = float(found.share_message[row]), float(found.cosine[row])
+        if math.isnan(cosine):
+            cosine = -2.0  # NaN is not equal to itself
+            if not share:
+                # A length alone says nothing: without more no two look alike.
+                return -1 - row, share, 0.0, cosine
+        return int(found.characters[row]), share, float(found.coverage[row]), cosine
 
     def explain(self, item: Scored) -> ScoreBreakdown:
         """Return every component of a message's score."""
@@ -283,6 +359,16 @@ def score(
     )
 
 
+def best_rows(
+    candidates: Candidates, *, profile: Profile, calibrations: Calibrations, now: int, limit: int
+) -> NDArray[np.int64]:
+    """Return the rows of the best candidates, to compare their tokens; none if the profile does not."""
+    if "token_vectors" not in profile.weights:
+        return np.empty(0, dtype=np.int64)
+    scoring = score(candidates, profile=profile, calibrations=calibrations, now=now)
+    return (-scoring.order).argsort(kind="stable")[:limit]
+
+
 def has_vectors(candidates: Candidates) -> bool:
     """Return True if any candidate has a cosine."""
     return not np.isnan(candidates.cosine).all()
@@ -322,10 +408,18 @@ def _raw_values(candidates: Candidates, name: LegName, *, now: int) -> Values:
             return candidates.share_message
         case "window_words":
             return candidates.share_window
+        case "token_vectors":
+            return _token_match(candidates)
         case "recency":
             return np.maximum(now - candidates.said_at, 0) / _HOUR_US
         case _:
             assert_never(name)
+
+
+def _token_match(candidates: Candidates) -> Values:
+    if candidates.token_match is None:
+        return np.full(len(candidates.keys), np.nan)
+    return candidates.token_match
 
 
 def _leg_values(
@@ -347,8 +441,9 @@ def _absolute(
             return _calibrated(
                 values, is_deep, {t: c.neighborhood for t, c in calibrations.items()}
             )
-        case "message_words" | "window_words":
-            return values / _SHARES_GOOD[name]
+        case "message_words" | "window_words" | "token_vectors":
+            scale = _FIXED_SCALES[name]
+            return (values - scale.offset) / scale.span
         case "cosine":
             return values
         case "bm25_of_best":

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from engram.model.document_query import Match, Span
+from engram.model.document import Match, Span
 from engram.model.ids import MemoryId
 from engram.model.value import replace
-from engram.text.budgets import longest
+from engram.text.excerpts import longest
 from engram.text.tokens import beginning, count_tokens
 
 _BYTES_PER_CHARACTER_MAX = 4
