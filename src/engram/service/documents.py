@@ -24,9 +24,10 @@ from engram.model.document import (
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import MemoryQuery, Tombstone
 from engram.model.value import replace
+from engram.service import UseCases
 from engram.service.access.usage import find_quota_warning
+from engram.service.memories import purge_memory
 from engram.service.projects import with_episodes
-from engram.service.use_case import UseCases
 from engram.storage.documents.store import DocumentStore
 from engram.storage.organization import OrganizationStore
 
@@ -178,12 +179,13 @@ class Documents(UseCases):
         return (await self._documents(principal, "read")).read_text(document.id)
 
     async def remove(
-        self, principal: Principal, identifier: str, *, force: bool = False
+        self, principal: Principal, identifier: str, *, force: bool = False, undo: bool = False
     ) -> Tombstone:
-        """Remove a document, its memory and everything derived from them."""
+        """Remove a document and its memory, or with `undo` move both to the trash."""
         store = await self._open(principal, "delete")
-        document = await _find(store.documents, identifier)
-        return await store.memories.purge(document.memory_id, actor=principal.actor, force=force)
+        memory_id = (await _find(store.documents, identifier)).memory_id
+        keep = self._tools.trash_stay if undo else None
+        return await purge_memory(store, memory_id, actor=principal.actor, force=force, keep=keep)
 
     async def _index_now(
         self, principal: Principal, store: OrganizationStore, document: Document

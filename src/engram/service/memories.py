@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Literal
 
-from engram import limits
-from engram.errors import (
-    InvalidRequestError,
-    LimitExceededError,
-    NotFoundError,
-    RequestTooLargeError,
-)
+from engram import errors, limits
 from engram.model.access import Principal
-from engram.model.checks import check_range, check_text
+from engram.model.fields import check_range, check_text
 from engram.model.ids import MemoryId
 from engram.model.memory import (
     Feedback,
+    FeedbackCounts,
     Memory,
     MemoryChange,
     MemoryDraft,
@@ -32,13 +28,14 @@ from engram.model.memory import (
     Tombstone,
     check_project,
 )
-from engram.model.memory_reading import FetchedMemory, MemoryFetch, MemoryHistory, TimelineQuery
+from engram.model.recall import FetchedMemory, MemoryFetch, MemoryHistory, TimelineQuery
 from engram.model.value import Value, replace
 from engram.model.vectors import WORDS_ALONE, Indexing
+from engram.service import UseCases
 from engram.service.access.usage import find_quota_warning
 from engram.service.projects import with_episodes
-from engram.service.use_case import UseCases
 from engram.storage.memories.store import MemoryStore
+from engram.storage.organization import OrganizationStore
 from engram.text.chunks import read_memory
 from engram.yielding import offload
 
@@ -126,8 +123,14 @@ class Memories(UseCases):
         return replace(fetched, document=owned.get(memory.id))
 
     async def list(self, principal: Principal, query: MemoryQuery) -> MemoryPage:
-        """Return one page of memories, newest first."""
+        """Return one page of memories, newest first.
+
+        Raises:
+            NotFoundError: it is to be of an episode that does not exist.
+        """
         memories = (await self._open(principal, "read")).memories
+        if query.filters.episode_id is not None:
+            await memories.get_episode(query.filters.episode_id)
         return await memories.list(query, now=self._tools.clock.now())
 
     async def history(
@@ -142,7 +145,7 @@ class Memories(UseCases):
         """Return the memories that were stored and valid at a moment of the past, as they were then."""
         memories = (await self._open(principal, "read")).memories
         if query.as_of > self._tools.clock.now():
-            raise InvalidRequestError("must not be in the future", field="as_of")
+            raise errors.InvalidRequestError("must not be in the future", field="as_of")
         return await memories.timeline(
             query.as_of, projects=query.projects, limit=query.limit, offset=query.offset
         )
@@ -189,7 +192,7 @@ class Memories(UseCases):
                 quota=principal.quota,
                 indexing=await self._index(principal, change.content),
             )
-        except NotFoundError as exc:
+        except errors.NotFoundError as exc:
             raise _unknown(memory_id, project) from exc
         self._tools.background.announce_work(principal.organization_id)
         return corrected
@@ -216,11 +219,15 @@ class Memories(UseCases):
         )
 
     async def purge(
-        self, principal: Principal, memory_id: MemoryId, *, force: bool = False
+        self, principal: Principal, memory_id: MemoryId, *, force: bool = False, undo: bool = False
     ) -> Tombstone:
-        """Remove a memory with everything derived from it, leaving a tombstone; idempotent."""
-        memories = (await self._open(principal, "delete")).memories
-        return await memories.purge(memory_id, actor=principal.actor, force=force)
+        """Remove a memory with everything derived from it, or with `undo` move it to the trash.
+
+        A tombstone stays of one that is removed, also from the trash. Idempotent.
+        """
+        store = await self._open(principal, "delete")
+        keep = self._tools.trash_stay if undo else None
+        return await purge_memory(store, memory_id, actor=principal.actor, force=force, keep=keep)
 
     async def feedback(
         self, principal: Principal, feedback: Feedback, *, project: str | None = None
@@ -231,6 +238,11 @@ class Memories(UseCases):
         return await memories.record_feedback(
             feedback, actor=principal.actor, quota=principal.quota
         )
+
+    async def count_feedback(self, principal: Principal, memory_id: MemoryId) -> FeedbackCounts:
+        """Return how often a memory helped, and how often it did not."""
+        memories = (await self._open(principal, "read")).memories
+        return await memories.count_feedback(memory_id)
 
     async def projects(
         self, principal: Principal, *, project: str | None = None
@@ -255,6 +267,38 @@ class Memories(UseCases):
             [MemoryDraft(content=content).as_message()],
             organization_id=principal.organization_id,
         )
+
+
+async def purge_memory(
+    store: OrganizationStore,
+    memory_id: MemoryId,
+    *,
+    actor: str,
+    force: bool,
+    keep: timedelta | None,
+) -> Tombstone:
+    """Remove a memory for good, from the trash too, or move it to the trash and keep it there for a time."""
+    if keep is not None:
+        return await _trash(store, memory_id, actor=actor, force=force, keep=keep)
+    try:
+        return await store.memories.purge(memory_id, actor=actor, force=force)
+    except errors.NotFoundError as unknown:
+        try:
+            return await store.trash.purge_memory(memory_id, actor=actor)
+        except errors.NotFoundError:
+            raise unknown from None
+
+
+async def _trash(
+    store: OrganizationStore, memory_id: MemoryId, *, actor: str, force: bool, keep: timedelta
+) -> Tombstone:
+    entry = await store.trash.trash_memory(memory_id, actor=actor, keep=keep, force=force)
+    return Tombstone(
+        id=memory_id,
+        content_hash=entry.content_hash or "",
+        removed_at=entry.deleted_at,
+        restorable_until=entry.restorable_until,
+    )
 
 
 async def _find(memories: MemoryStore, memory_id: MemoryId, project: str | None) -> Memory:
@@ -283,21 +327,21 @@ def _check_name(project: str | None) -> None:
         check_project(project)
 
 
-def _unknown(memory_id: MemoryId, project: str | None) -> NotFoundError:
+def _unknown(memory_id: MemoryId, project: str | None) -> errors.NotFoundError:
     place = None if project is None else f"project {project!r}"
-    return NotFoundError("memory", memory_id, place=place)
+    return errors.NotFoundError("memory", memory_id, place=place)
 
 
 def _check_batch(drafts: Sequence[MemoryDraft]) -> None:
     """Refuse a batch that is empty, or too large for one short transaction."""
     if not drafts:
-        raise InvalidRequestError("must hold at least one memory", field="memories")
+        raise errors.InvalidRequestError("must hold at least one memory", field="memories")
     count, most = len(drafts), limits.MEMORIES_PER_CALL_MAX
     if count > most:
-        raise LimitExceededError("memories", limit=most, actual=count, unit="memories")
+        raise errors.LimitExceededError("memories", limit=most, actual=count, unit="memories")
     size = sum(len(draft.content.encode()) for draft in drafts)
     if size > limits.CALL_BYTES_MAX:
-        raise RequestTooLargeError(
+        raise errors.RequestTooLargeError(
             "memories", limit=limits.CALL_BYTES_MAX, actual=size, unit="bytes"
         )
 

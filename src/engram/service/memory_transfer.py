@@ -10,9 +10,9 @@ from engram.model.access import Principal
 from engram.model.ids import MemoryId
 from engram.model.maintenance import Exported, Imported
 from engram.model.memory import Episode, MemoryDraft, Relation, check_project
+from engram.service import Tools, UseCases
 from engram.service.memories import Memories
 from engram.service.organization_files import FileQuota, OrganizationFiles
-from engram.service.use_case import Tools, UseCases
 from engram.storage.organization import OrganizationStore
 from engram.transfer import markdown_directory
 from engram.transfer.files import SafePath

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 from engram.errors import UnavailableError
@@ -59,6 +60,20 @@ class OrganizationFiles:
                 organization_id,
                 exc,
             )
+
+    async def forget(self, organization_id: OrganizationId, ids: Collection[str]) -> int:
+        """Remove the files of an organisation that are named after any of some ids; return how many."""
+        if not ids:
+            return 0
+        removed = await asyncio.to_thread(self._directory.forget, organization_id, frozenset(ids))
+        if removed:
+            store = await self._store.organization(organization_id)
+            await store.put_file_bytes(await self.counted_bytes(organization_id))
+        return removed
+
+    async def list_exports(self, organization_id: OrganizationId, *, before: datetime) -> list[str]:
+        """Return the exports in an organisation's directory that were begun before a moment, by path."""
+        return await asyncio.to_thread(self._directory.exports_before, organization_id, before)
 
     async def remove_if_deleted(self, organization_id: OrganizationId) -> None:
         """Remove what was written for an organisation while it was being deleted."""

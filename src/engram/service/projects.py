@@ -1,4 +1,4 @@
-"""Use cases of projects: verify, dump or delete their memories, and record episodes of work."""
+"""Use cases of projects: count what is in them, verify, dump or delete their memories, and record episodes of work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.access import Principal
-from engram.model.checks import check_range, check_text
+from engram.model.fields import check_range, check_text
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.maintenance import Verified
 from engram.model.memory import (
@@ -17,10 +17,11 @@ from engram.model.memory import (
     MemoryOptions,
     MemoryPage,
     MemoryQuery,
+    ProjectCounts,
     check_project,
 )
 from engram.model.value import replace
-from engram.service.use_case import UseCases
+from engram.service import UseCases
 from engram.storage.memories.store import MemoryStore
 from engram.text.tokens import count_tokens
 
@@ -31,7 +32,16 @@ OptionsT = TypeVar("OptionsT", bound=MemoryOptions)
 
 
 class Projects(UseCases):
-    """Verifies, dumps and deletes the memories of a project."""
+    """Counts what projects have; verifies, dumps and deletes the memories of one."""
+
+    async def count(self, principal: Principal) -> tuple[ProjectCounts, ...]:
+        """Return the projects that have conversations or memories, by name."""
+        store = await self._open(principal, "read")
+        counts = {each.project: each for each in await store.count_projects()}
+        for size in await store.memories.projects():
+            known = counts.get(size.project, ProjectCounts(project=size.project))
+            counts[size.project] = replace(known, memories=size.count)
+        return tuple(counts[project] for project in sorted(counts))
 
     async def verify(self, principal: Principal, project: str | None = None) -> Verified:
         """Verify the checksums of memories and of their former versions."""

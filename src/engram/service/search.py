@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import cached_property, partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from engram import limits
@@ -13,13 +15,17 @@ from engram.errors import NotFoundError
 from engram.model.access import Principal
 from engram.model.value import replace
 from engram.search.query import QueryEmbedder
-from engram.service.use_case import Tools, UseCases
+from engram.service import Tools, UseCases
 
 if TYPE_CHECKING:
-    from engram.model.document_query import DocumentQuery, QueriedDocuments
+    from datetime import datetime
+
+    from engram.model.document import DocumentQuery, QueriedDocuments
     from engram.model.ids import EpisodeId
     from engram.model.recall import Context, ContextRequest, Recalled, RecallRequest
+    from engram.model.reminder import Delivery, DeliveryDay, Reminder, ReminderRequest
     from engram.model.search import SearchAnswer, SearchRequest
+    from engram.model.status import SearchTimes
     from engram.search.candidates import SearchSession
     from engram.search.context import ContextCache
     from engram.storage.memories.store import MemoryStore
@@ -65,6 +71,44 @@ class Search(UseCases):
         async with self._session(principal) as session:
             return await self._contexts.fetch(request, session)
 
+    async def remind(self, principal: Principal, request: ReminderRequest) -> Reminder:
+        """Return what an agent needs to be told that did not ask; empty if there is nothing."""
+        from engram.search.remind import remind
+
+        async with self._session(principal) as session:
+            return await remind(request, session)
+
+    async def record_delivery(self, principal: Principal, delivery: Delivery) -> None:
+        """Note what an agent was told; nothing that ranks reads it."""
+        store = await self._open(principal, "search")
+        await store.record_deliveries(delivery)
+
+    async def list_deliveries(
+        self,
+        principal: Principal,
+        *,
+        limit: int,
+        before: datetime | None = None,
+        client: str | None = None,
+        events: Sequence[str] | None = None,
+    ) -> tuple[Delivery, ...]:
+        """Return what agents were given last, newest first; what this process has noted is written before."""
+        store = await self._open(principal, "read")
+        await self._tools.deliveries.record_of(principal.organization_id)
+        return await store.list_deliveries(limit=limit, before=before, client=client, events=events)
+
+    async def delivered_by_day(self, principal: Principal, *, days: int) -> tuple[DeliveryDay, ...]:
+        """Return how much agents were given on each of the last days, the newest first."""
+        store = await self._open(principal, "read")
+        await self._tools.deliveries.record_of(principal.organization_id)
+        since = self._tools.clock.now().date() - timedelta(days=days - 1)
+        return await store.delivered_by_day(since=since)
+
+    def search_times(self, principal: Principal) -> SearchTimes | None:
+        """Return how long the organisation's latest searches took in this process."""
+        principal.require("read")
+        return self._tools.meter.latencies.of(principal.organization_id)
+
     async def query_document(self, principal: Principal, query: DocumentQuery) -> QueriedDocuments:
         """Return the spans of texts that answer a question, and an answer if a model can write one.
 
@@ -97,6 +141,7 @@ class Search(UseCases):
         from engram.search.candidates import SearchSession
 
         organization_id, indexer = principal.organization_id, self._tools.indexer
+        began = perf_counter()
         with self._tools.activity.answering():
             store = await self._open(principal, "search")
             if indexer.has_lag:
@@ -109,6 +154,7 @@ class Search(UseCases):
             )
         self._tools.activity.searches += 1
         self._tools.meter.count(organization_id, searches=1)
+        self._tools.meter.latencies.note(organization_id, perf_counter() - began)
 
 
 async def _check_episode(

@@ -1,4 +1,7 @@
-"""Authentication of bearer tokens, and the API keys of organisations.
+"""Authentication of bearer tokens: API keys of organisations, and operator tokens.
+
+Operator tokens are the one of the settings and those of a file of hashes, one `name:sha256` a line, which is
+read again when it changes; a file that cannot be trusted lets nobody in.
 
 A key is cached for at most half a second, so a revocation reaches every process within one second
 even where processes do not notify each other.
@@ -7,27 +10,156 @@ even where processes do not notify each other.
 from __future__ import annotations
 
 import hashlib
+import hmac
+import logging
+import re
 from collections import OrderedDict
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from stat import S_IMODE
+from typing import NamedTuple
 
 from engram import errors, limits
-from engram.clock import Clock
-from engram.errors import ConflictError, UnauthenticatedError
+from engram.clock import Clock, random_text
+from engram.errors import (
+    ConfigurationError,
+    ConflictError,
+    InvalidRequestError,
+    UnauthenticatedError,
+)
 from engram.model import access
-from engram.model.access import KEY_OVERLAP_S, LOCAL, KeyDraft, KeyOwner, Principal
-from engram.model.checks import check_range
+from engram.model.access import KEY_OVERLAP_S, LOCAL, OPERATOR, KeyDraft, KeyOwner, Principal
+from engram.model.fields import check_range
 from engram.model.ids import KeyId, OrganizationId
 from engram.model.value import replace
-from engram.service.access.audit_trail import AuditTrail
+from engram.service.access.audit import AuditTrail
 from engram.service.access.rate import FailedLogins, RateLimiter, RateState
 from engram.service.access.usage import UsageMeter
 from engram.storage.store import Store
 
-if TYPE_CHECKING:
-    from engram.service.access.operator_tokens import OperatorTokens
+logger = logging.getLogger(__name__)
+
+SETTING = "ENGRAM_ADMIN_TOKENS_FILE"
+TOKEN_PREFIX = "engram_op_"  # noqa: S105 how every token begins, and no token
+_TOKEN_RANDOM_CHARACTERS = 43
+_OTHERS = 0o077
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_Version = tuple[int, int, int, int]
+
+
+class OperatorTokens:
+    """Operator tokens, and the operator that each belongs to."""
+
+    def __init__(self, token: str | None, file: Path | None) -> None:
+        self._own = None if token is None else _digest(token)
+        self._file = file
+        self._version: _Version | None = None
+        self._named: dict[str, bytes] = {}
+
+    def load(self) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigurationError: it cannot be read, others can read it, or a line is wrong.
+        """
+        if self._file is None:
+            return
+        self._named, self._version = {}, None
+        try:
+            version = _version_of(self._file)
+            self._named = _read(self._file)
+        except OSError as exc:
+            raise ConfigurationError(SETTING, f"{self._file}: {exc.strerror}") from exc
+        self._version = version
+
+    def find(self, token: str) -> str | None:
+        """Return the actor of a token, None if there is none; takes constant time."""
+        self._renew()
+        digest, found = _digest(token), None
+        for actor, expected in self._operators():
+            if hmac.compare_digest(digest, expected):
+                found = actor
+        return found
+
+    def is_current(self, actor: str, token_hash: str) -> bool:
+        """Return True if the token with that SHA-256 in hex is still the actor's."""
+        self._renew()
+        return any(
+            name == actor and hmac.compare_digest(token_hash, expected.hex())
+            for name, expected in self._operators()
+        )
+
+    def _operators(self) -> Iterator[tuple[str, bytes]]:
+        if self._own is not None:
+            yield OPERATOR, self._own
+        for name, expected in self._named.items():
+            yield f"{OPERATOR}:{name}", expected
+
+    def _renew(self) -> None:
+        if self._file is None:
+            return
+        try:
+            if self._version != _version_of(self._file):
+                self.load()
+        except (ConfigurationError, OSError) as exc:
+            # A token that was taken out of the file must not go on working because of a typo in it.
+            self._named, self._version = {}, None
+            logger.error("no named operator is let in: %s", exc)  # noqa: TRY400 the reason says it all
+
+
+def new_operator_token(name: str) -> tuple[str, str]:
+    """Return a new token and its line for the file.
+
+    Raises:
+        InvalidRequestError: the name is malformed.
+    """
+    if _NAME.fullmatch(name) is None:
+        message = "must be 1 to 64 letters, digits and . _ @ -, beginning with a letter or digit"
+        raise InvalidRequestError(message, field="name")
+    token = TOKEN_PREFIX + random_text(_TOKEN_RANDOM_CHARACTERS)
+    return token, f"{name}:{_digest(token).hex()}"
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="replace")).digest()
+
+
+def _version_of(file: Path) -> _Version:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+
+
+def _read(file: Path) -> dict[str, bytes]:
+    with file.open("rb") as opened:
+        mode = S_IMODE(file.stat().st_mode)
+        if mode & _OTHERS:
+            message = f"{file} can be used by others (mode {mode:04o}): run `chmod 600 {file}`"
+            raise ConfigurationError(SETTING, message)
+        content = opened.read(limits.OPERATOR_FILE_BYTES_MAX + 1)
+    if len(content) > limits.OPERATOR_FILE_BYTES_MAX:
+        raise ConfigurationError(
+            SETTING, f"{file}: at most {limits.OPERATOR_FILE_BYTES_MAX:,} bytes are allowed"
+        )
+    named = dict[str, bytes]()
+    for number, line in enumerate(content.decode(errors="replace").splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, expected = _parse(line.strip(), place=f"{file}, line {number}")
+        if name in named:
+            raise ConfigurationError(SETTING, f"{file}, line {number}: {name!r} is there already")
+        named[name] = expected
+    return named
+
+
+def _parse(line: str, *, place: str) -> tuple[str, bytes]:
+    name, _, digest = line.partition(":")
+    if _NAME.fullmatch(name) is None or _SHA256.fullmatch(digest) is None:
+        raise ConfigurationError(SETTING, f"{place}: must be NAME:SHA256, the hash in hex")
+    return name, bytes.fromhex(digest)
+
 
 CACHED = timedelta(milliseconds=500)
 """How long a key is served from the cache."""
@@ -77,7 +209,7 @@ class Access:
         """
         if not secret or not secret.startswith(access.KEY_PREFIX):
             raise UnauthenticatedError
-        secret_hash = _hash_of(secret)
+        secret_hash = hash_of(secret)
         network = self._logins.network_of(address)
         self._logins.admit(network, secret_hash)
         owner = await self._find(secret_hash)
@@ -88,19 +220,21 @@ class Access:
             raise UnauthenticatedError
         self._logins.note_success(secret_hash)
         self._note_use(owner.key.id, network if address else None)
-        return Principal(
-            organization_id=owner.organization.id,
-            actor=owner.key.id,
-            scopes=frozenset(owner.key.scopes),
-            quota=owner.organization.quota,
-            toolsets=owner.key.toolsets,
-        )
+        return _principal_of(owner)
+
+    async def find_principal(self, secret_hash: str) -> Principal | None:
+        """Return the principal of the key whose secret has that SHA-256, None if the key has ended."""
+        owner = await self._find(secret_hash)
+        if owner is None or not owner.key.is_live(self._clock.now()):
+            return None
+        self._note_use(owner.key.id, None)
+        return _principal_of(owner)
 
     async def is_valid(self, secret: str | None) -> bool:
         """Return True if `secret` would be authenticated now; this does not count as a use."""
         if not secret or not secret.startswith(access.KEY_PREFIX):
             return False
-        owner = await self._find(_hash_of(secret))
+        owner = await self._find(hash_of(secret))
         return owner is not None and owner.key.is_live(self._clock.now())
 
     def authenticate_operator(self, token: str | None, *, address: str | None = None) -> str:
@@ -115,7 +249,7 @@ class Access:
         network = self._logins.network_of(address)
         # People choose such tokens, so they can be guessed: a right one bypasses the limit only from
         # the network it was used from before.
-        credential = f"{network} {_hash_of(token)}"
+        credential = f"{network} {hash_of(token)}"
         self._logins.admit(network, credential)
         actor = self._operators.find(token)
         if actor is None:
@@ -123,6 +257,10 @@ class Access:
             raise UnauthenticatedError
         self._logins.note_success(credential)
         return actor
+
+    def is_operator(self, actor: str, token_hash: str) -> bool:
+        """Return True if an operator's token with that SHA-256 is still in force."""
+        return self._operators.is_current(actor, token_hash)
 
     def load_operators(self) -> None:
         """Read the file of operator tokens, if there is one.
@@ -152,7 +290,7 @@ class Access:
         """
         self._meter.count(principal.organization_id, requests=1)
         now = self._clock.now()
-        if self._local is None or now >= self._local[1]:
+        if self._local is None or not _is_fresh(self._local[1], now):
             organization = await self._store.control.get_organization(principal.organization_id)
             self._local = (replace(principal, quota=organization.quota), now + CACHED)
         return self._local[0]
@@ -249,7 +387,6 @@ class Access:
 
     @cached_property
     def _operators(self) -> OperatorTokens:
-        from engram.service.access.operator_tokens import OperatorTokens  # noqa: PLC0415 not used over stdio
 
         return OperatorTokens(self._admin_token, self._admin_tokens_file)
 
@@ -271,7 +408,7 @@ class Access:
     async def _find(self, secret_hash: str) -> KeyOwner | None:
         now = self._clock.now()
         cached = self._cache.get(secret_hash)
-        if cached is not None and now < cached.until:
+        if cached is not None and _is_fresh(cached.until, now):
             return cached.owner
         invalidations = self._invalidations
         owner = await self._store.control.find_key(secret_hash)
@@ -288,5 +425,21 @@ class Access:
         return owner
 
 
-def _hash_of(credential: str) -> str:
+def _principal_of(owner: KeyOwner) -> Principal:
+    return Principal(
+        organization_id=owner.organization.id,
+        actor=owner.key.id,
+        scopes=frozenset(owner.key.scopes),
+        quota=owner.organization.quota,
+        toolsets=owner.key.toolsets,
+    )
+
+
+def _is_fresh(until: datetime, now: datetime) -> bool:
+    """Return True if something cached is to be used: not after a clock was set back, either."""
+    return timedelta() < until - now <= CACHED
+
+
+def hash_of(credential: str) -> str:
+    """Return the SHA-256 of a credential in hex: the form that is stored and compared."""
     return hashlib.sha256(credential.encode(errors="replace")).hexdigest()

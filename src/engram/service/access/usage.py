@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict, deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date
 
 from msgspec import Struct
 
+from engram import limits
 from engram.clock import Clock
 from engram.errors import EngramError, NotFoundError
 from engram.model.access import Principal, Quota
 from engram.model.ids import OrganizationId
-from engram.model.status import Counters, UsageDay
+from engram.model.status import Counters, SearchTimes, UsageDay
 from engram.model.value import replace
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
@@ -34,6 +36,12 @@ class Activity(Struct):
     searches: int = 0
     audit_lost: int = 0
     """Audit events that could not be stored or sent on; the log has a warning of each outage."""
+    scrubbed_bytes: int = 0
+    """Read in the background to prove what is stored."""
+    scrub_faults: int = 0
+    """Rows and contents that were found damaged; the log names each."""
+    scrub_finished_s: float = 0.0
+    """When this process last finished to read an organisation, in seconds since 1970."""
     begun: int = 0
     """Appends and searches, also those that failed."""
     in_flight: int = 0
@@ -50,10 +58,37 @@ class Activity(Struct):
             self.in_flight -= 1
 
 
+class Latencies:
+    """How long the latest searches of organisations took in this process: an LRU cache of windows."""
+
+    def __init__(self) -> None:
+        self._windows = OrderedDict[OrganizationId, deque[float]]()
+
+    def note(self, organization_id: OrganizationId, seconds: float) -> None:
+        """Add a search, and drop the oldest beyond the bounds."""
+        window = self._windows.setdefault(organization_id, deque(maxlen=limits.LATENCY_SAMPLES))
+        window.append(seconds)
+        self._windows.move_to_end(organization_id)
+        if len(self._windows) > limits.LATENCY_ORGANIZATIONS_MAX:
+            self._windows.popitem(last=False)
+
+    def of(self, organization_id: OrganizationId) -> SearchTimes | None:
+        """Return the percentiles of an organisation's own searches; None if there was none."""
+        ordered = sorted(self._windows.get(organization_id, ()))
+        if not ordered:
+            return None
+
+        def at(share: float) -> float:
+            return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)] * 1_000, 3)
+
+        return SearchTimes(searches=len(ordered), p50_ms=at(0.5), p95_ms=at(0.95), p99_ms=at(0.99))
+
+
 class UsageMeter:
     """Counters by organisation and day, written to the store in the background."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
+        self.latencies = Latencies()
         self._store = store
         self._clock = clock
         self._counted: dict[OrganizationId, Days] = {}

@@ -1,4 +1,4 @@
-"""The background loops of a process: vectors, documents, jobs of the store, usage and files.
+"""The background loops of a process: vectors, documents, jobs of the store, scrubbing, usage and files.
 
 Jobs are leased, so every process may run them at once: when the lease of a dead one expires,
 another takes the job over.
@@ -14,12 +14,15 @@ from datetime import timedelta
 from typing import assert_never
 
 from engram.errors import EngramError, NotFoundError
-from engram.model.changes import KeysChanged, WorkAdded
+from engram.model.access import SYSTEM
 from engram.model.ids import OrganizationId
-from engram.model.status import Job
+from engram.model.status import Job, KeysChanged, WorkAdded
 from engram.service.work.document_indexing import DocumentIndexing
+from engram.service.work.erasing import Erasing
 from engram.service.work.indexing import Indexer
+from engram.service.work.retention import APPLY_RETENTION, apply_rules
 from engram.service.work.schedule import OrganizationQueue
+from engram.service.work.scrubbing import Scrubber
 from engram.storage.organization import OrganizationStore
 from engram.storage.queue import retry_delay
 from engram.storage.store import Store
@@ -27,7 +30,7 @@ from engram.storage.store import Store
 logger = logging.getLogger(__name__)
 
 TRAIN_DICTIONARY = "train_dictionary"
-JOB_KINDS = (TRAIN_DICTIONARY,)
+JOB_KINDS = (TRAIN_DICTIONARY, APPLY_RETENTION)
 
 LEASE = timedelta(minutes=5)
 """Longer than any job takes; after it another process tries."""
@@ -65,6 +68,8 @@ class Background:
         indexer: Indexer,
         documents: DocumentIndexing,
         owner: str,
+        scrubber: Scrubber | None = None,
+        erasing: Erasing | None = None,
         forget_keys: Callable[[OrganizationId | None], None] = _forget_nothing,
         tidy_files: Callable[[], Awaitable[None]] = _no_files,
         tick_s: float = TICK_S,
@@ -75,6 +80,8 @@ class Background:
         self._tidy_files = tidy_files
         self._indexer = indexer
         self._documents = documents
+        self._scrubber = scrubber
+        self.erasing = erasing or Erasing(store, owner=owner)
         self._owner = owner
         self._tick_s = tick_s
         self._queue = OrganizationQueue()
@@ -89,18 +96,53 @@ class Background:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._indexer.run())
             loops.create_task(self._documents.run())
+            loops.create_task(self.erasing.run())
             loops.create_task(self._run_jobs(record_use))
             loops.create_task(self._follow_others())
             loops.create_task(self._keep_tidy())
+            if self._scrubber is not None:
+                loops.create_task(self._scrubber.run())
 
     async def _keep_tidy(self) -> None:
-        """Tidy the files of organisations at the start, and then with every sweep."""
+        """Tidy the files and the trash of organisations at the start, and then with every sweep."""
         while True:
             try:
                 await self._tidy_files()
+                await self.empty_trash()
+                await self.queue_retention()
             except Exception:
                 logger.exception("files could not be looked after; it will be tried again")
             await asyncio.sleep(self._tick_s * SWEEP_TICKS)
+
+    async def empty_trash(self) -> int:
+        """Remove what has expired in the trash of every organisation; return how many entries.
+
+        Each step is one short transaction, so that it can end anywhere and be done by any process.
+        """
+        removed = 0
+        for organization in await self._store.control.list_organizations():
+            try:
+                store = await self._store.organization(organization.id)
+                while step := (await store.trash.purge_expired(actor=SYSTEM)).removed:
+                    removed += step
+            except NotFoundError:
+                continue  # deleted meanwhile, and its trash with it
+            except EngramError:
+                logger.exception("the trash of organisation %s cannot be emptied", organization.id)
+        return removed
+
+    async def queue_retention(self) -> None:
+        """Enqueue the job that applies the rules of retention, where an organisation has any."""
+        for organization in await self._store.control.list_organizations():
+            try:
+                store = await self._store.organization(organization.id)
+                if await store.retention.list_rules():
+                    await store.enqueue_job(APPLY_RETENTION, "all")
+                    self._queue.add(organization.id)
+            except NotFoundError:
+                continue  # deleted meanwhile
+            except EngramError:
+                logger.exception("the rules of organisation %s cannot be read", organization.id)
 
     async def _follow_others(self) -> None:
         """Queue the work that other processes announce, and drop the keys that they changed."""
@@ -116,6 +158,7 @@ class Background:
 
     def _enqueue(self, organization_id: OrganizationId) -> None:
         self._indexer.enqueue(organization_id)
+        self.erasing.enqueue(organization_id)
         self._queue.add(organization_id)
 
     async def _run_jobs(self, record_use: Callable[[], Awaitable[None]]) -> None:
@@ -176,7 +219,12 @@ class Background:
 
     async def _perform(self, store: OrganizationStore, job: Job) -> bool:
         try:
-            await store.train_dictionary()
+            if job.kind == APPLY_RETENTION:
+                if not (await apply_rules(store, actor=SYSTEM)).is_complete:
+                    await store.postpone_job(job, owner=self._owner, delay=timedelta(0))
+                    return False
+            else:
+                await store.train_dictionary()
         except NotFoundError:
             raise
         except EngramError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from engram import limits
@@ -25,6 +25,7 @@ from engram.errors import (
     EmbedderUnavailableError,
     EngramError,
     NotFoundError,
+    StorageError,
 )
 from engram.model.conversation import MessageDraft, called
 from engram.model.ids import MessageKey, OrganizationId
@@ -109,10 +110,7 @@ class Indexer:
         towards the usage of `organization_id`.
         """
         return await self.index_texts(
-            [
-                EmbeddedText(called(each, title=title), each.content, units_of(kind, each.role))
-                for each in drafts
-            ],
+            [embedded_text(each, kind=kind, name=called(each, title=title)) for each in drafts],
             organization_id=organization_id,
         )
 
@@ -198,9 +196,12 @@ class Indexer:
             return 0  # deleted meanwhile, and its messages with it
 
     async def drain(self, organization_id: OrganizationId, *, limit_s: float) -> None:
-        """Embed an organisation's pending messages, until a timeout or a failure of the embedder."""
+        """Embed an organisation's pending messages, until a timeout or a failure.
+
+        Who searches a full store waits for nothing: what is there is found, and the lag is named.
+        """
         store = await self._store.organization(organization_id)
-        with suppress(TimeoutError, *EMBEDDING_FAILURES):
+        try:
             async with asyncio.timeout(limit_s):
                 while True:
                     while await self.work(organization_id):
@@ -208,8 +209,12 @@ class Indexer:
                     if not await store.has_leased():
                         return
                     await asyncio.sleep(LEASED_LOOK_S)
-        # The background may have skipped what was leased here and is given back now.
-        self.enqueue(organization_id)
+        except (TimeoutError, *EMBEDDING_FAILURES):
+            # The background may have skipped what was leased here and is given back now.
+            self.enqueue(organization_id)
+        except StorageError:
+            logger.warning("vectors of %s cannot be stored now", organization_id, exc_info=True)
+            self._queue.defer(organization_id)
 
     async def _probe(self) -> None:
         """Probe the embedders early: operators see their state."""
@@ -234,6 +239,7 @@ class Indexer:
                 raise
             except EngramError:
                 logger.exception("organisation %s cannot be indexed now", organization_id)
+                self._queue.defer(organization_id)
 
     async def _is_waiting(self, organization_id: OrganizationId) -> bool:
         store = await open_if_exists(self._store, organization_id)
@@ -255,7 +261,7 @@ class Indexer:
             self._log_mismatch(identity.name)
             return 0, 0
         claimed = await self._claim(store)
-        splitting = deep_splitting(embedder, identity)
+        splitting = deep_splitting(embedder, identity, has_tokens=embedder.has_tokens)
         batch = Batch(store, embedder, splitting, identity.as_text(), owner=self._owner, pace=pace)
         done = await batch.index(claimed)
         self._count(store.organization_id, done)
@@ -289,6 +295,11 @@ class Indexer:
                 "stored vectors are not of the embedder %s: run `engram reembed` to use it", name
             )
         self._is_mismatch_logged = True
+
+
+def embedded_text(draft: MessageDraft, *, kind: RecordKind, name: str | None) -> EmbeddedText:
+    """Return what is embedded of a new message, given the name that is indexed with it."""
+    return EmbeddedText(name, draft.content, units_of(kind, draft.role))
 
 
 def _whole(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
 
 from engram import limits
 from engram.embedding.passages import deep_splitting
@@ -19,13 +20,13 @@ from engram.errors import (
 from engram.model.access import Organization, Principal
 from engram.model.ids import MessageKey, OrganizationId
 from engram.model.maintenance import ReembeddingProgress, ReembeddingStatus
-from engram.model.value import Value
+from engram.model.value import Value, replace
 from engram.model.vectors import Embedded, StoredIdentities, Unmoved, UnmovedBatch, UnmovedCount
 from engram.service.work.indexing import STORED_TOGETHER, UNUSABLE, Indexer, embed_messages
 from engram.service.work.schedule import open_each
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
-from engram.text.sentences import message_sentences
+from engram.text.passages import message_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -201,7 +202,7 @@ class _Work:
         """Messages that the embedder refuses."""
         self._store = store
         self._embedder = embedder
-        self._splitting = deep_splitting(embedder, identity)
+        self._splitting = deep_splitting(embedder, identity, has_tokens=embedder.has_tokens)
         self._identity = identity.as_text()
         self._advance = advance
 
@@ -228,14 +229,29 @@ class _Work:
         self.refused.add(key)
 
 
+class _ReadNext(Protocol):
+    """Reads the next messages that may lack vectors."""
+
+    async def __call__(
+        self, identity: str, *, after: MessageKey, limit: int, characters_max: int
+    ) -> UnmovedBatch: ...
+
+
 class _Division(_Work):
-    """Adds the vectors of their sentences to messages that an earlier version embedded whole."""
+    """Adds the vectors of sentences and tokens to messages that were embedded without them."""
 
     async def run(self) -> None:
         """Embed and store what is missing, in the order of the messages."""
+        await self._add_to(self._store.read_undivided, _has_sentences)
+        if self._splitting.has_tokens:
+            # Their sentences have vectors by now.
+            self._splitting = replace(self._splitting, is_deep=False)
+            await self._add_to(self._store.read_without_tokens, _has_tokens)
+
+    async def _add_to(self, read: _ReadNext, is_wanted: Callable[[Unmoved], bool]) -> None:
         after = _BEFORE_ALL
         while True:
-            batch = await self._store.read_undivided(
+            batch = await read(
                 self._identity,
                 after=after,
                 limit=limits.INDEX_BATCH_MESSAGES,
@@ -243,9 +259,9 @@ class _Division(_Work):
             )
             if batch.last is None:
                 return
-            divided = [message for message in batch.messages if _has_sentences(message)]
-            for start in range(0, len(divided), STORED_TOGETHER):
-                embedded = await self._embed(divided[start : start + STORED_TOGETHER])
+            wanted = [message for message in batch.messages if is_wanted(message)]
+            for start in range(0, len(wanted), STORED_TOGETHER):
+                embedded = await self._embed(wanted[start : start + STORED_TOGETHER])
                 self._count(await self._store.add_missing_vectors(self._identity, embedded))
             after = batch.last
 
@@ -288,6 +304,10 @@ class _Move(_Work):
 
 def _has_sentences(message: Unmoved) -> bool:
     return message.units == "both" and bool(message_sentences(message.content))
+
+
+def _has_tokens(message: Unmoved) -> bool:
+    return message.units == "both"
 
 
 def _check_model(new_model: str, target: EmbedderIdentity) -> None:

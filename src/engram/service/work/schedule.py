@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 from engram.embedding.passages import PassageEmbedder
+from engram.embedding.port import with_tokens
 from engram.embedding.retry import Sleep
 from engram.errors import NotFoundError
 from engram.model.access import Organization
@@ -16,7 +18,9 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 
 if TYPE_CHECKING:
-    from engram.embedding.port import Vectors
+    from engram.embedding.port import EmbeddedPassage, Vectors
+
+T = TypeVar("T")
 
 RESTS = 4.0
 """A rest is this many times as long as the work before it: a fifth of the time is left for work."""
@@ -119,11 +123,22 @@ class PacedEmbedder:
         """Return a vector for each passage, as the embedder does."""
         import numpy as np  # noqa: PLC0415 slow to import
 
+        return np.concatenate(await self._in_groups(self._embedder.embed_passages, passages))
+
+    async def embed_passages_with_tokens(
+        self, passages: Sequence[str]
+    ) -> Sequence[EmbeddedPassage]:
+        """Return the vectors of each passage and of its tokens, as the embedder does."""
+        embed = with_tokens(self._embedder).embed_passages_with_tokens
+        return list(chain.from_iterable(await self._in_groups(embed, passages)))
+
+    async def _in_groups(
+        self, embed: Callable[[Sequence[str]], Awaitable[T]], passages: Sequence[str]
+    ) -> list[T]:
         time = asyncio.get_running_loop().time
-        groups: list[Vectors] = []
+        groups: list[T] = []
         for start in range(0, max(len(passages), 1), PASSAGES_TOGETHER):
             began = time()
-            group = passages[start : start + PASSAGES_TOGETHER]
-            groups.append(await self._embedder.embed_passages(group))
+            groups.append(await embed(passages[start : start + PASSAGES_TOGETHER]))
             await self._pace.rest(worked_s=time() - began)
-        return np.concatenate(groups)
+        return groups
