@@ -1,0 +1,1 @@
+"""Sessions and memories that other programs keep: where they lie, and readers of their formats."""
