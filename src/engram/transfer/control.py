@@ -31,6 +31,7 @@ _COLUMNS = {
         "revoked_at",
         "last_used_at",
         "toolsets",
+        "row_hash",
     ),
     "add_usage": (
         "organization_id",
@@ -63,6 +64,9 @@ class OrganizationRow(NamedTuple):
     messages_max: int | None
     bytes_max: int | None
     created_at: int
+    row_hash: bytes | None
+    moved_to: str | None = None
+    """The address of the database that replaces this one, if the organisation is sealed here."""
 
 
 @dataclass(frozen=True, slots=True)

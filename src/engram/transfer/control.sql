@@ -1,16 +1,18 @@
 -- Statements on the control tables of either database.
 
 -- list_organizations --
--- Returns number, organization_id, name, is_local, messages_max, bytes_max, created_at, oldest first.
-SELECT number, organization_id, name, is_local, messages_max, bytes_max, created_at
+-- Returns number, organization_id, name, is_local, messages_max, bytes_max, created_at, row_hash, moved_to, oldest first.
+SELECT /*sqlite:*/ number /*postgres: coalesce(row_number, number) */, organization_id, name,
+    is_local, messages_max, bytes_max, created_at, row_hash,
+    /*sqlite:*/ moved_to /*postgres: NULL */
 FROM organization ORDER BY number;
 
 -- add_organization --
 INSERT INTO organization
-    (number, organization_id, name, is_local, messages_max, bytes_max, created_at
+    (number, organization_id, name, is_local, messages_max, bytes_max, created_at, row_hash
      /*sqlite:*/ , has_file /*postgres: */)
 VALUES
-    (:number, :organization_id, :name, :is_local, :messages_max, :bytes_max, :created_at
+    (:number, :organization_id, :name, :is_local, :messages_max, :bytes_max, :created_at, :row_hash
      /*sqlite:*/ , 1 /*postgres: */);
 
 -- reserve --
@@ -25,16 +27,16 @@ DELETE FROM organization WHERE organization_id = :organization_id;
 -- list_keys --
 -- Returns the keys of an organisation, oldest first.
 SELECT key_id, organization_id, name, secret_hash, prefix, scopes, created_at, expires_at,
-    revoked_at, last_used_at, toolsets
+    revoked_at, last_used_at, toolsets, row_hash
 FROM api_key WHERE organization_id = :organization_id ORDER BY number;
 
 -- add_key --
 INSERT INTO api_key
     (key_id, organization_id, name, secret_hash, prefix, scopes, created_at, expires_at,
-     revoked_at, last_used_at, toolsets)
+     revoked_at, last_used_at, toolsets, row_hash)
 VALUES
     (:key_id, :organization_id, :name, :secret_hash, :prefix, :scopes, :created_at, :expires_at,
-     :revoked_at, :last_used_at, :toolsets);
+     :revoked_at, :last_used_at, :toolsets, :row_hash);
 
 -- list_usage --
 -- Returns the daily usage of an organisation, oldest first.

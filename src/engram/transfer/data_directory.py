@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,6 +24,9 @@ from typing import Any, TypeAlias
 from engram.errors import EngramError, InvalidRequestError
 from engram.limits import STORED_ROW_BYTES
 from engram.model.ids import OrganizationId
+from engram.transfer.compression import expand_beginning
+from engram.transfer.export_format import BEGINNING_BYTES, is_header, read_header
+from engram.transfer.export_lines import parse_time
 from engram.transfer.files import SafePath, opened_directory, parse_path
 from engram.transfer.markdown_directory import FOLDERS, MARKER, MARKER_BYTES_MAX
 
@@ -40,6 +45,10 @@ _WHOLE = "root-export"
 """The name for an export of the whole data directory if its owner's directory is an export too."""
 
 _ORGANIZATION = "org_"
+_NUMBERED = re.compile(r"^\d+-|\.md$")
+"""What the name of an exported file has besides an id."""
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 Parts: TypeAlias = tuple[str, ...]
 
@@ -88,6 +97,35 @@ class DataDirectory:
                 root.rename(organization_id, removed)
             root.remove(removed)
 
+    def forget(self, organization_id: OrganizationId, ids: frozenset[str]) -> int:
+        """Remove an organisation's files that are named after any of some ids; return how many.
+
+        An export has a file for each memory and each episode, which is named after it.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        if self.root is None:
+            return 0
+        files = _files_below(self.root / organization_id)
+        named = [Path(each.path) for each in files if _NUMBERED.sub("", each.name) in ids]
+        for path in named:
+            path.unlink(missing_ok=True)
+        return len(named)
+
+    def exports_before(self, organization_id: OrganizationId, moment: datetime) -> list[str]:
+        """Return the paths of an organisation's exports that were begun before a moment, or whose time is unknown."""
+        if self.root is None:
+            return []
+        own = self.root / organization_id
+        found = ((each.path, exported_at(Path(each.path))) for each in _files_below(own))
+        return sorted(
+            # Names of files need not be UTF-8.
+            os.fsencode(Path(path).relative_to(own)).decode(errors="replace")
+            for path, time in found
+            if time is not None and time < moment
+        )
+
     def leftovers(self) -> list[OrganizationId]:
         """Return the organisations that have a directory, even a partly removed one."""
         if self.root is None or not self.root.is_dir():
@@ -122,15 +160,44 @@ def file_bytes(size: int) -> int:
     return STORED_ROW_BYTES + size
 
 
+def exported_at(path: Path) -> datetime | None:
+    """Return when an export was begun, the earliest time if it does not say; None if a file is no export.
+
+    None too if it cannot be read: what our tools write can be, unless it was removed or exchanged meanwhile.
+    """
+    try:
+        with open(path, "rb", opener=_open_itself) as file:
+            data = expand_beginning(file.read(BEGINNING_BYTES))
+    except (OSError, InvalidRequestError):
+        return None
+    if not is_header(data):
+        return None
+    try:
+        header = read_header(data.partition(b"\n")[0])
+        return parse_time(header.exported_at, field="exported_at")
+    except InvalidRequestError:
+        return EARLIEST
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, and nothing that a link leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW)
+
+
 def _file_sizes(directory: Path) -> Iterator[int]:
+    for entry in _files_below(directory):
+        with suppress(FileNotFoundError):
+            yield entry.stat(follow_symlinks=False).st_size
+
+
+def _files_below(directory: Path) -> Iterator[os.DirEntry[str]]:
     waiting = [] if directory.is_symlink() else [directory]
     while waiting:
         for entry in _entries(waiting.pop()):
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
             elif entry.is_file(follow_symlinks=False):
-                with suppress(FileNotFoundError):
-                    yield entry.stat(follow_symlinks=False).st_size
+                yield entry
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:

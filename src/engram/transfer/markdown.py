@@ -9,15 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast, get_args
+from functools import cache
+from typing import Any, TypeVar, cast, get_type_hints
+
+from msgspec import ValidationError, convert
 
 from engram import limits
 from engram.clock import NANOID_LENGTH, format_time
 from engram.errors import InvalidRequestError
 from engram.model import memory as model
-from engram.model.checks import check_choice, check_label, check_range, check_text
+from engram.model.fields import check_label, check_moment, check_range, check_text
 from engram.model.memory import Episode, Memory, MemoryVersion, Relation
 from engram.transfer.memories import MemoryRecord
 
@@ -33,8 +36,6 @@ _NAME = re.compile(r"[a-z_]+")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON does not escape and YAML does not allow: controls, marks and line ends."""
 
-_CHANGES: tuple[str, ...] = get_args(model.Change)
-_MODES: tuple[str, ...] = get_args(model.StorageMode)
 _VERSION_FIELDS = ("change", "ended_at", "actor")
 
 
@@ -147,11 +148,9 @@ def _read_episode(header: dict[str, Any]) -> Episode:
 
 def _read_version(values: object) -> MemoryVersion:
     given = dict(_mapping(values))
-    own = {name: _read_field(name, given.pop(name, None)) for name in _VERSION_FIELDS}
-    check_choice("change", own["change"], _CHANGES)
+    types = _types(MemoryVersion)
+    own = {name: _read_field(types, name, given.pop(name, None)) for name in _VERSION_FIELDS}
     check_label("actor", own["actor"], characters_max=limits.NAME_CHARACTERS_MAX)
-    if own["ended_at"] is None:
-        raise InvalidRequestError("is missing", field="ended_at")
     return MemoryVersion(memory=_read(Memory, given), **own)
 
 
@@ -183,7 +182,6 @@ def _check_memory(memory: Memory) -> None:
     _check_as(model.MemoryDraft, memory, **({} if memory.is_searched else {"valid_to": None}))
     if hashlib.sha256(memory.content.encode()).hexdigest() != memory.content_hash:
         raise InvalidRequestError("is not that of the text", field="content_hash")
-    check_choice("storage_mode", memory.storage_mode, _MODES)
     check_range("version", memory.version, minimum=1, maximum=limits.WHOLE_NUMBER_MAX)
     check_text("summary", memory.summary or "", bytes_max=limits.SUMMARY_BYTES_MAX)
     check_text("reason", memory.reason or "", bytes_max=limits.REASON_BYTES_MAX)
@@ -196,20 +194,49 @@ def _check_as(draft: Any, value: object, **changed: Any) -> None:
 
 def _read(kind: type[T], values: object) -> T:
     """Build a value from a mapping that has all of its fields, and no others."""
-    given = _mapping(values)
-    names = set(cast("Any", kind).__struct_fields__)
-    if unknown := sorted(given.keys() - names):
+    given, types = _mapping(values), _types(kind)
+    if unknown := sorted(given.keys() - types.keys()):
         raise InvalidRequestError("is not known", field=unknown[0])
-    if missing := sorted(names - given.keys()):
+    if missing := sorted(types.keys() - given.keys()):
         raise InvalidRequestError("is missing", field=missing[0])
-    return kind(**{name: _read_field(name, value) for name, value in given.items()})
+    return kind(**{name: _read_field(types, name, value) for name, value in given.items()})
 
 
-def _read_field(name: str, value: object) -> Any:
+_types = cache(get_type_hints)
+"""The types of a struct's fields by name, without their marks."""
+
+
+def _read_field(types: Mapping[str, Any], name: str, value: object) -> Any:
+    wrong = InvalidRequestError("has a wrong value", field=name)
     try:
-        return READERS[name](value)
-    except (TypeError, ValueError) as exc:
-        raise InvalidRequestError("has a wrong value", field=name) from exc
+        read: Any = convert(value, types[name])
+    except (ValidationError, UnicodeEncodeError) as exc:
+        raise wrong from exc
+    match read:
+        case datetime():
+            check_moment(name, read)
+            return read.astimezone(UTC)
+        case str() if name in ID_PREFIXES and not _is_id(read, ID_PREFIXES[name]):
+            raise wrong
+        case _:
+            return read
+
+
+ID_PREFIXES = {
+    "id": ("mem_", "rel_", "ep_"),
+    "episode_id": ("ep_",),
+    "document_id": ("doc_",),
+    "source_id": ("mem_",),
+    "target_id": ("mem_",),
+}
+"""Prefixes of the fields that are ids."""
+
+_NANOID = re.compile(rf"[A-Za-z0-9_-]{{{NANOID_LENGTH}}}")
+
+
+def _is_id(text: str, prefixes: tuple[str, ...]) -> bool:
+    """Return True if a text is one of the prefixes and a nanoid."""
+    return text.startswith(prefixes) and _NANOID.fullmatch(text.partition("_")[2]) is not None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -222,89 +249,3 @@ def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise InvalidRequestError("is not a list")
     return cast("list[Any]", value)
-
-
-_Reader = Callable[[Any], Any]
-
-
-def _exactly(*kinds: type) -> _Reader:
-    """Return a parser for values of these types but no subtypes: a bool is not a number."""
-
-    def read(value: object) -> Any:
-        if type(value) not in kinds:
-            raise TypeError
-        return value
-
-    return read
-
-
-_text, _whole, _number, _bool = (
-    _exactly(str),
-    _exactly(int),
-    _exactly(int, float),
-    _exactly(bool),
-)
-
-
-def _time(value: object) -> datetime:
-    time = datetime.fromisoformat(_text(value))
-    if time.tzinfo is None:
-        raise ValueError
-    return time.astimezone(UTC)
-
-
-def _tags(value: object) -> tuple[str, ...]:
-    return tuple(map(_text, _list(value)))
-
-
-def _id(*prefixes: str) -> _Reader:
-    pattern = re.compile(rf"(?:{'|'.join(prefixes)})[A-Za-z0-9_-]{{{NANOID_LENGTH}}}")
-
-    def read(value: object) -> str:
-        if not pattern.fullmatch(_text(value)):
-            raise ValueError
-        return cast("str", value)
-
-    return read
-
-
-def _or_none(read: _Reader) -> _Reader:
-    return lambda value: None if value is None else read(value)
-
-
-READERS: Mapping[str, _Reader] = {
-    "id": _id("mem_", "rel_", "ep_"),
-    "content": _text,
-    "memory_type": _text,
-    "category": _text,
-    "source": _text,
-    "importance": _whole,
-    "tags": _tags,
-    "project": _text,
-    "immutable": _bool,
-    "episode_id": _or_none(_id("ep_")),
-    "pattern_confidence": _or_none(_number),
-    "valid_from": _or_none(_time),
-    "valid_to": _or_none(_time),
-    "expires_at": _or_none(_time),
-    "storage_mode": _text,
-    "document_id": _or_none(_id("doc_")),
-    "content_hash": _text,
-    "summary": _or_none(_text),
-    "version": _whole,
-    "created_at": _time,
-    "updated_at": _time,
-    "is_searched": _bool,
-    "reason": _or_none(_text),
-    "source_id": _id("mem_"),
-    "target_id": _id("mem_"),
-    "relation_type": _text,
-    "strength": _number,
-    "description": _text,
-    "started_at": _time,
-    "ended_at": _or_none(_time),
-    "memories": _whole,
-    "change": _text,
-    "actor": _text,
-}
-"""The parser of each field; a value of another type raises TypeError or ValueError."""

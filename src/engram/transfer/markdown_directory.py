@@ -12,15 +12,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engram import limits
-from engram.errors import (
-    ConflictError,
-    InvalidRequestError,
-    LimitExceededError,
-    NotFoundError,
-    QuotaExceededError,
-)
-from engram.model.checks import check_label
+from engram import errors, limits
+from engram.model.fields import check_label
 from engram.model.ids import EpisodeId, MemoryId, OrganizationId
 from engram.model.memory import DEFAULT_SOURCE, Episode, MemoryDraft
 from engram.storage.organization import OrganizationStore
@@ -69,7 +62,7 @@ class Export:
         """
         if not await asyncio.to_thread(lambda: is_export(self.directory) or self._is_free()):
             message = f"{self.directory.shown!r} has other files: choose another output_path"
-            raise ConflictError(message)
+            raise errors.ConflictError(message)
         await self.claim({self.directory.child(MARKER): bytes(_MARKER_BYTES)})
         await asyncio.to_thread(self._make_directories)
 
@@ -83,7 +76,7 @@ class Export:
         try:
             await self._write_folder("episodes", _episode_files(store, project, counts))
             await self._write_folder("memories", _memory_files(store, project, counts))
-        except QuotaExceededError:
+        except errors.QuotaExceededError:
             for name in FOLDERS:
                 await asyncio.to_thread(_remove_others, self.directory.child(name), kept=set())
             raise
@@ -174,7 +167,7 @@ def find_files(path: SafePath) -> list[SafePath]:
     match path.kind():
         case "file":
             if not path.name.lower().endswith(ENDINGS):
-                raise InvalidRequestError(f"must end in {', '.join(ENDINGS)}", field="path")
+                raise errors.InvalidRequestError(f"must end in {', '.join(ENDINGS)}", field="path")
             files = [path]
         case "directory" if is_export(path):
             # Episodes first: memories name them.
@@ -182,7 +175,7 @@ def find_files(path: SafePath) -> list[SafePath]:
         case "directory":
             files = list(_walk(path))
         case _:
-            raise NotFoundError("file", path.shown)
+            raise errors.NotFoundError("file", path.shown)
     for each in files:
         _check_file(each)
     return files
@@ -204,7 +197,7 @@ def _walk(directory: SafePath) -> Iterator[SafePath]:
             case "file" if path.name.lower().endswith(ENDINGS):
                 found += 1
                 if found > limits.IMPORT_FILES_MAX:
-                    raise LimitExceededError(
+                    raise errors.LimitExceededError(
                         "path", limit=limits.IMPORT_FILES_MAX, actual=found, unit="files"
                     )
                 yield path
@@ -224,8 +217,8 @@ def _check_file(path: SafePath) -> None:
     _decode(content, path)
 
 
-def _too_large(path: SafePath, limit: int) -> LimitExceededError:
-    return LimitExceededError(path.shown, limit=limit, actual=path.size(), unit="bytes")
+def _too_large(path: SafePath, limit: int) -> errors.LimitExceededError:
+    return errors.LimitExceededError(path.shown, limit=limit, actual=path.size(), unit="bytes")
 
 
 def read_file(path: SafePath, *, project: str) -> MemoryRecord | Episode | MemoryDraft | None:
@@ -242,7 +235,7 @@ def read_file(path: SafePath, *, project: str) -> MemoryRecord | Episode | Memor
         if text is None:
             return markdown.read_exported(content)
         return MemoryDraft(content=text, project=project, source=_source_of(path))
-    except InvalidRequestError as exc:
+    except errors.InvalidRequestError as exc:
         exc.prefix_field(path.shown)
         raise
 
@@ -269,7 +262,7 @@ def read_sections(path: SafePath, *, project: str) -> list[MemoryDraft]:
                 source=_source_of(path),
                 tags=(CLAUDEMD_TAG,),
             )
-        except InvalidRequestError as exc:
+        except errors.InvalidRequestError as exc:
             exc.prefix_field(f"{path.shown}#{section.heading}")
             raise
         drafts.append(draft)
@@ -280,13 +273,13 @@ def _decode(content: bytes, path: SafePath) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
-        raise InvalidRequestError("is not UTF-8 text", field=path.shown) from exc
+        raise errors.InvalidRequestError("is not UTF-8 text", field=path.shown) from exc
 
 
 def _source_of(path: SafePath) -> str:
     """Return the path of a file as a source, if it can be one."""
     try:
         check_label("source", path.shown, characters_max=limits.SOURCE_CHARACTERS_MAX)
-    except InvalidRequestError:
+    except errors.InvalidRequestError:
         return DEFAULT_SOURCE
     return path.shown

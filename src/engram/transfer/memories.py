@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -16,8 +16,10 @@ from engram.model.access import UNBOUNDED, Quota
 from engram.model.conversation import MessageDraft
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import Episode, Memory, MemoryVersion, Relation
+from engram.model.value import replace
 from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.storage.bookkeeping import audit, counters
+from engram.storage.bookkeeping.row_hashes import EPISODE, MEMORY_VERSION, RELATION
 from engram.storage.bookkeeping.state import State, take_numbers
 from engram.storage.codec import StoredContent
 from engram.storage.content import compression
@@ -76,15 +78,26 @@ async def read_records(
         numbers = reading.scan_numbers(tx, project, after=after, limit=limit)
         outgoing = _outgoing_relations(tx, numbers)
         return tuple(
-            MemoryRecord(
-                memory=memory,
-                versions=rows.read_versions(tx, number) if memory.version > 1 else (),
-                relations=tuple(outgoing[memory.id]),
-            )
-            for number, memory in rows.read_memories(tx, numbers).items()
+            replace(record, relations=tuple(outgoing[record.memory.id]))
+            for record in load_records(tx, numbers)
         )
 
     return await store.tenant.read(read)
+
+
+def load_records(tx: Transaction, numbers: Sequence[int]) -> list[MemoryRecord]:
+    """Return the memories that exist among `numbers`, with their versions, in the order requested.
+
+    Raises:
+        StoreCorruptError: the bytes of one do not match its hash.
+    """
+    return [
+        MemoryRecord(
+            memory=memory,
+            versions=rows.read_versions(tx, number) if memory.version > 1 else (),
+        )
+        for number, memory in rows.read_memories(tx, numbers).items()
+    ]
 
 
 async def read_episodes(
@@ -138,6 +151,20 @@ async def store_episode(
     Raises:
         QuotaExceededError: it does not fit the quota any more.
     """
+
+    def write(tx: Transaction) -> bool:
+        if not add_episode(tx, episode):
+            return False
+        added = counters.row_bytes(episode.project, episode.description, episode.summary)
+        counters.grow_counters(tx, quota=quota, stored_bytes=added)
+        _audit(tx, actor, subject=episode.id)
+        return True
+
+    return await store.tenant.write(write)
+
+
+def add_episode(tx: Transaction, episode: Episode) -> bool:
+    """Store an episode unchanged; return False if it exists already."""
     values = {
         "id": episode.id,
         "project": episode.project,
@@ -146,16 +173,8 @@ async def store_episode(
         "ended_at": rows.microseconds(episode.ended_at),
         "summary": episode.summary,
     }
-
-    def write(tx: Transaction) -> bool:
-        if tx.execute(_SQL["import_episode"], **values).fetchone() is None:
-            return False
-        added = counters.row_bytes(episode.project, episode.description, episode.summary)
-        counters.grow_counters(tx, quota=quota, stored_bytes=added)
-        _audit(tx, actor, subject=episode.id)
-        return True
-
-    return await store.tenant.write(write)
+    row_hash = EPISODE.hash(tx.tenant.id, values)
+    return tx.execute(_SQL["import_episode"], **values, row_hash=row_hash).fetchone() is not None
 
 
 async def store_relations(
@@ -174,7 +193,7 @@ async def store_relations(
         ends = {end for each in found for end in (each.source_id, each.target_id)}
         numbers = rows.find_memories(tx, ends)
         here = [each for each in found if {each.source_id, each.target_id} <= numbers.keys()]
-        stored = sum([_store_relation(tx, each, numbers) for each in here])
+        stored = sum([add_relation(tx, each, numbers) for each in here])
         if stored:
             added = stored * counters.row_bytes()
             counters.grow_counters(tx, quota=quota, stored_bytes=added)
@@ -184,19 +203,24 @@ async def store_relations(
     return await store.tenant.write(write)
 
 
-def _store_relation(tx: Transaction, relation: Relation, numbers: dict[MemoryId, int]) -> bool:
+def add_relation(tx: Transaction, relation: Relation, numbers: Mapping[MemoryId, int]) -> bool:
+    """Store a relation unchanged; return False if there is one of the same ends and type.
+
+    Raises:
+        InvalidRequestError: `supersedes` would close a circle.
+    """
     source, target = numbers[relation.source_id], numbers[relation.target_id]
     if relation.relation_type == "supersedes":
         relations.refuse_circle(tx, source=source, target=target)
-    row = tx.execute(
-        _SQL["import_relation"],
-        source=source,
-        target=target,
-        relation_type=relation.relation_type,
-        strength=relation.strength,
-        created_at=to_microseconds(relation.created_at),
-    ).fetchone()
-    return row is not None
+    values = {
+        "source": source,
+        "target": target,
+        "relation_type": relation.relation_type,
+        "strength": relation.strength,
+        "created_at": to_microseconds(relation.created_at),
+    }
+    row_hash = RELATION.hash(tx.tenant.id, values)
+    return tx.execute(_SQL["import_relation"], **values, row_hash=row_hash).fetchone() is not None
 
 
 def _outgoing_relations(tx: Transaction, numbers: list[int]) -> dict[MemoryId, list[Relation]]:
@@ -246,7 +270,7 @@ def _version_texts(tenant: Tenant, record: MemoryRecord) -> list[StoredContent |
     if kept and not record.memory.is_searched:
         kept[-1] = True  # A memory that is not searched has no record to keep its text.
     return [
-        tenant.codec.encode(memory.content) if is_kept else None
+        tenant.codec.encode_alone(memory.content) if is_kept else None
         for memory, is_kept in zip(versions, kept, strict=True)
     ]
 
@@ -298,21 +322,38 @@ def _choose_new(tx: Transaction, work: _Import) -> tuple[list[_Prepared], Record
 def _store(tx: Transaction, work: _Import, each: _Prepared, *, state: State) -> int:
     """Store a memory with its versions; return the bytes that it counts."""
     memory = each.record.memory
-    stored_at = _storing_times([*(version.memory for version in each.record.versions), memory])
     record: int | None = None
     if memory.is_searched:
         record = take_numbers(tx, "memory", 1).start
         new = NewRecord(record, memory.id, memory.project, memory.tags, each.message)
         indexing = storing.indexing_of(work.indexing, [each.position])
-        add_records(tx, [new], indexing=indexing, state=state, now=stored_at[-1])
-    number = rows.add_memory(tx, **_memory_values(memory, record))
-    versions = map(_version_values, each.record.versions, each.texts, stored_at)
-    tx.execute_many(_SQL["import_version"], [{"number": number, **values} for values in versions])
+        add_records(tx, [new], indexing=indexing, state=state, now=stored_at(each.record)[-1])
+    number = add_rows(tx, each.record, record=record, texts=each.texts)
     return counters.measure_memory(tx, number, since=0)
 
 
-def _storing_times(lineage: Sequence[Memory]) -> list[int]:
-    """Return when the text of each version was stored: with the first that had it."""
+def add_rows(
+    tx: Transaction,
+    found: MemoryRecord,
+    *,
+    record: int | None,
+    texts: Sequence[StoredContent | None],
+) -> int:
+    """Store the rows of a memory and its versions, without its record; return its number."""
+    number = rows.add_memory(tx, **_memory_values(found.memory, record))
+    versions = [
+        {"memory": number, **values}
+        for values in map(_version_values, found.versions, texts, stored_at(found))
+    ]
+    owner = tx.tenant.id
+    hashed = [{**values, "row_hash": MEMORY_VERSION.hash(owner, values)} for values in versions]
+    tx.execute_many(_SQL["import_version"], hashed)
+    return number
+
+
+def stored_at(found: MemoryRecord) -> list[int]:
+    """Return when the text of each version and the present one was stored: with the first that had it."""
+    lineage = [*(version.memory for version in found.versions), found.memory]
     times = list[int]()
     before: Memory | None = None
     for memory in lineage:
@@ -336,12 +377,12 @@ def _memory_values(memory: Memory, record: int | None) -> dict[str, Any]:
 
 
 def _version_values(
-    version: MemoryVersion, text: StoredContent | None, stored_at: int
+    version: MemoryVersion, text: StoredContent | None, since: int
 ) -> dict[str, Any]:
     memory = version.memory
     fields = {
         **_fields(memory),
-        "stored_at": stored_at if memory.is_searched else None,
+        "stored_at": since if memory.is_searched else None,
         "is_searched": memory.is_searched,
     }
     return {

@@ -9,15 +9,17 @@ WHERE +organization_id = :organization_id AND id IN (SELECT value FROM json_each
 -- import_version --
 INSERT INTO memory_version
     (memory, version, organization_id, change, actor, recorded_at, ended_at, fields, sha256,
-     content_bytes, content_encoding, content)
+     content_bytes, content_encoding, content, row_hash)
 VALUES
-    (:number, :version, :organization_id, :change, :actor, :recorded_at, :ended_at, :fields, :sha256,
-     :content_bytes, :content_encoding, :content);
+    (:memory, :version, :organization_id, :change, :actor, :recorded_at, :ended_at, :fields, :sha256,
+     :content_bytes, :content_encoding, :content, :row_hash);
 
 -- import_relation --
 -- Returns a row if it is new.
-INSERT INTO relation (source, target, relation_type, organization_id, strength, created_at)
-VALUES (:source, :target, :relation_type, :organization_id, :strength, :created_at)
+INSERT INTO relation
+    (source, target, relation_type, organization_id, strength, created_at, row_hash)
+VALUES
+    (:source, :target, :relation_type, :organization_id, :strength, :created_at, :row_hash)
 ON CONFLICT DO NOTHING
 RETURNING 1;
 
@@ -30,8 +32,10 @@ ORDER BY source, target, relation_type;
 
 -- import_episode --
 -- Returns a row if it is new.
-INSERT INTO episode (id, organization_id, project, description, started_at, ended_at, summary)
-VALUES (:id, :organization_id, :project, :description, :started_at, :ended_at, :summary)
+INSERT INTO episode
+    (id, organization_id, project, description, started_at, ended_at, summary, row_hash)
+VALUES
+    (:id, :organization_id, :project, :description, :started_at, :ended_at, :summary, :row_hash)
 ON CONFLICT DO NOTHING
 RETURNING 1;
 

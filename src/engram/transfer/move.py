@@ -6,7 +6,7 @@ changes half of it. An interrupted move resumes after the last page that it reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,22 @@ T = TypeVar("T")
 Standing = Literal["new", "begun", "moved"]
 """How far an organisation is at the target."""
 
+_STORED = frozenset(
+    {
+        "conversation",
+        "conversation_tag",
+        "message",
+        "captured_message",
+        "forgotten_session",
+        "memory",
+        "memory_version",
+        "relation",
+        "tombstone",
+        "document",
+    }
+)
+"""Tables that only callers write to; others also change by work in the background."""
+
 Advance = Callable[[int], None]
 """Receives how many rows were copied or compared since the last call."""
 
@@ -40,7 +56,12 @@ class Reader(Protocol):
 
 
 class Source(Protocol):
-    """The database that organisations are copied from; it is never changed."""
+    """The database that organisations are copied from; nothing of it is changed but for its seals."""
+
+    @property
+    def can_seal(self) -> bool:
+        """Whether `seal` does anything."""
+        ...
 
     @property
     def control(self) -> Reader:
@@ -54,6 +75,15 @@ class Source(Protocol):
 
         Raises:
             StoreCorruptError: it had some, and they are gone.
+        """
+        ...
+
+    async def seal(
+        self, number: int, organization_id: OrganizationId, *, moved_to: str | None
+    ) -> None:
+        """Have every process refuse to write to an organisation, and name where it is now.
+
+        None for `moved_to` lifts the seal.
         """
         ...
 
@@ -105,7 +135,9 @@ class Plan:
 class Mover:
     """Moves organisations from one database to another."""
 
-    def __init__(self, source: Source, target: Target, *, clock: Clock) -> None:
+    def __init__(self, source: Source, target: Target, *, clock: Clock, address: str) -> None:
+        """Move to a target; sealed sources will name its `address`, which must hold no secret."""
+        self._address = address
         self._source = source
         self._target = target
         self._clock = clock
@@ -125,19 +157,19 @@ class Mover:
         if not self._target.is_new:
             present = await self._target.control.read(control.list_organizations)
             moves = await self._target.control.read(control.list_moves)
-        return [
-            await self._plan(each, _standing(each, moves.get(each.id), present)) for each in chosen
-        ]
+        return [await self._plan(each, self._check(each, moves, present)) for each in chosen]
 
     async def move(self, plan: Plan, *, advance: Advance = lambda _: None) -> None:
-        """Move an organisation, or the rest of it.
+        """Move an organisation, or the rest of it, and seal it at the source.
 
         Raises:
-            ConflictError: the source was written to meanwhile, or the databases do not match.
+            ConflictError: the source was written to meanwhile or since, or the databases do not
+                match.
         """
-        if plan.standing == "moved":
-            return
         organization = plan.organization
+        if plan.standing == "moved":
+            await self._compare_moved(organization)
+            return
         move = await self._target.control.write(
             partial(control.begin_move, organization_id=organization.id, now=self._now())
         )
@@ -155,6 +187,20 @@ class Mover:
         """Copy the audit trail of deleted organisations."""
         rows = await self._source.control.read(control.read_lost_audit)
         await self._target.control.write(partial(control.add_audit, rows=rows))
+
+    def _check(
+        self,
+        organization: OrganizationRow,
+        moves: Mapping[OrganizationId, Move],
+        present: Sequence[OrganizationRow],
+    ) -> Standing:
+        standing = _standing(organization, moves.get(organization.id), present)
+        if standing == "new" and organization.moved_to not in (None, self._address):
+            raise ConflictError(
+                f"{organization.id} was moved to {organization.moved_to}: move it from there, or run"
+                " `engram doctor --accept` to go on with what is here"
+            )
+        return standing
 
     async def _plan(self, organization: OrganizationRow, standing: Standing) -> Plan:
         rows = 0
@@ -178,13 +224,71 @@ class Mover:
                     tenant=tenant,
                     now=self._now,
                     advance=advance,
+                    seal=partial(self._source.seal, organization.number, organization.id),
+                    address=self._address,
                 )
                 await copy.run(move)
+            else:
+                await self._seal(organization)
             # The word index is not copied: it is derived from the messages.
             await prepare_upkeep(tenant)
 
+    async def _compare_moved(self, organization: OrganizationRow) -> None:
+        """Seal an organisation that was moved before, if it is still what it was.
+
+        Raises:
+            ConflictError: the two sides differ.
+        """
+        if organization.moved_to is not None or not self._source.can_seal:
+            return
+        moves = await self._target.control.read(control.list_moves)
+        number = moves[organization.id].number
+        async with (
+            self._target.organization(number, organization.id) as tenant,
+            self._source.organization(organization.number, organization.id) as database,
+        ):
+            differing = [] if database is None else await _compare(database, organization, tenant)
+        if differing:
+            raise ConflictError(
+                f"{organization.id} was moved before, and one of the two sides was written to since"
+                f" ({', '.join(differing)} differ): nothing was changed. Delete the one that you do"
+                " not need; without it at the target, this command copies the source again"
+            )
+        await self._seal(organization)
+
+    async def _seal(self, organization: OrganizationRow) -> None:
+        await self._source.seal(organization.number, organization.id, moved_to=self._address)
+
     def _now(self) -> int:
         return to_microseconds(self._clock.now())
+
+
+async def _compare(source: Reader, organization: OrganizationRow, tenant: Tenant) -> list[str]:
+    """Return the tables of what users stored that differ between source and target."""
+    matched = [
+        rows
+        for rows in tables.match_tables(
+            await source.read(tables.read_columns), await tenant.database.read(tables.read_columns)
+        )
+        if rows.table.name in _STORED
+    ]
+    return await _differing(source, organization.number, tenant, matched, advance=lambda _: None)
+
+
+async def _differing(
+    source: Reader, number: int, tenant: Tenant, matched: Sequence[TableRows], *, advance: Advance
+) -> list[str]:
+    """Return the tables whose rows have other checksums at the source than at the target."""
+    expected = await source.read(partial(tables.checksums, tables=matched, number=number))
+    copied = await tenant.database.read(
+        partial(tables.checksums, tables=matched, number=tenant.number)
+    )
+    advance(sum(checksum.rows for checksum in copied))
+    return [
+        rows.table.name
+        for rows, one, other in zip(matched, expected, copied, strict=True)
+        if one != other
+    ]
 
 
 def _standing(
@@ -226,6 +330,9 @@ class _Copy:
     """The organisation at the target."""
     now: Callable[[], int]
     advance: Advance
+    seal: Callable[..., Awaitable[None]]
+    address: str
+    """Named by the seal."""
 
     async def run(self, move: Move) -> None:
         """Copy what is left to copy, and compare everything.
@@ -245,6 +352,8 @@ class _Copy:
         for rows in matched[first:]:
             is_begun = rows.table.name == move.table
             await self._copy_table(rows, after=move.last_key if is_begun else None)
+        # Before they are compared: nothing can come after that is not copied.
+        await self.seal(moved_to=self.address)
         await self._compare(matched)
         numbers = await self.source.read(partial(tables.last_numbers, number=self.number))
         await self.target.skip_numbers(self.tenant, numbers)
@@ -272,19 +381,11 @@ class _Copy:
         return await self.target.control.write(change)
 
     async def _compare(self, matched: Sequence[TableRows]) -> None:
-        expected = await self.source.read(
-            partial(tables.checksums, tables=matched, number=self.number)
+        differing = await _differing(
+            self.source, self.number, self.tenant, matched, advance=self.advance
         )
-        copied = await self.tenant.database.read(
-            partial(tables.checksums, tables=matched, number=self.tenant.number)
-        )
-        self.advance(sum(checksum.rows for checksum in copied))
-        differing = [
-            rows.table.name
-            for rows, one, other in zip(matched, expected, copied, strict=True)
-            if one != other
-        ]
         if differing:
+            await self.seal(moved_to=None)
             await self._record(
                 partial(control.mark_stale, organization_id=self.tenant.id, now=self.now())
             )

@@ -62,6 +62,22 @@ _WORD_INDEX = MappingProxyType[str, Any](
     }
 )
 
+_SCRUB = MappingProxyType[str, Any](
+    {
+        "scrub_table": None,
+        "scrub_key": None,
+        "scrub_began_at": None,
+        "scrub_finished_at": None,
+        "scrub_rows": 0,
+        "scrub_faults": 0,
+        "scrub_faults_last": 0,
+        "scrub_found": None,
+        "scrub_owner": None,
+        "scrub_until": None,
+    }
+)
+"""What was read at the source says nothing of the copy."""
+
 _VECTOR_INDEX = MappingProxyType[str, Any]({"near_upto": None})
 """Of the HNSW index of big organisations, which only PostgreSQL has."""
 
@@ -71,8 +87,14 @@ TABLES = (
     Table("message", ("key",), has_content=True, is_text=True),
     Table("dictionary", ("id",), is_numbered=True, has_content=True),
     Table("idempotency", ("key",)),
+    Table("captured_message", ("conversation", "identity")),
+    Table("forgotten_session", ("id",)),
+    Table("leaving", ("conversation",)),
+    Table("erasure", ("id",)),
+    Table("erased", ("erasure", "id")),
     Table("audit_name", ("number",), is_numbered=True),
     Table("audit", ("at",)),
+    Table("delivery", ("at",)),
     Table("job", ("number",), is_numbered=True),
     Table("embedder", ("number",), is_numbered=True, rebuilt=_VECTOR_INDEX),
     Table("instant_vector", ("seq",), has_content=True),
@@ -88,8 +110,12 @@ TABLES = (
     Table("tombstone", ("id",)),
     Table("document", ("number",), is_numbered=True, has_content=True, is_text=True),
     Table("document_piece", ("key",), has_content=True),
+    Table("trash", ("id",)),
+    Table("trash_part", ("id", "position"), has_content=True),
+    Table("retention_rule", ("id",)),
+    Table("legal_hold", ("id",)),
     Table("counters"),
-    Table("upkeep", rebuilt=_WORD_INDEX),
+    Table("upkeep", rebuilt=MappingProxyType({**_WORD_INDEX, **_SCRUB})),
 )
 """Every table of an organisation, in the order in which foreign keys let its rows be inserted."""
 
