@@ -16,13 +16,13 @@ from engram.model.access import (
     AuditEntry,
     KeyDraft,
     Principal,
+    choose_toolsets,
 )
 from engram.model.fields import Between
 from engram.model.ids import KeyId
 from engram.model.request import Request
 from engram.model.status import Counters, UsageDay
-from engram.model.toolsets import choose_toolsets
-from engram.model.value import Value, replace
+from engram.model.value import Value, derived, replace
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -98,6 +98,10 @@ class StatusView(Value):
     pending: int
     embedder: str | None
     degraded: tuple[str, ...]
+    scrubbed_at: datetime | None
+    """When everything stored was last read and proved in the background."""
+    faults: int
+    """Damaged rows and contents that were found then; `engram doctor` names them."""
 
 
 class UsageDayView(Value):
@@ -161,6 +165,8 @@ async def status(service: Service, principal: Principal, _: EmptyRequest) -> Sta
         documents=found.counters.documents,
         embedder=found.embedder,
         degraded=found.degraded,
+        scrubbed_at=found.scrub.finished_at,
+        faults=found.scrub.faults,
     )
 
 
@@ -173,24 +179,11 @@ def shown_counters(counters: Counters) -> dict[str, int]:
 
 async def usage(service: Service, principal: Principal, request: UsageQuery) -> UsageView:
     used = await service.account.usage(principal, days=request.days)
-    return UsageView(
-        messages=used.messages,
-        messages_max=used.quota.messages_max,
-        content_bytes=used.content_bytes,
-        stored_bytes=used.stored_bytes,
-        bytes_max=used.quota.bytes_max,
-        days=tuple(map(_day, used.days)),
-    )
+    return derived(UsageView, used, used.quota, days=tuple(map(_day, used.days)))
 
 
 def _day(used: UsageDay) -> UsageDayView:
-    return UsageDayView(
-        day=used.day.isoformat(),
-        requests=used.requests,
-        searches=used.searches,
-        embedded_texts=used.embedded_texts,
-        bytes=used.stored_bytes,
-    )
+    return derived(UsageDayView, used, day=used.day.isoformat(), bytes=used.stored_bytes)
 
 
 async def audit(service: Service, principal: Principal, request: AuditQuery) -> AuditListed:

@@ -13,7 +13,7 @@ from engram.model.fields import Between
 from engram.model.ids import OrganizationId
 from engram.model.request import Request
 from engram.model.status import BackfillReport, Coverage
-from engram.model.value import Value
+from engram.model.value import Value, derived
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -55,6 +55,7 @@ class OrganizationView(Value):
     messages_max: int | None
     bytes_max: int | None
     created_at: datetime
+    home: str | None
 
 
 class OrganizationsListed(Value):
@@ -118,14 +119,7 @@ async def change_organization(
 
 def organization_view(organization: Organization) -> OrganizationView:
     """Return an organisation with its quota flattened into its fields."""
-    return OrganizationView(
-        id=organization.id,
-        name=organization.name,
-        is_local=organization.is_local,
-        messages_max=organization.quota.messages_max,
-        bytes_max=organization.quota.bytes_max,
-        created_at=organization.created_at,
-    )
+    return derived(OrganizationView, organization, organization.quota)
 
 
 async def delete_organization(service: Service, actor: str, request: OrganizationReference) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engram import limits
@@ -18,10 +19,12 @@ from engram.api.lean import (
 )
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal
+from engram.model.capture import CaptureReceipt, CaptureRequest
 from engram.model.conversation import (
     AppendReceipt,
     AppendRequest,
     Conversation,
+    ConversationChange,
     ConversationDraft,
     ConversationPage,
     ConversationQuery,
@@ -32,6 +35,7 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationId
 from engram.model.request import Request
+from engram.model.trash import Undo
 from engram.model.value import Value
 from engram.text.quoting import quote_after
 from engram.text.tokens import count_tokens
@@ -48,10 +52,42 @@ class ConversationReference(Request):
     conversation_id: ConversationId
 
 
+class ConversationDeletion(ConversationReference):
+    """The conversation to delete."""
+
+    undo: Undo = False
+
+
 class ConversationCreated(Value):
     """The id of a new conversation."""
 
     conversation_id: ConversationId
+
+
+class OneConversationChange(ConversationChange):
+    """Changes to one conversation."""
+
+    conversation_id: ConversationId
+
+
+class ConversationEdited(Value):
+    """What was changed of a conversation; a key that may not read it learns nothing else."""
+
+    conversation_id: ConversationId
+    edited: tuple[str, ...]
+    updated_at: datetime
+
+
+async def edit_conversation(
+    service: Service, principal: Principal, request: OneConversationChange
+) -> ConversationEdited:
+    conversation_id = request.conversation_id
+    edited = await service.conversations.edit_conversation(principal, conversation_id, request)
+    return ConversationEdited(
+        conversation_id=conversation_id,
+        edited=tuple(sorted(request.given)),
+        updated_at=edited.updated_at,
+    )
 
 
 async def create_conversation(
@@ -185,6 +221,17 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         ),
     ),
     Operation(
+        name="capture_session",
+        description="Keep those messages of another program's session that are not here yet.",
+        request=CaptureRequest,
+        answer=CaptureReceipt,
+        run=lambda service, me, request: service.conversations.capture_session(me, request),
+        scopes=("write",),
+        toolset=TOOLSET,
+        body_bytes_max=limits.BODY_BYTES_MAX,
+        routes=(Route(method="POST", path="/api/v1/capture"),),
+    ),
+    Operation(
         name="create_conversation",
         description="Begin a conversation of its own, to append messages to.",
         request=ConversationDraft,
@@ -225,12 +272,31 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         command=Command(words=("conversations", "list")),
     ),
     Operation(
+        name="edit_conversation",
+        description="Rename a conversation, change its tags or metadata, or move it to another"
+        " project. What is left out stays.",
+        request=OneConversationChange,
+        answer=ConversationEdited,
+        run=edit_conversation,
+        scopes=("write",),
+        toolset=TOOLSET,
+        # Rarely an agent's business: it is not worth its tokens in every list of tools.
+        tool=Tool(title="Edit conversation", hints=("repeatable",), is_listed=False),
+        routes=(Route(method="PATCH", path="/api/v1/conversations/{conversation_id}"),),
+        command=Command(
+            words=("conversations", "edit"),
+            arguments=("conversation_id",),
+            removable=("title", "tags"),
+            help={"tags": "Its tags from now on.", "project": "Move it to this project."},
+        ),
+    ),
+    Operation(
         name="delete_conversation",
-        description="Delete a conversation for good, when the user asks for it.",
-        request=ConversationReference,
+        description="Delete a conversation for good, if the user asks.",
+        request=ConversationDeletion,
         answer=DeletionReceipt,
         run=lambda service, me, request: service.conversations.delete_conversation(
-            me, request.conversation_id
+            me, request.conversation_id, undo=request.undo
         ),
         scopes=("delete",),
         toolset=TOOLSET,
@@ -240,6 +306,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
             words=("conversations", "delete"),
             arguments=("conversation_id",),
             question="Delete the conversation {conversation_id} for good?",
+            is_undoable=True,
         ),
     ),
 )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from engram import limits
 from engram.api.lean import EXCERPT_CHARACTERS_MIN, LeanText, short_title
 from engram.model.access import Principal
-from engram.model.document_query import DocumentQuery, Match, QueriedText, Span
+from engram.model.document import DocumentQuery, Match, QueriedText, Span
 from engram.model.ids import MemoryId
-from engram.model.value import Mark, Value
-from engram.text.budgets import fit, longest
+from engram.model.value import Mark, Value, derived
+from engram.text.excerpts import fit, longest
 from engram.text.quoting import quote_after
 from engram.text.tokens import count_tokens
 
@@ -142,19 +142,8 @@ async def query_document(
 
 def _span(span: Span) -> SpanView:
     found = [match for match in span.matches if match.score is None and match.start < span.end]
-    return SpanView(
-        memory_id=span.memory_id,
-        start=span.start,
-        end=span.end,
-        start_byte=span.start_byte,
-        end_byte=span.end_byte,
-        text=span.text,
-        matched=tuple(_match(each, span) for each in found[: limits.MATCHES_SHOWN_MAX]),
-        match_count=len(found),
-        headings=span.headings,
-        score=span.score,
-        cut=span.is_cut,
-    )
+    matched = tuple(_match(each, span) for each in found[: limits.MATCHES_SHOWN_MAX])
+    return derived(SpanView, span, matched=matched, match_count=len(found), cut=span.is_cut)
 
 
 def _match(match: Match, span: Span) -> MatchView:

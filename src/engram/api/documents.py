@@ -15,19 +15,18 @@ from engram.api.memories import Degraded, DocumentProgress, dated, document_prog
 from engram.api.operation import STREAMED, Command, KeyOperation, Operation, Route, Tool
 from engram.errors import InvalidRequestError
 from engram.model.access import Principal, QuotaWarning
-from engram.model.checks import check_text
 from engram.model.document import (
     TEXT_MEDIA_TYPE,
     Document,
     DocumentDraft,
+    DocumentQuery,
     DocumentState,
     DocumentTier,
     OwnedDocument,
     StoredDocument,
     Upload,
 )
-from engram.model.document_query import DocumentQuery
-from engram.model.fields import Between, Length, Name, Offset, Project, Tags
+from engram.model.fields import Between, Length, Name, Offset, Project, Tags, check_text
 from engram.model.ids import DocumentId, MemoryId
 from engram.model.memory import (
     Category,
@@ -38,7 +37,8 @@ from engram.model.memory import (
     Tombstone,
 )
 from engram.model.request import Request
-from engram.model.value import Value
+from engram.model.trash import Undo
+from engram.model.value import Value, derived
 from engram.text.excerpts import brief
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class DocumentRemoval(DocumentReference):
     """The document to remove."""
 
     force: Annotated[bool, "Remove it even if it is immutable."] = False
+    undo: Undo = False
 
 
 class UploadReference(Request):
@@ -329,20 +330,17 @@ async def not_json(_: Service, __: Principal, request: Request) -> Any:
 def document_stored(stored: StoredDocument, *, summary: str | None = None) -> DocumentStored:
     """Return the answer for a stored document."""
     document = stored.document
-    return DocumentStored(
+    return derived(
+        DocumentStored,
+        document,
+        stored,
         id=document.memory_id,
         status="stored",
         document_id=document.id,
         mode=MODES[document.tier],
-        tier=document.tier,
-        size_bytes=document.size_bytes,
-        sha256=document.sha256,
-        state=document.state,
         degraded=_degraded(document),
         summary=summary if document.tier else None,
         duplicate_of=document.memory_id if stored.is_duplicate else None,
-        problem=document.problem,
-        quota_warning=stored.quota_warning,
     )
 
 
@@ -355,31 +353,19 @@ def _degraded(document: Document) -> Degraded:
 def document_view(owned: OwnedDocument) -> DocumentView:
     """Return a document with fields of its memory."""
     document, memory = owned.document, owned.memory
-    return DocumentView(
-        **asdict(document_progress(document)),
-        name=document.name,
-        media_type=document.media_type,
+    return derived(
+        DocumentView,
+        document_progress(document),
+        document,
+        memory,
         mode=MODES[document.tier],
-        tier=document.tier,
-        size_bytes=document.size_bytes,
-        sha256=document.sha256,
-        project=memory.project,
-        memory_type=memory.memory_type,
-        category=memory.category,
-        tags=memory.tags,
-        created_at=document.created_at,
         forgotten=not memory.is_searched,
     )
 
 
 def upload_view(upload: Upload) -> UploadView:
     """Return how much of an upload has arrived."""
-    return UploadView(
-        upload_id=upload.id,
-        parts=upload.parts,
-        received_bytes=upload.received_bytes,
-        expires_at=upload.expires_at,
-    )
+    return derived(UploadView, upload, upload_id=upload.id)
 
 
 OPERATIONS: tuple[KeyOperation, ...] = (
@@ -499,7 +485,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         request=DocumentRemoval,
         answer=Tombstone,
         run=lambda service, me, request: service.documents.remove(
-            me, request.document_id, force=request.force
+            me, request.document_id, force=request.force, undo=request.undo
         ),
         group=GROUP,
         scopes=("delete",),
@@ -509,6 +495,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
             words=("documents", "remove"),
             arguments=("document_id",),
             question="Remove the document {document_id} for good?",
+            is_undoable=True,
         ),
     ),
     Operation(

@@ -9,17 +9,9 @@ from typing import Any, cast
 
 import orjson
 
-from engram.errors import (
-    AccessDeniedError,
-    EngramError,
-    InvalidRequestError,
-    LimitExceededError,
-    NotTextError,
-    QuotaExceededError,
-    ToolsetDeniedError,
-)
+from engram import errors
 from engram.model.value import plain
-from engram.text.escaping import IN_JSON
+from engram.text.quoting import IN_JSON
 from engram.yielding import offload
 
 _SLICE_CHARACTERS = 1_000_000
@@ -95,25 +87,25 @@ def _text_parts(text: str) -> Iterator[bytes]:
     yield b'"'
 
 
-def error_details(error: EngramError) -> dict[str, Any]:
+def error_details(error: errors.EngramError) -> dict[str, Any]:
     """Return the machine-readable details of an error: field, limit, scope, toolset or resource."""
     match error:
-        case LimitExceededError():
+        case errors.LimitExceededError():
             bound = {"limit": error.limit, "actual": error.actual, "unit": error.unit}
             return {"field": error.field, **bound}
-        case NotTextError():
+        case errors.NotTextError():
             return {**_field(error), "offset_bytes": error.offset_bytes}
-        case InvalidRequestError():
+        case errors.InvalidRequestError():
             return _field(error)
-        case AccessDeniedError():
-            kind = "toolset" if isinstance(error, ToolsetDeniedError) else "required"
+        case errors.AccessDeniedError():
+            kind = "toolset" if isinstance(error, errors.ToolsetDeniedError) else "required"
             return {kind: error.required}
-        case QuotaExceededError():
+        case errors.QuotaExceededError():
             quota = {"limit": error.limit, "used": error.used, "needed": error.needed}
             return {"resource": error.resource, **quota}
         case _:
             return {}
 
 
-def _field(error: InvalidRequestError) -> dict[str, Any]:
+def _field(error: errors.InvalidRequestError) -> dict[str, Any]:
     return {} if error.field is None else {"field": error.field}

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from engram.model.conversation import Message
-from engram.text.budgets import cut_tokens, fit, longest
-from engram.text.excerpts import cut
+from engram.text.excerpts import cut, cut_tokens, fit, longest
 from engram.text.quoting import label, quote_after
 from engram.text.tokens import beginning, count_tokens
 
@@ -172,23 +171,6 @@ def short_title(title: str) -> str:
     """Return a title on one line, the end of a long one left out."""
     shown = cut(title, TITLE_CHARACTERS)
     return label(shown.text) + (" …" if shown.is_cut else "")
-
-
-def add_messages(text: LeanText, head: str, messages: Sequence[Message]) -> int:
-    """Add the lines of messages; return how many do not fit."""
-    dates = {date_of(said_at(message)) for message in messages}
-    is_one_day = len(dates) == 1
-    pending: str | None = f"{head}, {dates.pop()}" if is_one_day else head
-    hidden = 0
-    for message in messages:
-        line_head = message_label(message, with_date=not is_one_day)
-        if text.add(line_head, message.content, head=pending) or (
-            not hidden and text.add_beginning(line_head, message.content, head=pending)
-        ):
-            pending = None
-        else:
-            hidden += 1
-    return hidden
 
 
 def message_label(message: Message, *, with_date: bool) -> str:

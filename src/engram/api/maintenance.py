@@ -11,18 +11,16 @@ from engram.api.memories import (
     memories_listed,
     memory_views,
 )
-from engram.api.memory_lines import (
-    consolidated_text,
-    dump_text,
-    episode_text,
-    episodes_text,
-    verified_text,
-)
 from engram.api.memory_views import (
     EpisodeRecalled,
     EpisodesListed,
     EpisodeView,
     MemoriesVerified,
+    consolidated_text,
+    dump_text,
+    episode_text,
+    episodes_text,
+    verified_text,
 )
 from engram.api.operation import KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal
@@ -38,9 +36,9 @@ from engram.model.maintenance import (
     Verified,
 )
 from engram.model.memory import Episode
-from engram.model.memory_reading import READING_TOKENS
+from engram.model.recall import READING_TOKENS
 from engram.model.request import Request
-from engram.model.value import Value
+from engram.model.value import Value, derived
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -189,12 +187,9 @@ async def verify(
     service: Service, principal: Principal, request: VerifyMemories
 ) -> MemoriesVerified:
     verified: Verified = await service.projects.verify(principal, request.project)
-    return MemoriesVerified(
-        total=verified.total,
-        hashed=verified.hashed,
-        corrupt=len(verified.corrupt),
-        coverage=verified.coverage,
-        corrupt_ids=verified.corrupt[:IDS_SHOWN],
+    corrupt = verified.corrupt
+    return derived(
+        MemoriesVerified, verified, corrupt=len(corrupt), corrupt_ids=corrupt[:IDS_SHOWN]
     )
 
 
@@ -227,14 +222,11 @@ async def ingest(service: Service, principal: Principal, request: ImportFile) ->
 
 def memories_imported(imported: Imported) -> MemoriesImported:
     """Return the result of an import, with long lists truncated."""
-    return MemoriesImported(
-        files=imported.files,
+    return derived(
+        MemoriesImported,
+        imported,
         stored=len(imported.stored),
         ids=imported.stored[:IDS_SHOWN],
-        duplicates=imported.duplicates,
-        purged=imported.purged,
-        relations=imported.relations,
-        episodes=imported.episodes,
         skipped=imported.skipped[:IDS_SHOWN],
         truncated=max(len(imported.stored), len(imported.skipped)) > IDS_SHOWN,
     )
@@ -281,15 +273,9 @@ def episode_view(
     episode: Episode, *, is_shown: bool = True, quota_warning: str | None = None
 ) -> EpisodeView:
     """Return an episode, without its texts unless `is_shown`."""
-    return EpisodeView(
-        episode_id=episode.id,
-        project=episode.project,
-        started_at=episode.started_at,
-        ended_at=episode.ended_at,
-        memories=episode.memories,
-        description=episode.description if is_shown else None,
-        summary=episode.summary if is_shown else None,
-        quota_warning=quota_warning,
+    hidden = {} if is_shown else {"description": None, "summary": None}
+    return derived(
+        EpisodeView, episode, episode_id=episode.id, quota_warning=quota_warning, **hidden
     )
 
 

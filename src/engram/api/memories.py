@@ -11,14 +11,6 @@ from msgspec.structs import asdict
 
 from engram import limits
 from engram.api.lean import CHARACTERS_PER_TOKEN_MAX
-from engram.api.memory_lines import (
-    fetched_text,
-    history_text,
-    memories_text,
-    projects_text,
-    status_text,
-    timeline_text,
-)
 from engram.api.memory_views import (
     ChunkView,
     DocumentProgress,
@@ -31,6 +23,12 @@ from engram.api.memory_views import (
     SummarizationView,
     TimelineRead,
     VersionView,
+    fetched_text,
+    history_text,
+    memories_text,
+    projects_text,
+    status_text,
+    timeline_text,
 )
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal, QuotaWarning
@@ -55,16 +53,11 @@ from engram.model.memory import (
     Tombstone,
     date_among,
 )
-from engram.model.memory_reading import (
-    READING_TOKENS,
-    MemoryChunk,
-    MemoryFetch,
-    TimelineQuery,
-)
+from engram.model.recall import READING_TOKENS, MemoryChunk, MemoryFetch, TimelineQuery
 from engram.model.request import Request
-from engram.model.value import Value, replace
-from engram.text.budgets import fit
-from engram.text.excerpts import Excerpt
+from engram.model.trash import Undo
+from engram.model.value import Value, derived, replace
+from engram.text.excerpts import Excerpt, fit
 from engram.yielding import offload
 
 if TYPE_CHECKING:
@@ -166,6 +159,7 @@ class PurgeMemory(Request):
 
     memory_id: MemoryId
     force: Annotated[bool, "Remove it even if it is immutable."] = False
+    undo: Undo = False
 
 
 class RelationsOf(Request):
@@ -302,26 +296,13 @@ async def fetch(service: Service, principal: Principal, request: FetchMemory) ->
 
 
 def _chunk(chunk: MemoryChunk) -> ChunkView:
-    return ChunkView(
-        id=chunk.id,
-        chunk_index=chunk.index,
-        start=chunk.start,
-        end=chunk.end,
-        chunk_text=chunk.text,
-    )
+    return derived(ChunkView, chunk, chunk_index=chunk.index, chunk_text=chunk.text)
 
 
 def document_progress(document: Document) -> DocumentProgress:
     """Return the indexing progress of a document."""
-    return DocumentProgress(
-        id=document.memory_id,
-        document_id=document.id,
-        state=document.state,
-        text_bytes=document.text_bytes,
-        text_bytes_indexed=document.text_bytes_indexed,
-        progress=_progress(document),
-        problem=document.problem,
-    )
+    ids = {"id": document.memory_id, "document_id": document.id}
+    return derived(DocumentProgress, document, **ids, progress=_progress(document))
 
 
 def _progress(document: Document) -> float:
@@ -395,31 +376,20 @@ async def history(service: Service, principal: Principal, request: HistoryOf) ->
 
 def _version(version: MemoryVersion, shown: Excerpt) -> VersionView:
     memory = version.memory
-    return VersionView(
-        version=memory.version,
+    return derived(
+        VersionView,
+        memory,
         content=shown.text,
-        memory_type=memory.memory_type,
-        category=memory.category,
-        tags=memory.tags,
-        importance=memory.importance,
-        content_hash=memory.content_hash,
         system_from=memory.updated_at,
         system_to=version.ended_at,
         change_type=version.change,
         actor=version.actor,
-        valid_from=memory.valid_from,
-        valid_to=memory.valid_to,
         truncated=shown.is_cut,
     )
 
 
 async def timeline(service: Service, principal: Principal, request: Timeline) -> TimelineRead:
-    query = TimelineQuery(
-        as_of=request.as_of,
-        projects=(request.project,),
-        limit=request.limit,
-        offset=request.offset,
-    )
+    query = derived(TimelineQuery, request, projects=(request.project,))
     memories = await service.memories.timeline(principal, query)
     return TimelineRead(
         as_of=request.as_of,
@@ -452,7 +422,7 @@ async def correct(
         principal, request.memory_id, dated(request), project=request.project
     )
     if not principal.allows("read"):
-        return MemoryReceipt(id=memory.id, version=memory.version, updated_at=memory.updated_at)
+        return derived(MemoryReceipt, memory)
     if request.token_budget is None:
         return memory_view(memory)
     (view,) = await memory_views([memory], token_budget=request.token_budget)
@@ -563,6 +533,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
             arguments=("id",),
             hidden=("detail", "chunk_ids", "token_budget", "from_character"),
             fixed=ANYWHERE,
+            answer=MemoryView,
             run=fetch_whole,
         ),
     ),
@@ -708,11 +679,17 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         request=PurgeMemory,
         answer=Tombstone,
         run=lambda service, me, request: service.memories.purge(
-            me, request.memory_id, force=request.force
+            me, request.memory_id, force=request.force, undo=request.undo
         ),
         scopes=("delete",),
         toolset=TOOLSET,
         routes=(Route(method="DELETE", path="/api/v1/memories/{memory_id:memory_id}"),),
+        command=Command(
+            words=("memories", "remove"),
+            arguments=("memory_id",),
+            question="Remove the memory {memory_id} for good?",
+            is_undoable=True,
+        ),
     ),
     Operation(
         name="memory_relations",

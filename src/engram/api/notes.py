@@ -22,7 +22,8 @@ from engram.model.memory import (
 )
 from engram.model.recall import Context, ContextRequest
 from engram.model.request import Request
-from engram.model.value import Value
+from engram.model.trash import Undo
+from engram.model.value import Value, derived
 from engram.text.excerpts import cut
 from engram.text.quoting import label, quote_after
 
@@ -51,6 +52,12 @@ class NoteReference(Request):
     """Names one note."""
 
     entry_id: MemoryId
+
+
+class NoteRemoval(NoteReference):
+    """The note to remove."""
+
+    undo: Undo = False
 
 
 class NoteStored(Value, omit_defaults=True):
@@ -124,16 +131,7 @@ def _stored(memory: StoredMemory, *, quota_warning: str | None = None) -> NoteSt
 def _entry(memory: Memory) -> Entry:
     """Return a memory as a note; one that is longer than a note is truncated."""
     shown = cut(memory.content, limits.NOTE_CHARACTERS_MAX)
-    return Entry(
-        id=memory.id,
-        content=shown.text,
-        category=memory.category,
-        source=memory.source,
-        tags=memory.tags,
-        project=memory.project,
-        created_at=memory.created_at,
-        truncated=shown.is_cut,
-    )
+    return derived(Entry, memory, content=shown.text, truncated=shown.is_cut)
 
 
 def entries_text(page: EntryPage, token_budget: int) -> str:
@@ -183,6 +181,9 @@ OPERATIONS: tuple[KeyOperation, ...] = (
             hints=("reads",),
             show=lambda answer: answer.context,
             lean=lambda answer, _: answer.context,
+            places=lambda answer: tuple(
+                dict.fromkeys(each.conversation_id or each.id for each in answer.entries)
+            ),
         ),
         routes=(Route(method="POST", path="/api/v1/context"),),
         command=Command(words=("notes", "context"), arguments=("query",)),
@@ -201,10 +202,12 @@ OPERATIONS: tuple[KeyOperation, ...] = (
     ),
     Operation(
         name="remove_entry",
-        description="Remove a note for good, when the user asks for it.",
-        request=NoteReference,
+        description="Remove a note for good, if the user asks.",
+        request=NoteRemoval,
         answer=Tombstone,
-        run=lambda service, me, request: service.memories.purge(me, request.entry_id),
+        run=lambda service, me, request: service.memories.purge(
+            me, request.entry_id, undo=request.undo
+        ),
         scopes=("delete",),
         toolset=TOOLSET,
         tool=Tool(title="Remove a note", hints=("destroys", "repeatable")),
@@ -213,6 +216,7 @@ OPERATIONS: tuple[KeyOperation, ...] = (
             words=("notes", "remove"),
             arguments=("entry_id",),
             question="Remove the note {entry_id} for good?",
+            is_undoable=True,
         ),
     ),
 )

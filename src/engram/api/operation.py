@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from msgspec.structs import asdict
 
 from engram import limits
-from engram.model.access import KeyScope, Principal
+from engram.model.access import KeyScope, Principal, Toolset
 from engram.model.request import Request, subset
-from engram.model.toolsets import Toolset
 from engram.model.value import Value, replace
 
 if TYPE_CHECKING:
@@ -36,11 +35,18 @@ as a whole. Fields are in the body if it is JSON, and in the path and query stri
 STREAMED = -1
 """Instead of a limit: the body is streamed, and the store enforces a limit while it is received."""
 
+QUOTA_WARNING = "Engram-Quota-Warning"
+"""The HTTP header of the warning that an answer has no field for."""
+
+LEAN_TOKENS = 4_000
+"""Budget of lean answers whose operation has none of its own."""
+
 _PARAMETER = re.compile(r"\{(\w+)")
 
 ID_PATTERNS: Mapping[str, str] = {
     "memory_id": "mem_[A-Za-z0-9_-]+",
     "document_id": "(?:doc|mem)_[A-Za-z0-9_-]+",
+    "erasure_id": "ers_[A-Za-z0-9_-]+",
 }
 """Patterns of ids in paths, so that a literal segment such as `timeline` does not match."""
 
@@ -57,6 +63,9 @@ class Tool(Value):
     lean: Callable[[Any, int], str] | None = None
     """Renders an answer as text within a token budget. A tool that has one sends that text alone,
     unless it is called with `format: "full"`."""
+    places: Callable[[Any], tuple[str, ...]] | None = None
+    """Returns what an answer shows, as the log of deliveries names it: ids of memories, messages as
+    `conv_…#12`. Answers of other tools are not logged."""
 
 
 class Route(Value):
@@ -117,6 +126,10 @@ class Command(Value):
     """Help texts of options that differ from the descriptions for models."""
     question: str | None = None
     """Asks for confirmation, with fields in braces: `Delete {conversation_id}?`."""
+    is_undoable: bool = False
+    """Whether it sends `undo` unless `--forever` is given, which alone asks for confirmation."""
+    answer: type[Value] | None = None
+    """Overrides the operation's answer."""
     run: Callable[[Service, Any, Any], Awaitable[Any]] | None = None
     """What it calls, if that is not what the tool does."""
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engram import limits
 from engram.api.memories import Degraded, InProject, memory_view
-from engram.api.memory_lines import summary_of
+from engram.api.memory_views import summary_of
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
-from engram.api.recall_lines import recalled_text
 from engram.api.recall_views import (
     BriefView,
     ConflictView,
@@ -18,6 +17,7 @@ from engram.api.recall_views import (
     HandleView,
     MemoriesRecalled,
     RecalledView,
+    recalled_text,
 )
 from engram.errors import InvalidRequestError
 from engram.model.access import Principal
@@ -33,9 +33,10 @@ from engram.model.fields import (
 )
 from engram.model.ids import EpisodeId, MemoryId
 from engram.model.memory import Importance, Memory, MemoryFilters, MemoryType
-from engram.model.memory_reading import READING_TOKENS, FetchDetail
 from engram.model.recall import (
+    READING_TOKENS,
     ConnectedMemory,
+    FetchDetail,
     Recalled,
     RecalledMemory,
     RecallMode,
@@ -44,8 +45,8 @@ from engram.model.recall import (
 )
 from engram.model.search import ProfileName, ScoreBreakdown
 from engram.model.shape import fields_of
-from engram.text.budgets import fit
-from engram.text.excerpts import Excerpt
+from engram.model.value import derived
+from engram.text.excerpts import Excerpt, fit
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -228,18 +229,14 @@ def _results(recalled: Recalled, shape: RecallShape) -> dict[str, Any]:
 def _handle(each: RecalledMemory, summary: str) -> HandleView:
     memory = each.memory
     project = json.dumps(memory.project, ensure_ascii=False)
-    return HandleView(
-        id=memory.id,
-        project=memory.project,
+    return derived(
+        HandleView,
+        each,
+        memory,
         summary=summary,
-        tags=memory.tags,
-        score=each.score,
-        storage_mode=memory.storage_mode,
-        chunk_count=each.chunk_count,
         bytes=len(memory.content.encode()),
         is_handle=True,
         fetch_hint=f"memory_fetch(id={json.dumps(memory.id)}, project={project})",
-        superseded_by=each.superseded_by,
     )
 
 
@@ -329,9 +326,7 @@ def _conflict(memory: Memory, contradicts_id: MemoryId, strength: float) -> Conf
 
 
 def _brief(memory: Memory, summary: str) -> BriefView:
-    return BriefView(
-        id=memory.id, project=memory.project, memory_type=memory.memory_type, summary=summary
-    )
+    return derived(BriefView, memory, summary=summary)
 
 
 def _flat(breakdown: ScoreBreakdown) -> dict[str, float]:
@@ -347,6 +342,13 @@ def _flat(breakdown: ScoreBreakdown) -> dict[str, float]:
     return {name: round(value, 4) for name, value in parts.items()}
 
 
+def places_recalled(answer: MemoriesRecalled) -> tuple[str, ...]:
+    """Return the memories that an answer shows; none if it names only the nearest."""
+    if answer.note is not None:
+        return ()
+    return tuple(each.memory.id for each in answer.found.results)
+
+
 OPERATIONS: tuple[KeyOperation, ...] = (
     Operation(
         name="memory_recall",
@@ -356,7 +358,9 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         run=recall,
         scopes=("search",),
         toolset="memories",
-        tool=Tool(title="Recall memories", hints=("reads",), lean=recalled_text),
+        tool=Tool(
+            title="Recall memories", hints=("reads",), lean=recalled_text, places=places_recalled
+        ),
         routes=(Route(method="POST", path="/api/v1/memories/recall"),),
         command=Command(
             words=("memories", "recall"),

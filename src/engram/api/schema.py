@@ -157,11 +157,12 @@ def input_schema(request: type[Request]) -> Schema:
 def output_schema(answer: type[Value]) -> Schema:
     """Return the output schema of a tool: the types of its fields, without nested fields.
 
-    It does not list the fields that are always there: a model reads the answer, not its schema.
+    It does not list the fields that are always there, nor those that always have the same value: a
+    model reads the answer, not its schema.
     """
     components = dict[str, Schema]()
     fields = object_schema(answer, components=components)["properties"].items()
-    shown = {name: _outline(field, components) for name, field in fields}
+    shown = {name: _outline(field, components) for name, field in fields if "const" not in field}
     return {"type": "object", "properties": shown}
 
 

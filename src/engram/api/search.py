@@ -6,19 +6,19 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
-from engram import limits
 from engram.api.encoding import answer_text
 from engram.api.lean import LeanText, date_of, said_at
 from engram.api.operation import Command, KeyOperation, Operation, Route, Tool
 from engram.model.access import Principal
 from engram.model.conversation import Conversation, Message
 from engram.model.fields import Metadata
-from engram.model.ids import ConversationId
+from engram.model.ids import ConversationId, conversation_reference
 from engram.model.memory import Category, Memory, MemoryType
 from engram.model.search import (
     CutBy,
@@ -29,7 +29,7 @@ from engram.model.search import (
     SearchResult,
     TextRange,
 )
-from engram.model.value import Score, Value, replace
+from engram.model.value import Score, Value, derived, replace
 from engram.text.quoting import label, quote_after, speaker_label
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ HANDLES_SHOWN = 3
 
 _TIMESTAMP = re.compile(r"[\d:TZ.+ -]{10,40}")
 """A title that says no more than the date beside it."""
+
+_YEAR_CHARACTERS = len("2024")
 
 
 class FoundMessageView(Message, omit_defaults=True):
@@ -99,64 +101,27 @@ class SearchAnswered(Value, omit_defaults=True):
     pending: int
     degraded: tuple[str, ...]
     weaker: int = 0
+    repeated: int = 0
     cut_by: CutBy | None = None
     note: str | None = None
 
 
 async def search(service: Service, principal: Principal, request: SearchRequest) -> SearchAnswered:
     answer = await service.search.search(principal, request)
-    return SearchAnswered(
-        results=tuple(map(_result, answer.results)),
-        total_candidates=answer.total_candidates,
-        tokens=answer.tokens,
-        truncated=answer.truncated,
-        pending=answer.pending,
-        degraded=answer.degraded,
-        weaker=answer.weaker,
-        cut_by=answer.cut_by,
-        note=answer.note,
-    )
+    return derived(SearchAnswered, answer, results=tuple(map(_result, answer.results)))
 
 
 def _result(result: SearchResult) -> SearchResultView:
-    return SearchResultView(
-        kind=result.kind,
-        score=result.score,
-        chunk_id=result.chunk_id,
-        tags=result.owner.tags,
-        start_sequence=result.start_sequence,
-        end_sequence=result.end_sequence,
-        chunk_text=result.chunk_text,
-        messages=tuple(_found(each, **_columns(result)) for each in result.messages),
-        found_sequence=result.found_sequence,
-        range=result.range,
-        score_breakdown=result.messages[0].breakdown if result.messages else result.breakdown,
-        **_owner(result.owner),
-    )
-
-
-def _owner(owner: Conversation | Memory) -> dict[str, Any]:
-    """Return the fields of the conversation or memory that a result belongs to."""
-    if isinstance(owner, Conversation):
-        return {"conversation_id": owner.id, "conversation_title": owner.title}
-    names = OWNED_FIELDS
-    return {"memory_id": owner.id, **{name: getattr(owner, name) for name in names}}
-
-
-OWNED_FIELDS = (
-    "document_id",
-    "category",
-    "source",
-    "memory_type",
-    "importance",
-    "project",
-    "created_at",
-    "updated_at",
-    "valid_from",
-    "valid_to",
-    "expires_at",
-)
-"""The fields of a memory that a result repeats."""
+    owner = result.owner
+    shown = {
+        "tags": owner.tags,
+        "messages": tuple(_found(each, **_columns(result)) for each in result.messages),
+        "score_breakdown": result.messages[0].breakdown if result.messages else result.breakdown,
+    }
+    if isinstance(owner, Memory):
+        return derived(SearchResultView, result, owner, memory_id=owner.id, **shown)
+    title = {"conversation_id": owner.id, "conversation_title": owner.title}
+    return derived(SearchResultView, result, **title, **shown)
 
 
 def _columns(result: SearchResult) -> dict[str, Any]:
@@ -197,7 +162,7 @@ def _show(answer: SearchAnswered) -> str:
 def search_text(answer: SearchAnswered, token_budget: int) -> str:
     """Return what was found, best first, a line for each message or memory.
 
-    A line begins with the number of its source; the sources are listed after the last line, because
+    A line begins with the letter of its source; the sources are listed after the last line, because
     a reader who stops early has then read answers and not ids. If nothing is relevant, only places
     of what came nearest are listed.
     """
@@ -214,6 +179,8 @@ def search_text(answer: SearchAnswered, token_budget: int) -> str:
         notes.append(f"more was found: raise {'token_budget' if hidden else answer.cut_by}")
     if answer.weaker and not answer.note:
         notes.append(f"{answer.weaker} weaker: min_score=0 shows them")
+    if answer.repeated:
+        notes.append(f"{answer.repeated} repeated")
     return text.finish([*notes, *_state_notes(answer)])
 
 
@@ -233,37 +200,72 @@ def _lines(result: SearchResultView) -> list[_Line]:
 
 
 class _Sources:
-    """The conversations and memories of an answer, numbered in the order in which they come."""
+    """The conversations and memories of an answer, lettered in the order in which they come.
+
+    A date that follows one of the same year, among the lines or among the sources, is month and day alone.
+    """
 
     def __init__(self, results: Iterable[SearchResultView]) -> None:
-        self._numbers: dict[str, int] = {}
+        self._letters: dict[str, str] = {}
+        self._year_listed = self._year_said = ""
         self._days = defaultdict[str, set[str]](set)
         for result in results:
             for message in result.messages:
                 self._days[source_id(result)].add(date_of(said_at(message)))
 
-    def number_of(self, result: SearchResultView) -> tuple[int, str | None]:
-        """Return the number of a result's source, and the line that introduces it if it is new."""
-        source = source_id(result)
-        known = self._numbers.get(source)
+    def letter_of(self, result: SearchResultView) -> tuple[str, str | None]:
+        """Return the letter of a result's source, and the line that introduces it if it is new."""
+        known = self._letters.get(source_id(result))
         if known is not None:
             return known, None
-        number = len(self._numbers) + 1
-        return number, f"{number}: {_described(result, self._day_of(source))}"
+        letter = letter_at(len(self._letters))
+        date = _after_year(self._date_of(result), self._year_listed)
+        return letter, f"{letter}: {_described(result, date)}"
 
-    def keep(self, result: SearchResultView, number: int) -> None:
+    def date_in_line(self, line: _Line) -> str:
+        """Return the date for the line of a message, if its source has others too."""
+        date = self._date_said(line)
+        return f" {_after_year(date, self._year_said)}" if date else ""
+
+    def keep(self, result: SearchResultView, letter: str) -> None:
         """Record that a source has been introduced."""
-        self._numbers[source_id(result)] = number
+        if source_id(result) not in self._letters:
+            self._letters[source_id(result)] = letter
+            self._year_listed = _year_of(self._date_of(result)) or self._year_listed
 
-    def date_in_line(self, result: SearchResultView, message: Message) -> str:
-        """Return the date for the line of a message, unless its source has the same for all."""
-        if result.conversation_id is None or self._day_of(source_id(result)):
+    def keep_line(self, line: _Line, letter: str) -> None:
+        """Record that a line has been added, and its source introduced."""
+        self.keep(line.result, letter)
+        self._year_said = _year_of(self._date_said(line)) or self._year_said
+
+    def _date_said(self, line: _Line) -> str:
+        days = self._days[source_id(line.result)]
+        if line.message is None or line.result.conversation_id is None or len(days) == 1:
             return ""
-        return f" {date_of(said_at(message))}"
+        return date_of(said_at(line.message))
 
-    def _day_of(self, source: str) -> str | None:
-        days = self._days[source]
-        return min(days) if len(days) == 1 else None
+    def _date_of(self, result: SearchResultView) -> str:
+        """Return the date of a source; none if its lines have several."""
+        if result.conversation_id is None:
+            dated = result.valid_from or result.created_at
+            return "" if dated is None else date_of(dated)
+        days = self._days[source_id(result)]
+        return min(days) if len(days) == 1 else ""
+
+
+def _year_of(date: str) -> str:
+    return date[:_YEAR_CHARACTERS]
+
+
+def _after_year(date: str, year: str) -> str:
+    """Return a date without its year if that is known."""
+    return date[_YEAR_CHARACTERS + 1 :] if year and _year_of(date) == year else date
+
+
+def letter_at(place: int) -> str:
+    """Return a, b … z, aa, ab …: shorter to read before a sequence than a number and a mark."""
+    before, last = divmod(place, len(ascii_lowercase))
+    return (letter_at(before - 1) if before else "") + ascii_lowercase[last]
 
 
 def source_id(result: SearchResultView) -> str:
@@ -271,33 +273,32 @@ def source_id(result: SearchResultView) -> str:
     return result.conversation_id or result.memory_id or ""
 
 
-def _described(result: SearchResultView, day: str | None) -> str:
+def _described(result: SearchResultView, date: str) -> str:
     """Return the id of a source with its title and date, or with the fields of a memory."""
     if result.conversation_id is None:
-        dated = result.valid_from or result.created_at
-        date = "" if dated is None else f", {date_of(dated)}"
-        return f"{result.memory_id} {result.kind}, {result.category}{date}"
+        fields = (f"{result.memory_id} {result.kind}", result.category, date)
+        return ", ".join(filter(None, fields))
     title = result.conversation_title or ""
-    if day and _TIMESTAMP.fullmatch(title):
+    if result.messages and _TIMESTAMP.fullmatch(title):
         title = ""
-    described = ", ".join(filter(None, (label(title), day)))
-    reference = result.conversation_id[: limits.CONVERSATION_REFERENCE_CHARACTERS]
+    described = ", ".join(filter(None, (label(title), date)))
+    reference = conversation_reference(ConversationId(result.conversation_id))
     return f"{reference} {described}".rstrip()
 
 
 def _add_line(text: LeanText, sources: _Sources, line: _Line) -> bool:
-    number, footer = sources.number_of(line.result)
+    letter, footer = sources.letter_of(line.result)
     content = marked_text(line.content, line.range)
-    is_added = text.add(_label_of(number, line, sources), content, footer=footer)
+    is_added = text.add(_label_of(letter, line, sources), content, footer=footer)
     if is_added:
-        sources.keep(line.result, number)
+        sources.keep_line(line, letter)
     return is_added
 
 
-def _label_of(number: int, line: _Line, sources: _Sources) -> str:
-    message, place = line.message, f"{number}"
+def _label_of(letter: str, line: _Line, sources: _Sources) -> str:
+    message, place = line.message, letter
     if message is not None:
-        place += f"#{message.sequence}{sources.date_in_line(line.result, message)}"
+        place += f"{message.sequence}{sources.date_in_line(line)}"
         if line.result.conversation_id is not None:
             place += f" {label(message.name or message.tool_name or message.role)}"
     if line.range is not None:
@@ -321,12 +322,12 @@ def marked_text(content: str, shown: TextRange | None) -> str:
 
 def _add_place(text: LeanText, sources: _Sources, handle: SearchResultView) -> str | None:
     """Return where something was found whose text is not shown; None if there is no room."""
-    number, footer = sources.number_of(handle)
+    letter, footer = sources.letter_of(handle)
     if footer is not None and not text.add_footer(footer):
         return None
-    sources.keep(handle, number)
+    sources.keep(handle, letter)
     is_single = handle.conversation_id is None and handle.document_id is None
-    return f"{number}" if is_single else f"{number}#{handle.found_sequence}"
+    return letter if is_single else f"{letter}{handle.found_sequence}"
 
 
 def is_handle(result: SearchResultView) -> bool:
@@ -343,18 +344,37 @@ def _state_notes(answer: SearchAnswered) -> list[str]:
     return notes
 
 
+def places_found(answer: SearchAnswered) -> tuple[str, ...]:
+    """Return the messages and memories whose text is in an answer."""
+    found = [each for each in answer.results if not is_handle(each)]
+    return tuple(dict.fromkeys(place for each in found for place in _places_of(each)))
+
+
+def _places_of(result: SearchResultView) -> list[str]:
+    if result.conversation_id is None:
+        return [result.memory_id] if result.memory_id else []
+    sequences = [message.sequence for message in result.messages] or [result.start_sequence]
+    return [f"{result.conversation_id}#{sequence}" for sequence in sequences]
+
+
 OPERATIONS: tuple[KeyOperation, ...] = (
     Operation(
         name="search",
         description="Find what was said in any earlier conversation, verbatim. Use it before you"
-        " answer what may rest on the past. `1#12` is message 12 of source 1, listed at the end: read"
+        " answer what may rest on the past. `a12` is message 12 of source a, listed at the end: read"
         " on with get_conversation(around_sequence=12).",
         request=SearchRequest,
         answer=SearchAnswered,
         run=search,
         scopes=("search",),
         toolset="conversations",
-        tool=Tool(title="Search memory", hints=("reads",), show=_show, lean=search_text),
+        tool=Tool(
+            title="Search memory",
+            hints=("reads",),
+            show=_show,
+            lean=search_text,
+            places=places_found,
+        ),
         routes=(
             Route(
                 method="POST",
