@@ -8,7 +8,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.http.headers import add_header, bearer_token, has_header, header
 from engram.http.problems import HttpError
+from engram.model.access import Principal
 from engram.model.authority import host_named, host_of, host_of_origin
+from engram.page import is_live, is_of_page
+from engram.page.cookies import session_secret
 from engram.service import Service
 from engram.service.access.admission import Turn
 from engram.service.access.rate import RateState
@@ -40,6 +43,9 @@ to name their client: so a request with any other header is not local."""
 
 PROXY_HTTP_VERSION = "1.0"
 """What nginx speaks to upstream servers by default, without a header that reveals it."""
+
+STATIC_FILES = "/static/"
+"""Files of the page, which are the same for everybody."""
 
 STREAMS = frozenset({"/sse"})
 """Paths whose requests last as long as their clients; their calls take a turn each."""
@@ -91,6 +97,8 @@ class Credentials:
             scope["state"]["operator"] = service.access.authenticate_operator(
                 bearer_token(scope), address=_address(scope)
             )
+        elif is_of_page(path) and not has_header(scope, b"authorization"):
+            await _admit_visitor(service, scope)
         elif not _is_public(path, segment):
             await _admit(service, scope)
         await self._app(scope, receive, send)
@@ -115,8 +123,26 @@ def _address(scope: Scope) -> str | None:
     return None if peer is None else peer[0]
 
 
+async def _admit_visitor(service: Service, scope: Scope) -> None:
+    """Let a browser in with its session; without one it gets no further than to the sign-in."""
+    secret = session_secret(scope)
+    if secret is None or scope["path"].startswith(STATIC_FILES):
+        return
+    visitor = await service.sessions.find_visitor(secret)
+    if visitor is None:
+        return
+    if visitor.operator is not None:
+        scope["state"]["operator"] = visitor.operator
+    if visitor.principal is not None:
+        _take_request(service, scope, visitor.principal)
+
+
 async def _admit(service: Service, scope: Scope) -> None:
     principal = await service.access.authenticate(bearer_token(scope), address=_address(scope))
+    _take_request(service, scope, principal)
+
+
+def _take_request(service: Service, scope: Scope, principal: Principal) -> None:
     state = service.access.take_request(principal)
     if state is not None:
         _add_rate_headers(scope, state)
@@ -137,7 +163,7 @@ class FairTurns:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = scope["state"].get("principal")
-        if principal is None or scope["path"] in STREAMS:
+        if principal is None or scope["path"] in STREAMS or is_live(scope["path"]):
             await self._app(scope, receive, send)
             return
         service: Service = scope["state"]["service"]

@@ -1,10 +1,12 @@
-"""The ASGI application: REST, MCP and health on one port, behind the same middleware."""
+"""The ASGI application: REST, MCP, the page and health on one port, behind the same middleware."""
 
 from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -15,11 +17,13 @@ from engram import limits
 from engram.api.table import OPERATIONS
 from engram.bodies.receiving import Bodies
 from engram.clock import Clock, IdSource
+from engram.engine.server import RunCommand, serving_local_clients
+from engram.http import documents, exports
 from engram.http.access import Credentials, FairTurns, HostCheck
-from engram.http.documents import HANDLERS
 from engram.http.headers import AnswerHeaders
 from engram.http.metrics import Measured, Metrics, health_routes
 from engram.http.openapi import document_route
+from engram.http.page import PageRoute
 from engram.http.problems import Failures
 from engram.http.routes import operation_routes
 from engram.mcp.http import McpHttp, build_mcp_http
@@ -37,8 +41,20 @@ class Application:
     """Serves while its `lifespan` runs; the service lives exactly as long."""
 
     def __init__(
-        self, settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        ends_process: bool = False,
+        run_command: RunCommand | None = None,
     ) -> None:
+        """Use settings; with `ends_process` the process exits soon after its last request.
+
+        As the engine of its store it runs the commands of local clients with `run_command`.
+        """
+        self._run_command = run_command
+        self._ends_process = ends_process
         self._settings = settings
         self._clock = clock
         self._ids = ids
@@ -70,7 +86,8 @@ class Application:
         async with open_service(self._settings, clock=self._clock, ids=self._ids) as service:
             service.access.load_operators()
             mcp = build_mcp_http(service, toolsets=self._settings.shown_toolsets)
-            async with mcp.run(), service.background_work():
+            local = serving_local_clients(self._settings, service, self._run_command)
+            async with mcp.run(), service.background_work(), local:
                 self._serving = (service, build_app(service, mcp, self._settings))
                 # Long-lived objects are exempt from garbage collection from now on.
                 gc.collect()
@@ -78,18 +95,45 @@ class Application:
                 logger.info("serving the store in %s", self._settings.store_place)
                 yield
                 self._serving = None
+                if self._ends_process:
+                    _exit_after(limits.STOP_S)
+
+
+def _exit_after(seconds: float) -> None:
+    """Exit the process in so many seconds, whatever is still at work by then.
+
+    Nothing is lost: what was acknowledged is on disk, and leases give other work to the next process.
+    """
+
+    def end() -> None:
+        logger.warning(
+            "the process did not stop within %s s: it exits with work unfinished", seconds
+        )
+        logging.shutdown()
+        os._exit(0)
+
+    watchdog = threading.Timer(seconds, end)
+    watchdog.daemon = True
+    watchdog.start()
 
 
 def create_app(
-    settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    ends_process: bool = False,
+    run_command: RunCommand | None = None,
 ) -> Application:
     """Return the application for `settings`."""
-    return Application(settings, clock=clock, ids=ids)
+    return Application(
+        settings, clock=clock, ids=ids, ends_process=ends_process, run_command=run_command
+    )
 
 
-def create_app_from_environment() -> Application:
+def create_app_from_environment(run_command: RunCommand | None = None) -> Application:
     """Return the application for the settings in the environment; the entry point of workers."""
-    return Application(load_settings())
+    return create_app(load_settings(), ends_process=True, run_command=run_command)
 
 
 def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
@@ -98,9 +142,10 @@ def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
     # Routes are tried in order, and most requests are for MCP.
     routes = [
         *mcp.routes,
-        *operation_routes(OPERATIONS, HANDLERS),
+        *operation_routes(OPERATIONS, {**documents.HANDLERS, **exports.HANDLERS}),
         document_route(),
         *health_routes(metrics.render),
+        PageRoute(),
     ]
     app: ASGIApp = Router(routes, redirect_slashes=False)
     app = FairTurns(app)

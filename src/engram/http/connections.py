@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 from typing import Protocol
 
 from engram import limits
+from engram.errors import ConfigurationError
 from engram.model.value import Value
 
 _IPV6_SITE_BITS = 64
@@ -32,6 +33,8 @@ class EdgeBounds(Value):
     linger_s: float = limits.LINGER_S
     waste_bytes_per_s: float = limits.WASTE_BYTES_PER_S
     sweep_s: float = limits.SWEEP_S
+    answers_bytes_max: int = limits.ANSWERS_BYTES_MAX
+    answer_grace_s: float = limits.ANSWER_GRACE_S
 
     @property
     def window_bytes_min(self) -> float:
@@ -60,6 +63,66 @@ class Connection(Protocol):
         ...
 
 
+class Unread:
+    """A long answer that is buffered until its client has read it."""
+
+    __slots__ = ("bytes", "organization_id", "sent", "since")
+
+    def __init__(self, size: int, organization_id: str | None, now: float) -> None:
+        self.bytes = size
+        self.organization_id = organization_id
+        self.since = now
+        self.sent = 0
+
+    def rate(self, now: float) -> float:
+        """Return how many bytes a second the client reads."""
+        return self.sent / max(now - self.since, 1e-3)
+
+
+class UnreadAnswers:
+    """Bounds the memory of long answers that their clients have not read to the end.
+
+    Beyond the bound connections are closed: of the organisation that holds the most, the one that is
+    read slowest, and none that began just now.
+    """
+
+    def __init__(self, bounds: EdgeBounds) -> None:
+        self._bounds = bounds
+        self._held: dict[Connection, Unread] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Return how much memory the answers take."""
+        return sum(unread.bytes for unread in self._held.values())
+
+    def add(self, connection: Connection, unread: Unread) -> None:
+        """Count an answer until `remove`."""
+        self._held[connection] = unread
+        self.relieve(unread.since)
+
+    def remove(self, connection: Connection) -> None:
+        """Count an answer no more; idempotent."""
+        self._held.pop(connection, None)
+
+    def relieve(self, now: float) -> None:
+        """Close connections until the bound holds, or none may be closed yet."""
+        while self.bytes > self._bounds.answers_bytes_max and (slow := self._slowest(now)):
+            logger.warning("closing a connection from %s: its answer is not read", slow.address)
+            self.remove(slow)
+            slow.evict()
+
+    def _slowest(self, now: float) -> Connection | None:
+        held = Counter[str | None]()
+        for unread in self._held.values():
+            held[unread.organization_id] += unread.bytes
+        old = [
+            (-held[unread.organization_id], unread.rate(now), connection)
+            for connection, unread in self._held.items()
+            if now - unread.since >= self._bounds.answer_grace_s
+        ]
+        return min(old, key=lambda each: each[:2])[2] if old else None
+
+
 class ConnectionTable:
     """Admits connections up to the bounds; when they are reached, those that wait give way.
 
@@ -70,6 +133,7 @@ class ConnectionTable:
 
     def __init__(self, bounds: EdgeBounds) -> None:
         self.bounds = bounds
+        self.answers = UnreadAnswers(bounds)
         self._open: dict[Connection, None] = {}
         self._per_address: Counter[str] = Counter()
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
@@ -113,6 +177,7 @@ class ConnectionTable:
 
     def sweep(self, now: float, *, late_s: float = 0.0) -> None:
         """Check every connection; the time by which a sweep is late does not count."""
+        self.answers.relieve(now)
         for connection in [*self._open]:
             if late_s > self.bounds.sweep_s:
                 connection.postpone(late_s)
@@ -170,6 +235,22 @@ def address_group(host: str) -> str:
         return str(address.ipv4_mapped)
     site = int(address) >> (128 - _IPV6_SITE_BITS)
     return str(ipaddress.IPv6Address(site << (128 - _IPV6_SITE_BITS)))
+
+
+def refuse_few_files() -> None:
+    """Refuse to serve where too few files may be open.
+
+    Raises:
+        ConfigurationError: even the hard limit is below what a server needs.
+    """
+    try:
+        import resource  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < limits.OPEN_FILES_MIN:
+        message = f"{hard} open files are too few: a server needs at least {limits.OPEN_FILES_MIN}"
+        raise ConfigurationError("ulimit -n", message)
 
 
 def make_room_for(connections: int) -> int:

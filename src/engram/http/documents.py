@@ -121,16 +121,18 @@ async def _answer(
     if call.method == "HEAD":
         return Response(status_code=status, headers=headers)
     body = await call.service.documents.read_body(call.principal, document, wanted)
-    return _Download(body, status=status, headers=headers)
+    return Download(body, status=status, headers=headers)
 
 
-class _Download(Response):
+class Download(Response):
     """Sends a body as it is read; the answer begins when the first piece has been read."""
 
     def __init__(
         self, pieces: AsyncIterator[bytes], *, status: int, headers: Mapping[str, str]
     ) -> None:
         super().__init__(status_code=status, headers=headers)
+        if "content-length" not in headers:
+            del self.headers["content-length"]  # Of no body, which this response has not.
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -18,7 +18,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 from starlette.requests import Request
@@ -131,6 +131,19 @@ class _ActivityCollector(Collector):
         yield CounterMetricFamily(
             "engram_audit_lost", "Audit events not kept or sent on.", value=activity.audit_lost
         )
+        yield CounterMetricFamily(
+            "engram_scrubbed_bytes", "Bytes read to prove them.", value=activity.scrubbed_bytes
+        )
+        yield CounterMetricFamily(
+            "engram_scrub_faults",
+            "Damaged rows and contents found by reading.",
+            value=activity.scrub_faults,
+        )
+        yield GaugeMetricFamily(
+            "engram_scrub_finished_timestamp_seconds",
+            "When an organisation was last read to its end; 0 is never.",
+            value=activity.scrub_finished_s,
+        )
 
 
 def health_routes(render_metrics: Callable[[], bytes]) -> list[BaseRoute]:
@@ -148,20 +161,25 @@ async def healthz(_: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """Read the store, and report the latency and what is degraded.
+    """Read the store and write to it, and report the latency, what is degraded and which homes are away.
 
     Raises:
-        UnavailableError: it cannot be read.
+        UnavailableError: it cannot be read or written, or does not answer in time.
     """
     service: Service = request.scope["state"]["service"]
     started = perf_counter()
     try:
-        await service.operator.ping()
+        await service.operator.check_ready()
     except EngramError as exc:
-        raise UnavailableError(f"the store cannot be read: {exc.message}") from exc
+        raise UnavailableError(f"the store cannot be used: {exc.message}") from exc
     latency_ms = round((perf_counter() - started) * 1000, 3)
-    degraded = list(service.operator.degraded)
-    return _json({"status": "ready", "latency_ms": latency_ms, "degraded": degraded})
+    answer = {
+        "status": "ready",
+        "latency_ms": latency_ms,
+        "degraded": list(service.operator.degraded),
+        "homes_away": list(service.operator.homes_away),
+    }
+    return _json(answer)
 
 
 def _json(answer: object) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated
 
@@ -15,27 +15,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engram import limits
+from engram import errors, limits
 from engram.api.encoding import error_details
-from engram.errors import (
-    AccessDeniedError,
-    ConflictError,
-    EngramError,
-    InvalidRequestError,
-    NotFoundError,
-    QuotaExceededError,
-    RateLimitedError,
-    RequestTooLargeError,
-    ServerBusyError,
-    StoreBusyError,
-    StoreFullError,
-    StoreUnavailableError,
-    TooManyAtOnceError,
-    TooManySessionsError,
-    UnauthenticatedError,
-    UnavailableError,
-    release_frames,
-)
 from engram.http.headers import request_id
 from engram.model.value import INTERNAL, Value, computed, plain
 from engram.service import Service
@@ -43,24 +24,28 @@ from engram.service.access.admission import Turns
 from engram.service.access.rate import TokenBuckets
 
 MEDIA_TYPE = "application/problem+json"
+SHOW_PROBLEM = "show_problem"
+"""Key in a request's state of what sends a problem, where that is not JSON."""
+
 RETRY_AFTER_S = 1
 """Default for `Retry-After`; the store is rarely busy for longer."""
 
-STATUS: Mapping[type[EngramError], int] = {
-    InvalidRequestError: 400,
-    RequestTooLargeError: 413,
-    UnauthenticatedError: 401,
-    AccessDeniedError: 403,
-    QuotaExceededError: 403,
-    NotFoundError: 404,
-    ConflictError: 409,
-    RateLimitedError: 429,
-    TooManyAtOnceError: 429,
-    TooManySessionsError: 429,
-    UnavailableError: 503,
-    StoreBusyError: 503,
-    StoreFullError: 507,
-    EngramError: 500,
+STATUS: Mapping[type[errors.EngramError], int] = {
+    errors.InvalidRequestError: 400,
+    errors.RequestTooLargeError: 413,
+    errors.UnauthenticatedError: 401,
+    errors.AccessDeniedError: 403,
+    errors.QuotaExceededError: 403,
+    errors.NotFoundError: 404,
+    errors.ConflictError: 409,
+    errors.RateLimitedError: 429,
+    errors.TooManyAtOnceError: 429,
+    errors.TooManySessionsError: 429,
+    errors.UnavailableError: 503,
+    errors.StoreBusyError: 503,
+    errors.StoreFullError: 507,
+    errors.StoreMovedError: 409,
+    errors.EngramError: 500,
 }
 """The status of an error is that of the nearest of its classes here."""
 
@@ -98,6 +83,9 @@ class Problem(Value, omit_defaults=True):
         return f"urn:engram:problem:{self.code}"
 
 
+ShowProblem = Callable[[Problem, Send], Awaitable[None]]
+
+
 class HttpError(Exception):
     """A request refused by HTTP's own rules, before any use case."""
 
@@ -119,7 +107,7 @@ INTERNAL_ERROR = Problem(
 )
 
 
-def problem_of(error: EngramError | HttpError) -> Problem:
+def problem_of(error: errors.EngramError | HttpError) -> Problem:
     """Return the problem that describes `error`."""
     if isinstance(error, HttpError):
         return _plain(error.status, error.code, error.detail, error.headers)
@@ -170,11 +158,11 @@ def _plain(
     return Problem(status=status, code=code, title=title, detail=detail, headers=headers or {})
 
 
-def _headers(error: EngramError, status: int) -> dict[str, str]:
+def _headers(error: errors.EngramError, status: int) -> dict[str, str]:
     match error:
-        case UnauthenticatedError():
+        case errors.UnauthenticatedError():
             return {"WWW-Authenticate": "Bearer"}
-        case RateLimitedError():
+        case errors.RateLimitedError():
             wait_s = str(max(1, math.ceil(error.retry_after_s)))
             return {
                 "Retry-After": wait_s,
@@ -182,7 +170,7 @@ def _headers(error: EngramError, status: int) -> dict[str, str]:
                 "RateLimit-Remaining": "0",
                 "RateLimit-Reset": wait_s,
             }
-        case TooManyAtOnceError() | TooManySessionsError():
+        case errors.TooManyAtOnceError() | errors.TooManySessionsError():
             return {"Retry-After": str(RETRY_AFTER_S)}
         case _ if status == HTTPStatus.SERVICE_UNAVAILABLE:
             return {"Retry-After": str(RETRY_AFTER_S)}
@@ -191,12 +179,16 @@ def _headers(error: EngramError, status: int) -> dict[str, str]:
 
 
 def _allowed_methods(scope: Scope) -> list[str]:
-    """Return the methods of every route at this path; the framework names those of the first."""
+    """Return the methods of every route at this path; the framework names those of the first.
+
+    A path that is a route's own is not also the id in another's.
+    """
     router: Router = scope["router"]
+    found = [route for route in router.routes if route.matches(scope)[0] is not Match.NONE]
+    own = [route for route in found if getattr(route, "path", None) == scope["path"]]
     methods = set[str]()
-    for route in router.routes:
-        if route.matches(scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set[str]()
+    for route in own or found:
+        methods |= getattr(route, "methods", None) or set[str]()
     return sorted(methods)
 
 
@@ -223,11 +215,12 @@ class Failures:
             _audit(exc, scope)
             problem = _problem_of(exc, scope)
             _log(exc, problem, scope)
-            release_frames(exc)  # among them the texts of a large request
+            errors.release_frames(exc)  # among them the texts of a large request
             if started:
                 raise
             await self._pace.wait(scope)
-            await send_problem(problem, send)
+            show: ShowProblem | None = scope.get("state", {}).get(SHOW_PROBLEM)
+            await (show or send_problem)(problem, send)
 
 
 class RefusalPace:
@@ -258,7 +251,7 @@ class RefusalPace:
 
 def _problem_of(exc: Exception, scope: Scope) -> Problem:
     match exc:
-        case EngramError() | HttpError():
+        case errors.EngramError() | HttpError():
             return problem_of(exc)
         case HTTPException():
             return routing_problem(exc, scope)
@@ -268,7 +261,7 @@ def _problem_of(exc: Exception, scope: Scope) -> Problem:
 
 def _audit(exc: Exception, scope: Scope) -> None:
     """Record in the audit trail what a key was not allowed to do."""
-    if isinstance(exc, AccessDeniedError) and "principal" in scope["state"]:
+    if isinstance(exc, errors.AccessDeniedError) and "principal" in scope["state"]:
         service: Service = scope["state"]["service"]
         service.access.note_denied(scope["state"]["principal"], exc)
 
@@ -283,5 +276,7 @@ def _log(exc: Exception, problem: Problem, scope: Scope) -> None:
             problem.code,
             request_id(scope),
             # A traceback adds nothing while the database is unreachable or the server is busy.
-            exc_info=None if isinstance(exc, (StoreUnavailableError, ServerBusyError)) else exc,
+            exc_info=None
+            if isinstance(exc, (errors.StoreUnavailableError, errors.ServerBusyError))
+            else exc,
         )

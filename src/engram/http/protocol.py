@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from engram import limits
-from engram.http.connections import ConnectionTable, EdgeBounds, address_group
+from engram.http.connections import ConnectionTable, EdgeBounds, Unread, address_group
 from engram.http.problems import (
     MEDIA_TYPE,
     RETRY_AFTER_S,
@@ -31,8 +31,11 @@ from engram.http.problems import (
     phrase_of,
 )
 from engram.model.value import plain
+from engram.page import ON_SHUTDOWN
 
 logger = logging.getLogger(__name__)
+
+Send = Callable[[Any], Awaitable[None]]
 
 _FIELD_FRAMING_BYTES = 4
 """Colon, space and line break of a header field."""
@@ -113,6 +116,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._abandon_requests()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close the connection after what is at work; a stream, which has no end, ends at once."""
+        super().shutdown()
+        if self._working is not None:
+            end = self._working.scope.get("state", {}).get(ON_SHUTDOWN)
+            if end is not None:
+                end()
 
     def evict(self) -> None:
         """Make room for another client."""
@@ -212,9 +223,28 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle.send = partial(self._send, cycle, cycle.send)
         super()._start_asgi_task(cycle, app)
 
-    async def _send(
-        self, cycle: RequestResponseCycle, send: Callable[[Any], Awaitable[None]], message: Any
-    ) -> None:
+    async def _send(self, cycle: RequestResponseCycle, send: Send, message: Any) -> None:
+        """Send a part of an answer, a long one in pieces: each waits until the last is mostly read."""
+        body = message.get("body", b"")
+        if len(body) <= limits.ANSWER_PIECE_BYTES:
+            await self._send_piece(cycle, send, message)
+            return
+        principal = cycle.scope.get("state", {}).get("principal")
+        organization_id = None if principal is None else principal.organization_id
+        unread = Unread(len(body), organization_id, self.loop.time())
+        self._table.answers.add(self, unread)
+        try:
+            for start in range(0, len(body), limits.ANSWER_PIECE_BYTES):
+                piece = body[start : start + limits.ANSWER_PIECE_BYTES]
+                is_last = start + len(piece) == len(body)
+                more_body = message.get("more_body", False) or not is_last
+                part = {**message, "body": piece, "more_body": more_body}
+                await self._send_piece(cycle, send, part)
+                unread.sent = start
+        finally:
+            self._table.answers.remove(self)
+
+    async def _send_piece(self, cycle: RequestResponseCycle, send: Send, message: Any) -> None:
         """Send a part of an answer; a client that still sends its body gets to read all of it.
 
         A connection that is closed while its client sends is reset, and with it the client loses the

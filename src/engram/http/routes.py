@@ -24,7 +24,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
 from engram.api.encoding import encode_answer
-from engram.api.operation import ID_PATTERNS, AnyOperation, Route
+from engram.api.operation import ID_PATTERNS, QUOTA_WARNING, AnyOperation, Route
 from engram.bodies.json_text import NotJsonError, prepare, restore
 from engram.bodies.receiving import bodies_of
 from engram.errors import InvalidRequestError
@@ -37,7 +37,6 @@ from engram.model.value import plain
 from engram.service import Service
 
 NO_CONTENT = 204
-QUOTA_WARNING = "Engram-Quota-Warning"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -178,6 +177,7 @@ class OperationRoute(StarletteRoute):
         status = self.route.status
         body = b"" if status == NO_CONTENT else await encode_answer(_sent(answer, scope))
         headers = [] if status == NO_CONTENT else _json_headers(len(body))
+        del answer  # or its texts would stay in memory until the client has read them
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

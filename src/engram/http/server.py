@@ -12,9 +12,10 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from engram import limits
+from engram.engine.server import RunCommand
 from engram.errors import ConfigurationError
-from engram.http.asgi import create_app
-from engram.http.connections import EdgeBounds, make_room_for
+from engram.http.asgi import Application, create_app
+from engram.http.connections import EdgeBounds, make_room_for, refuse_few_files
 from engram.http.protocol import EdgeConfig
 from engram.logs import log_config
 from engram.settings import Settings, export_settings
@@ -30,8 +31,9 @@ def listen(settings: Settings) -> socket.socket:
     """Return a socket on the host and port of `settings`; clients may connect from now on.
 
     Raises:
-        ConfigurationError: the address cannot be bound.
+        ConfigurationError: the address cannot be bound, or too few files may be open.
     """
+    refuse_few_files()
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
     except OSError as exc:
@@ -56,14 +58,22 @@ def run(
     listener: socket.socket | None = None,
     *,
     bounds: EdgeBounds | None = None,
+    run_command: RunCommand | None = None,
+    worker: str = "engram.http.asgi:create_app_from_environment",
 ) -> None:
-    """Serve until interrupted or terminated; running requests are finished first."""
+    """Serve until interrupted or terminated; running requests are finished first.
+
+    Args:
+        run_command: runs commands of local clients, if this process is the engine of its store.
+        worker: what makes the application in a process of several.
+    """
     bounds = bounds or _bounds(settings)
     stop = _Stop()
     signal.signal(signal.SIGTERM, stop.request)
     listener = listener or listen(settings)
     with listener, suppress(KeyboardInterrupt):
-        configuration = _configuration(settings, bounds)
+        app = worker if settings.workers > 1 else _application(settings, run_command)
+        configuration = _configuration(settings, bounds, app)
         if settings.workers > 1:
             # Workers are new processes, which load their settings from the environment.
             export_settings(settings)
@@ -107,13 +117,15 @@ def _bounds(settings: Settings) -> EdgeBounds:
     )
 
 
-def _configuration(settings: Settings, bounds: EdgeBounds) -> EdgeConfig:
-    several = settings.workers > 1
-    factory = "engram.http.asgi:create_app_from_environment"
+def _application(settings: Settings, run_command: RunCommand | None) -> Application:
+    return create_app(settings, ends_process=True, run_command=run_command)
+
+
+def _configuration(settings: Settings, bounds: EdgeBounds, app: Application | str) -> EdgeConfig:
     return EdgeConfig(
-        factory if several else create_app(settings),
+        app,
         bounds=bounds,
-        factory=several,
+        factory=isinstance(app, str),
         workers=settings.workers,
         loop="auto",
         ws="none",

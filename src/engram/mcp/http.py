@@ -45,6 +45,7 @@ from engram.api.encoding import encode_answer, error_details
 from engram.bodies.json_text import NotJsonError, prepare
 from engram.bodies.receiving import bodies_of, replay_body
 from engram.errors import LimitExceededError
+from engram.mcp.clients import ClientLog
 from engram.mcp.messages import (
     JSON,
     UnreadableMessageError,
@@ -55,8 +56,7 @@ from engram.mcp.messages import (
 from engram.mcp.server import Caller, Identify, build_server, find_caller
 from engram.mcp.sse import MESSAGES_PATH, SseMessages, SseStreams
 from engram.mcp.tools import call_bytes_max
-from engram.model.access import Principal
-from engram.model.toolsets import Toolset
+from engram.model.access import Principal, Toolset
 from engram.model.value import Value
 from engram.service import Service
 
@@ -82,9 +82,10 @@ def build_mcp_http(service: Service, *, toolsets: tuple[Toolset, ...]) -> McpHtt
     manager = StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, max_request_body_size=limits.BODY_BYTES_MAX
     )
+    clients = ClientLog()
     endpoint = StreamableEndpoint(
-        CheckedMessages(HandshakeEndpoint(server)),
-        CheckedMessages(LaterEndpoint(server, manager.handle_request)),
+        CheckedMessages(HandshakeEndpoint(server, clients)),
+        CheckedMessages(LaterEndpoint(server, manager.handle_request, clients)),
     )
     sse = SseServerTransport(MESSAGES_PATH, max_request_body_size=limits.BODY_BYTES_MAX)
     routes = [
@@ -211,8 +212,9 @@ class OneExchange:
 class HandshakeEndpoint:
     """Answers a posted message of the handshake era."""
 
-    def __init__(self, server: Server[Any]) -> None:
+    def __init__(self, server: Server[Any], clients: ClientLog) -> None:
         self._server = server
+        self._clients = clients
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._respond(Request(scope, receive))
@@ -227,6 +229,8 @@ class HandshakeEndpoint:
         if not isinstance(message, types.JSONRPCRequest):
             # There are no sessions, so a notification has no receiver.
             return Response(status_code=202)
+        if message.method == "initialize":
+            self._clients.note(message.params)
         version = request.headers.get("mcp-protocol-version", types.DEFAULT_NEGOTIATED_VERSION)
         connection = Connection.from_envelope(version, None, None)
         body, _ = await _serve(self._server, message, request, connection)
@@ -239,9 +243,10 @@ class LaterEndpoint:
     The SDK would encode the answer on the event loop, and a page of messages may have megabytes.
     """
 
-    def __init__(self, server: Server[Any], sdk: ASGIApp) -> None:
+    def __init__(self, server: Server[Any], sdk: ASGIApp, clients: ClientLog) -> None:
         self._server = server
         self._sdk = sdk
+        self._clients = clients
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -252,6 +257,7 @@ class LaterEndpoint:
             await self._sdk(scope, replay_body(body, receive), send)
             return
         message, connection = call
+        self._clients.note(message.params)
         answer, error_code = await _serve(self._server, message, request, connection)
         status = 200 if error_code is None else ERROR_CODE_HTTP_STATUS.get(error_code, 200)
         await Response(answer, status_code=status, media_type=JSON)(scope, receive, send)

@@ -7,23 +7,16 @@ when it ends.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, cast
 
 from engram import limits
+from engram.bodies.lines import LineTooLongError, split_lines, write_all
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-
-READ_BYTES = 1 << 16
-
-
-class LineTooLongError(Exception):
-    """A line was longer than its bound; the rest of it was skipped."""
 
 
 async def read_lines(descriptor: int, *, bytes_max: int) -> AsyncIterator[bytes | LineTooLongError]:
@@ -35,7 +28,7 @@ async def read_lines(descriptor: int, *, bytes_max: int) -> AsyncIterator[bytes 
     def pump() -> None:
         with suppress(RuntimeError):  # the event loop is closed
             with suppress(OSError):  # a terminal that went away is an end of input too
-                for line in _split_lines(descriptor, bytes_max):
+                for line in split_lines(descriptor, bytes_max=bytes_max):
                     room.take(line)
                     loop.call_soon_threadsafe(lines.put_nowait, line)
             loop.call_soon_threadsafe(lines.put_nowait, None)
@@ -98,7 +91,7 @@ class LineWriter:
     def _pump(self) -> None:
         with suppress(BrokenPipeError):  # the client is gone, and the input will end too
             while (line := self._lines.get()) is not None:
-                _write_all(self._descriptor, line)
+                write_all(self._descriptor, line)
 
 
 def claim_stdout() -> int:
@@ -106,57 +99,3 @@ def claim_stdout() -> int:
     private = os.dup(STDOUT)
     os.dup2(STDERR, STDOUT)
     return private
-
-
-def _split_lines(descriptor: int, bytes_max: int) -> Iterator[bytes | LineTooLongError]:
-    pieces, size = list[bytes](), 0
-    while data := os.read(descriptor, READ_BYTES):
-        *ended, rest = data.split(b"\n")
-        for piece in ended:
-            yield _joined(pieces, piece, size, bytes_max)
-            pieces, size = [], 0
-        size += len(rest)
-        if size <= bytes_max:
-            pieces.append(rest)
-    if size:
-        yield _joined(pieces, b"", size, bytes_max)
-
-
-def _joined(
-    pieces: list[bytes], last: bytes, size: int, bytes_max: int
-) -> bytes | LineTooLongError:
-    if size + len(last) > bytes_max:
-        return LineTooLongError(f"a line is longer than {bytes_max:,} bytes")
-    return b"".join([*pieces, last])
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def id_of_refused(line: bytes) -> str | int | None:
-    """Return the id of a refused request, so that the error can name it.
-
-    Only a short line is parsed, which cannot take much memory however it is nested.
-    """
-    if len(line) > limits.JSON_INLINE_BYTES_MAX:
-        return None
-    try:
-        decoded: object = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    given = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
-    return usable_id(given.get("id")) if "method" in given else None
-
-
-def usable_id(request_id: object) -> str | int | None:
-    """Return an id that an answer can carry; to Python, `true` would be a number."""
-    match request_id:
-        case bool():
-            return None
-        case int() | str():
-            return request_id
-        case _:
-            return None

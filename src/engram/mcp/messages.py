@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from engram.bodies.json_text import NotJsonError, Texts, prepare, restore
+from engram.bodies.lines import id_of_refused, usable_id
 from engram.errors import LimitExceededError
-from engram.mcp.lines import id_of_refused, usable_id
 
 JSON = "application/json"
 _TEXTS = "engram.texts"

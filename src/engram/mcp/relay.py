@@ -19,17 +19,10 @@ import httpx
 
 from engram import limits
 from engram.bodies.json_text import is_light, prepare, restore
+from engram.bodies.lines import LineTooLongError, as_object, id_of_refused, parsed_object, usable_id
 from engram.errors import LimitExceededError
-from engram.mcp.lines import (
-    STDIN,
-    LineTooLongError,
-    LineWriter,
-    claim_stdout,
-    id_of_refused,
-    read_lines,
-    usable_id,
-)
-from engram.model.toolsets import Toolset
+from engram.mcp.lines import STDIN, LineWriter, claim_stdout, read_lines
+from engram.model.access import Toolset
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +117,7 @@ class Relay:
             return True
         answered = False
         async for text in _messages_of(response):
-            answer = _object(json.loads(text))
+            answer = as_object(json.loads(text))
             if answer.get("id") == request_id and "method" not in answer:
                 answered = True
                 self._learn_version(message, answer)
@@ -133,12 +126,12 @@ class Relay:
 
     def _learn_version(self, message: Message, answer: Message) -> None:
         if message.get("method") == "initialize":
-            self._version = _object(answer.get("result")).get("protocolVersion")
+            self._version = as_object(answer.get("result")).get("protocolVersion")
 
     def _refuse(self, message: Message, response: httpx.Response, body: bytes) -> None:
         """Pass on a JSON-RPC error of the server, or convert its problem to one."""
         request_id = _request_id(message)
-        details = _decoded_object(body)
+        details = parsed_object(body)
         status = response.status_code
         match details:
             case {"error": {"code": int(code), "message": str(text)} as error}:
@@ -178,8 +171,8 @@ def routing_headers(message: Message, *, agreed_version: str | None) -> dict[str
     A message of the later era carries its version; one of the handshake era relies on what was
     agreed, and needs no other header.
     """
-    parameters = _object(message.get("params"))
-    version = _object(parameters.get("_meta")).get(VERSION_KEY)
+    parameters = as_object(message.get("params"))
+    version = as_object(parameters.get("_meta")).get(VERSION_KEY)
     if not isinstance(version, str):
         return {"MCP-Protocol-Version": agreed_version} if agreed_version else {}
     method = str(message.get("method"))
@@ -226,14 +219,3 @@ def _one_line(text: bytes) -> bytes:
 
 def _code_of(status: int) -> int:
     return INTERNAL_ERROR if status >= httpx.codes.INTERNAL_SERVER_ERROR else INVALID_REQUEST
-
-
-def _decoded_object(body: bytes) -> Message:
-    try:
-        return _object(json.loads(body))
-    except ValueError:
-        return {}
-
-
-def _object(value: object) -> Message:
-    return cast("Message", value) if isinstance(value, dict) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -15,42 +15,38 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
-from engram import __version__
+from engram import __version__, errors
 from engram.api.encoding import error_details
 from engram.bodies.json_text import restore
-from engram.errors import (
-    AccessDeniedError,
-    ConflictError,
-    EngramError,
-    InvalidRequestError,
-    NotFoundError,
-    release_frames,
-)
 from engram.mcp.messages import finish, texts_of
 from engram.mcp.tools import TOOLS_BY_NAME, Tool, tools_of
-from engram.model.access import LOCAL, Principal
-from engram.model.checks import nearest, shortened
+from engram.model.access import DEFAULT_TOOLSETS, LOCAL, Principal, Toolset, parse_toolsets
+from engram.model.fields import nearest, shortened
+from engram.model.reminder import HOOK_TOOL
 from engram.model.request import Request as Fields
 from engram.model.request import parse
 from engram.model.shape import fields_of
-from engram.model.toolsets import DEFAULT_TOOLSETS, Toolset, parse_toolsets
 from engram.model.value import Value, replace
 from engram.service import Service
 from engram.text.quoting import label
 
 if TYPE_CHECKING:
-    from engram.mcp.prompts import Argument
-    from engram.mcp.resources import Template
+    from engram.mcp.resources import Argument, Template
     from engram.model.conversation import Conversation
 
 ERROR_KEY = "engram/error"
-"""Where a failed call's `_meta` holds its code and facts. Not the structured content: clients hold
+"""Where a failed call's `_meta` holds its code and details. Not the structured content: clients hold
 that to the tool's output schema even when the call failed."""
 
 MASKED = "internal_error: Engram failed; its log says why"
 """The only text that a client gets for an unexpected failure."""
 
-_CALLERS_FAULT = (InvalidRequestError, NotFoundError, AccessDeniedError, ConflictError)
+_CALLERS_FAULT = (
+    errors.InvalidRequestError,
+    errors.NotFoundError,
+    errors.AccessDeniedError,
+    errors.ConflictError,
+)
 
 
 INSTRUCTIONS = """\
@@ -135,14 +131,20 @@ Gate = Callable[[Principal], AbstractAsyncContextManager[None]]
 """Waits for the turn of a principal, where no middleware has done so."""
 
 
+AnswerHook = Callable[[dict[str, Any]], Awaitable[str]]
+"""Answers an event of a client that calls a tool where others run `engram hook`, with JSON."""
+
+
 def no_gate(_: Principal) -> AbstractAsyncContextManager[None]:
     """Let every call run at once."""
     return nullcontext()
 
 
-def build_server(service: Service, identify: Identify, *, gate: Gate = no_gate) -> Server[Any]:
-    """Return the server of one transport; `identify` and `gate` are what transports differ in."""
-    handlers = _Handlers(service, identify, gate)
+def build_server(
+    service: Service, identify: Identify, *, gate: Gate = no_gate, hook: AnswerHook | None = None
+) -> Server[Any]:
+    """Return the server of one transport; `identify`, `gate` and `hook` are what transports differ in."""
+    handlers = _Handlers(service, identify, gate, hook)
     server: Server[Any] = Server(
         "engram",
         version=__version__,
@@ -166,10 +168,13 @@ def build_server(service: Service, identify: Identify, *, gate: Gate = no_gate) 
 class _Handlers:
     """One method for each request of the protocol."""
 
-    def __init__(self, service: Service, identify: Identify, gate: Gate) -> None:
+    def __init__(
+        self, service: Service, identify: Identify, gate: Gate, hook: AnswerHook | None
+    ) -> None:
         self._service = service
         self._identify = identify
         self._gate = gate
+        self._hook = hook
 
     async def list_tools(
         self, ctx: Context, _params: types.PaginatedRequestParams | None
@@ -177,6 +182,8 @@ class _Handlers:
         return types.ListToolsResult(tools=_shown_tools(self._caller(ctx).toolsets))
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
+        if params.name == HOOK_TOOL and self._hook is not None:
+            return await self._answer_hook(self._hook, ctx, params)
         tool = TOOLS_BY_NAME.get(params.name)
         if tool is None:
             message = (
@@ -190,18 +197,28 @@ class _Handlers:
             principal.require_toolset(tool.toolset)
             arguments = restore(params.arguments or {}, texts_of(ctx.request))
             async with self._gate(principal):
-                answer, text = await tool.call(self._service, principal, arguments)
-        except EngramError as error:
+                answer, text = await tool.call(
+                    self._service, principal, arguments, client=_client_of(ctx) or principal.actor
+                )
+        except errors.EngramError as error:
             self._note_denied(principal, error)
-            release_frames(error)  # among them the texts of a large call
+            errors.release_frames(error)  # among them the texts of a large call
             return failed_call(error)
         except Exception as exc:
             logger.exception("tool %s failed", tool.name)
-            release_frames(exc)
+            errors.release_frames(exc)
             return masked_call()
         finally:
             finish(ctx.request)
         return call_result(text) if answer is None else call_result(text, structuredContent=answer)
+
+    async def _answer_hook(
+        self, hook: AnswerHook, ctx: Context, params: types.CallToolRequestParams
+    ) -> dict[str, Any]:
+        try:
+            return call_result(await hook(restore(params.arguments or {}, texts_of(ctx.request))))
+        finally:
+            finish(ctx.request)
 
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -213,7 +230,7 @@ class _Handlers:
         try:
             async with self._gate(principal):
                 page = await resources.list_page(self._service, principal, cursor=cursor)
-        except EngramError as error:
+        except errors.EngramError as error:
             self._note_denied(principal, error)
             raise protocol_error(error) from error
         following = None if page.next_offset is None else str(page.next_offset)
@@ -238,7 +255,7 @@ class _Handlers:
         try:
             async with self._gate(principal):
                 text = await resources.read_resource(self._service, principal, uri=uri)
-        except EngramError as error:
+        except errors.EngramError as error:
             self._note_denied(principal, error)
             raise protocol_error(error, uri=params.uri) from error
         content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
@@ -247,7 +264,7 @@ class _Handlers:
     async def list_prompts(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        from engram.mcp.prompts import PROMPTS
+        from engram.mcp.resources import PROMPTS
 
         return types.ListPromptsResult(
             prompts=[
@@ -264,18 +281,18 @@ class _Handlers:
     async def get_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        from engram.mcp.prompts import find_prompt
+        from engram.mcp.resources import find_prompt
 
         try:
             prompt = find_prompt(params.name)
             text = prompt.text(restore(params.arguments or {}, texts_of(ctx.request)))
-        except EngramError as error:
+        except errors.EngramError as error:
             raise protocol_error(error) from error
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
-    def _note_denied(self, principal: Principal, error: EngramError) -> None:
-        if isinstance(error, AccessDeniedError):
+    def _note_denied(self, principal: Principal, error: errors.EngramError) -> None:
+        if isinstance(error, errors.AccessDeniedError):
             self._service.access.note_denied(principal, error)
 
     def _caller(self, ctx: Context) -> Caller:
@@ -283,8 +300,14 @@ class _Handlers:
         request = cast("Request", ctx.request)
         try:
             return self._identify(request)
-        except EngramError as error:
+        except errors.EngramError as error:
             raise protocol_error(error) from error
+
+
+def _client_of(ctx: Context) -> str | None:
+    """Return the name that a client gives itself, None if it has not said."""
+    said = ctx.session.client_params
+    return None if said is None else shortened(said.client_info.name)
 
 
 @cache
@@ -343,10 +366,10 @@ def call_result(text: str, **fields: Any) -> dict[str, Any]:
     return {"content": content, "resultType": "complete", **fields}
 
 
-def failed_call(error: EngramError) -> dict[str, Any]:
+def failed_call(error: errors.EngramError) -> dict[str, Any]:
     """Return the result of a tool call that failed with `error`."""
-    facts = {ERROR_KEY: _facts(error)}
-    return call_result(f"{error.code}: {label(str(error))}", isError=True, _meta=facts)
+    details = {ERROR_KEY: _details(error)}
+    return call_result(f"{error.code}: {label(str(error))}", isError=True, _meta=details)
 
 
 def masked_call() -> dict[str, Any]:
@@ -354,16 +377,17 @@ def masked_call() -> dict[str, Any]:
     return call_result(MASKED, isError=True)
 
 
-def protocol_error(error: EngramError, **facts: str) -> MCPError:
+def protocol_error(error: errors.EngramError, **details: str) -> MCPError:
     """Return `error` for requests other than tool calls."""
     code = types.INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else types.INTERNAL_ERROR
-    return MCPError(code=code, message=label(str(error)), data={**_facts(error), **facts})
+    return MCPError(code=code, message=label(str(error)), data={**_details(error), **details})
 
 
-def _facts(error: EngramError) -> dict[str, Any]:
-    facts = {"code": error.code, **error_details(error)}
+def _details(error: errors.EngramError) -> dict[str, Any]:
+    details = {"code": error.code, **error_details(error)}
     return {
-        name: _sendable(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
+        name: _sendable(detail) if isinstance(detail, str) else detail
+        for name, detail in details.items()
     }
 
 

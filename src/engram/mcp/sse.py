@@ -28,8 +28,7 @@ from engram.mcp.messages import (
     with_finish,
 )
 from engram.mcp.server import Caller, build_server, find_caller
-from engram.model.access import Principal
-from engram.model.toolsets import Toolset
+from engram.model.access import Principal, Toolset
 from engram.service import Service
 
 MESSAGES_PATH = "/messages/"

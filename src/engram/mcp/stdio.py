@@ -1,10 +1,10 @@
-"""MCP over standard input and output, for a client that starts Engram as its own process."""
+"""MCP in lines: over standard input and output of a process of its own, or over a socket."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, closing, contextmanager
 
 import anyio
@@ -15,16 +15,12 @@ from mcp.shared.message import SessionMessage
 
 from engram import limits
 from engram.bodies.json_text import is_light
-from engram.mcp.lines import (
-    STDIN,
-    LineTooLongError,
-    LineWriter,
-    claim_stdout,
-    read_lines,
-)
+from engram.bodies.lines import LineTooLongError
+from engram.mcp.clients import ClientLog
+from engram.mcp.lines import STDIN, LineWriter, claim_stdout, read_lines
 from engram.mcp.messages import UnreadableMessageError, encode_message, read_message
-from engram.mcp.server import Caller, build_server
-from engram.model.toolsets import Toolset
+from engram.mcp.server import AnswerHook, Caller, build_server
+from engram.model.access import Toolset
 from engram.service import Service
 
 Incoming = SessionMessage | Exception
@@ -33,24 +29,46 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 
 async def serve_stdio(service: Service, *, toolsets: tuple[Toolset, ...]) -> None:
     """Serve the local organisation until the input ends or the process is terminated."""
-    caller = Caller(await service.access.local_principal(), toolsets)
-    server = build_server(service, lambda _request: caller)
-    wire = Wire(LineWriter(claim_stdout()))
-    with closing(wire), anyio.CancelScope() as scope, _on_terminate(scope.cancel):
-        async with anyio.create_task_group() as tasks, wire.streams() as streams:
+    writer = LineWriter(claim_stdout())
+    wire = Wire(read_lines(STDIN, bytes_max=limits.BODY_BYTES_MAX), writer.write)
+    with closing(writer), anyio.CancelScope() as scope, _on_terminate(scope.cancel):
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(service.background.run, service.record_use)
-            await server.run(*streams, server.create_initialization_options())
+            await serve_wire(service, wire, toolsets=toolsets)
             tasks.cancel_scope.cancel()
     await service.record_use()
 
 
-class Wire:
-    """The two ends of the connection, and the requests that are not answered yet."""
+async def serve_wire(
+    service: Service, wire: Wire, *, toolsets: tuple[Toolset, ...], hook: AnswerHook | None = None
+) -> None:
+    """Serve the local organisation to one client until its lines end."""
+    caller = Caller(await service.access.local_principal(), toolsets)
+    server = build_server(service, lambda _request: caller, hook=hook)
+    async with wire.streams() as streams:
+        await server.run(*streams, server.create_initialization_options())
 
-    def __init__(self, writer: LineWriter) -> None:
-        self._writer = writer
+
+class Wire:
+    """The two ends of a connection, and the requests that are not answered yet."""
+
+    def __init__(
+        self,
+        lines: AsyncIterator[bytes | LineTooLongError],
+        write: Callable[[bytes], None],
+        *,
+        clients: ClientLog | None = None,
+    ) -> None:
+        self._lines = lines
+        self._clients = clients
+        self._write_line = write
         self._waiting = set[types.RequestId]()
         self._answered = asyncio.Event()
+
+    @property
+    def is_answered(self) -> bool:
+        """Return True if every request that came in was answered."""
+        return not self._waiting
 
     @asynccontextmanager
     async def streams(self) -> AsyncGenerator[Streams]:
@@ -63,13 +81,9 @@ class Wire:
             yield incoming, outgoing
             tasks.cancel_scope.cancel()
 
-    def close(self) -> None:
-        """Wait until everything is written."""
-        self._writer.close()
-
     async def _read(self, into_server: MemoryObjectSendStream[Incoming]) -> None:
         async with into_server:
-            async for line in read_lines(STDIN, bytes_max=limits.BODY_BYTES_MAX):
+            async for line in self._lines:
                 message = await self._parse(line)
                 if message is not None:
                     self._note(message)
@@ -102,6 +116,8 @@ class Wire:
         match message:
             case types.JSONRPCRequest():
                 self._waiting.add(message.id)
+                if self._clients is not None:
+                    self._clients.note(message.params)
             case types.JSONRPCNotification(
                 method="notifications/cancelled", params={"requestId": str() | int() as cancelled}
             ):
@@ -111,7 +127,7 @@ class Wire:
                 pass
 
     def _send(self, message: types.JSONRPCMessage) -> None:
-        self._writer.write(encode_message(message))
+        self._write_line(encode_message(message))
         match message:
             case (
                 types.JSONRPCResponse(id=answered)

@@ -8,22 +8,19 @@ from typing import Any, Literal
 
 from engram import limits
 from engram.api.encoding import answer_text, characters_of
-from engram.api.operation import AnyOperation
+from engram.api.operation import LEAN_TOKENS, AnyOperation
 from engram.api.schema import Schema, input_schema, output_schema
 from engram.api.table import OPERATIONS
-from engram.model.access import KeyScope, Principal
+from engram.model.access import KeyScope, Principal, Toolset
 from engram.model.fields import TokenBudget
 from engram.model.request import Request, check_encodable, parse
 from engram.model.shape import fields_of
-from engram.model.toolsets import Toolset
 from engram.model.value import plain
 from engram.service import Service
+from engram.service.deliveries import Given
 from engram.yielding import offload
 
 Answer = Mapping[str, Any]
-
-LEAN_TOKENS = 4_000
-"""Budget of answers whose operation has none of its own."""
 
 
 class Reading(Request):
@@ -89,11 +86,17 @@ class Tool:
         return given
 
     async def call(
-        self, service: Service, principal: Principal, arguments: Mapping[str, Any]
+        self,
+        service: Service,
+        principal: Principal,
+        arguments: Mapping[str, Any],
+        *,
+        client: str | None = None,
     ) -> tuple[Answer | None, str]:
         """Parse the arguments, run the use case, and return its answer as JSON and as text.
 
-        A lean answer is text alone: clients show models either, and a model pays for each.
+        A lean answer is text alone: clients show models either, and a model pays for each. What a
+        named client is given of what is stored is logged.
 
         Raises:
             EngramError: an argument is wrong, or the use case failed.
@@ -108,9 +111,23 @@ class Tool:
         # A long answer is written on a thread, so that others are served meanwhile.
         write = partial(offload, characters=characters_of(content))
         if self._tool.lean is None or how.format == "full":
-            return content, await write(partial(self._tool.show or answer_text, answer))
-        budget = getattr(request, "token_budget", how.token_budget)
-        return None, await write(partial(self._tool.lean, answer, budget))
+            text = await write(partial(self._tool.show or answer_text, answer))
+        else:
+            budget = getattr(request, "token_budget", how.token_budget)
+            content, text = None, await write(partial(self._tool.lean, answer, budget))
+        if self._tool.places is not None and client is not None:
+            given = Given(
+                organization_id=principal.organization_id,
+                at=service.clock.now(),
+                client=client,
+                key=principal.actor,
+                event=self.name,
+                query=getattr(request, "query", None),
+                shown=self._tool.places(answer),
+                text=text,
+            )
+            service.deliveries.note(given)
+        return content, text
 
     def _split(self, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the arguments of the operation, and those that say how its answer is read."""
