@@ -1,0 +1,93 @@
+"""Templates of the page, and the filters that they use: everything stored is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from engram.clock import format_time
+from engram.page.markdown import to_html
+from engram.page.static_files import static_link
+from engram.text.quoting import PLAIN
+from engram.text.tokens import count_tokens
+
+_STEPS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3_600, "h"), (60, "min"))
+_NOW_S = 45
+_FACTOR = 1_000
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def render(template: str, context: Mapping[str, Any]) -> str:
+    """Return a template filled with values."""
+    return environment().get_template(template).render(context)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, compiled at their first use."""
+    made = Environment(
+        loader=PackageLoader("engram.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    cast("dict[str, Any]", made.filters).update(_FILTERS)
+    made.globals["static"] = static_link
+    return made
+
+
+def ago(moment: datetime, now: datetime) -> Markup:
+    """Return a moment as the time since, with the exact one on hover."""
+    exact = format_time(moment)
+    shown = f"{exact[:10]} {exact[11:19]} UTC"
+    since = _since((now - moment).total_seconds())
+    # Digits and names of units: nothing to escape, and a long list has many of them.
+    return Markup(f'<time datetime="{exact}" title="{shown}">{since}</time>')  # noqa: S704
+
+
+def _since(seconds: float) -> str:
+    distance = abs(seconds)
+    if distance < _NOW_S:
+        return "now"
+    step, unit = next((each for each in _STEPS if distance >= each[0]), _STEPS[-1])
+    amount = f"{max(1, round(distance / step))} {unit}"
+    return f"{amount} ago" if seconds > 0 else f"in {amount}"
+
+
+def number(value: float) -> str:
+    """Return a number with its thousands apart."""
+    return f"{value:,}"
+
+
+def share(value: float) -> str:
+    """Return a value of 0 to 1 with two digits."""
+    return f"{value:.2f}"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in the unit that fits."""
+    value, unit = float(count), 0
+    while value >= _FACTOR and unit < len(_UNITS) - 1:
+        value, unit = value / _FACTOR, unit + 1
+    return (
+        f"{value:.0f} {_UNITS[unit]}" if unit == 0 or value >= 10 else f"{value:.1f} {_UNITS[unit]}"
+    )
+
+
+_FILTERS: dict[str, Any] = {
+    "ago": ago,
+    "size": size,
+    "number": number,
+    "share": share,
+    "shown": PLAIN.text,
+    "label": PLAIN.label,
+    "markdown": to_html,
+    "tokens": count_tokens,
+}
