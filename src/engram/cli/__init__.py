@@ -9,7 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # At run time it would cost a hook a fifth of its time.
+    from typing import NoReturn
 
 __all__ = ["main"]
 
@@ -53,7 +57,33 @@ def _dispatch(arguments: list[str]) -> None:
         from engram.cli.stdio import run_bare_mcp
 
         run_bare_mcp()
-    else:
-        from engram.cli.app import run_app
+    elif arguments == ["engine", "run"]:
+        # Clients wait for it, and give no options.
+        from engram.cli.stdio import run_bare_engine
 
-        run_app(arguments)
+        run_bare_engine()
+    elif arguments[:1] == ["hook"] and _is_event(arguments[1:]):
+        # An agent waits for it at every prompt.
+        from engram.hooks.entry import run_hook
+
+        run_hook(arguments[1:])
+    else:
+        sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    from engram.cli.invocation import reporting
+    from engram.cli.thin import run_thin
+
+    with reporting(arguments):
+        status = run_thin(arguments)
+    if status is not None:
+        return status
+    from engram.cli.app import run_command
+
+    return run_command(arguments)
+
+
+def _is_event(arguments: list[str]) -> bool:
+    """Return True for what a client runs; the log and the help are for people."""
+    return bool(arguments) and not {"log", "--help", "-h"}.intersection(arguments)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engram.cli.clients import command_line
 from engram.cli.invocation import Invocation
 from engram.cli.operations import BY_NAME, Given, request_options
 from engram.cli.options import Yes, confirm, confirm_name, shared_options, span
 from engram.cli.output import print_line, print_notice, short_time, show_table
-from engram.model.access import KeyDraft
+from engram.cli.serve import is_terminal, server_url
+from engram.model.access import KeyDraft, parse_toolsets
 from engram.model.ids import OrganizationId
 from engram.model.request import parse
-from engram.model.toolsets import parse_toolsets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +85,7 @@ def create_key(
     chosen = {} if toolsets is None else {"toolsets": parse_toolsets(toolsets)}
     draft = {"name": name, **given, **chosen}
     answer: KeyCreated = _call_for(invocation, org, "create_key", draft)
-    invocation.show(answer, lambda: _print_created(answer))
+    invocation.show(answer, lambda: _print_created(invocation, answer))
 
 
 @shared_options
@@ -104,7 +106,7 @@ def rotate_key(
     overlap_s = int(span("overlap", overlap).total_seconds())
     rotation = {"key_id": key, "overlap_s": overlap_s}
     answer: KeyRotated = _call_for(invocation, org, "rotate_key", rotation)
-    invocation.show(answer, lambda: _print_rotated(answer))
+    invocation.show(answer, lambda: _print_rotated(invocation, answer))
 
 
 @shared_options
@@ -118,7 +120,7 @@ def make_operator_token(invocation: Invocation, name: OperatorName) -> None:
     Add the line to the file named by ENGRAM_ADMIN_TOKENS_FILE, which only its
     owner may read (chmod 600). A running server reloads the file when it changes.
     """
-    from engram.service.access.operator_tokens import new_operator_token
+    from engram.service.access.credentials import new_operator_token
 
     token, line = new_operator_token(name)
     invocation.show({"token": token, "line": line}, lambda: _print_operator(token, line))
@@ -180,13 +182,21 @@ def _state(key: ApiKey) -> str:
     return f"until {short_time(key.expires_at)}" if key.expires_at else "live"
 
 
-def _print_created(answer: KeyCreated) -> None:
+def _print_created(invocation: Invocation, answer: KeyCreated) -> None:
     print_line(answer.key)
     print_notice(f"{answer.id} ({answer.name}): the key is shown only once")
+    settings = invocation.settings()
+    line = command_line(settings, "connect", "--all")
+    line += f" --url {shlex.quote(server_url(settings.host, settings.port))}"
+    if is_terminal():
+        print_notice(f"Connect clients with it: {line} --key {answer.key}")
+    else:
+        # What captures the key does not want to see it on the terminal.
+        print_notice(f"Connect clients that read it from ENGRAM_API_KEY: {line}")
 
 
-def _print_rotated(answer: KeyRotated) -> None:
-    _print_created(answer)
+def _print_rotated(invocation: Invocation, answer: KeyRotated) -> None:
+    _print_created(invocation, answer)
     if answer.replaced_expires_at is not None:
         print_notice(
             f"{answer.replaces} stays valid until {short_time(answer.replaced_expires_at)}"

@@ -1,4 +1,4 @@
-"""`engram conversations`: list, show, create, append, delete."""
+"""`engram conversations`: list, show, create, append, edit, delete."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from engram.cli.output import (
     print_line,
     print_notice,
     print_text,
+    print_wrapped,
     progress,
     short_time,
     show_table,
     styled,
     visible_line,
 )
+from engram.cli.trash import tell_restorable
 from engram.errors import InvalidRequestError
 from engram.model.conversation import MessageDraft, Role
 
 if TYPE_CHECKING:
-    from engram.api.conversations import ConversationCreated
+    from engram.api.conversations import ConversationCreated, ConversationEdited
     from engram.model.conversation import (
         AppendReceipt,
         ConversationPage,
@@ -79,7 +81,7 @@ def print_conversation(answer: MessagePage) -> None:
     title = visible_line(conversation.title or "untitled")
     tags = bracketed(conversation.tags)
     place = styled(f"{conversation.id}  project {visible_line(conversation.project)}", dim=True)
-    print_line(f"{styled(title, bold=True)}{tags}  {place}")
+    print_wrapped(f"{styled(title, bold=True)}{tags}  {place}")
     for message in answer.messages:
         print_line()
         print_message(message)
@@ -97,15 +99,27 @@ def print_created(answer: ConversationCreated) -> None:
     print_line(answer.conversation_id)
 
 
+def print_edited(answer: ConversationEdited) -> None:
+    """Rename a conversation, change its tags or metadata, or move it to another project.
+
+    Examples:
+      engram conversations edit conv_… --title "Release 2.1"
+      engram conversations edit conv_… --project shop --tag work --tag release
+      engram conversations edit conv_… --no-title --no-tags
+    """
+    print_line(f"changed {', '.join(answer.edited)} of {answer.conversation_id}")
+
+
 def print_deleted(answer: DeletionReceipt) -> None:
-    """Delete a conversation and everything derived from it; this cannot be undone.
+    """Move a conversation to the trash, or delete it for good with --forever.
 
     Examples:
       engram conversations delete conv_…
-      engram conversations delete conv_… --yes --json
+      engram conversations delete conv_… --forever --yes --json
     """
     gone = f"{counted(answer.messages, 'message')}, {counted(answer.chunks, 'chunk')}"
-    print_line(f"deleted {gone}; receipt {answer.receipt}")
+    print_wrapped(f"deleted {gone}; receipt {answer.receipt}")
+    tell_restorable(answer.restorable_until, answer.conversation_id)
 
 
 Texts = Annotated[
@@ -165,7 +179,8 @@ def append(
         )
         messages = [{**given, "role": role or "user", "content": each} for each in texts]
         target = {"conversation_id": conversation, "idempotency_key": idempotency_key}
-        answer = call(invocation, "append_messages", {"messages": messages, **target})
+        named = {name: value for name, value in target.items() if value is not None}
+        answer = call(invocation, "append_messages", {"messages": messages, **named})
     elif text or role or given:
         message = (
             "cannot be combined with TEXT or message options; each line of the file has its own"
@@ -173,7 +188,7 @@ def append(
         raise InvalidRequestError(message, field="jsonl")
     else:
         answer = _append_file(invocation, jsonl, conversation, idempotency_key)
-    invocation.show(answer, lambda: print_line(_sentence(answer)))
+    invocation.show(answer, lambda: print_wrapped(_sentence(answer)))
 
 
 def _append_file(
@@ -226,5 +241,5 @@ def print_message(message: Message, *, notes: Sequence[str] = (), indent: str = 
     timestamp = short_time(message.occurred_at or message.created_at)
     details = [f"#{message.sequence}", timestamp, *notes]
     head = styled(speaker, fg=_ROLE_COLORS[message.role], bold=True)
-    print_line(f"{indent}{head}  {styled('  '.join(details), dim=True)}")
+    print_wrapped(f"{indent}{head}  {styled('  '.join(details), dim=True)}", indent=indent + INDENT)
     print_text(message.content, indent=indent + INDENT)

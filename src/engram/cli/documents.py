@@ -22,12 +22,14 @@ from engram.cli.output import (
     page_summary,
     print_line,
     print_notice,
+    print_wrapped,
     progress,
     short_time,
     show_table,
     styled,
     visible_line,
 )
+from engram.cli.trash import tell_restorable
 from engram.errors import EngramError, InvalidRequestError
 from engram.model.document import StoredDocument
 from engram.model.request import parse
@@ -110,7 +112,7 @@ def print_document(document: DocumentView) -> None:
       engram documents show mem_… --json | jq .progress
     """
     tags = bracketed(document.tags)
-    print_line(f"{styled(document.id, bold=True)}  {visible_line(document.name or '')}{tags}")
+    print_wrapped(f"{styled(document.id, bold=True)}  {visible_line(document.name or '')}{tags}")
     properties = {
         "document": document.document_id,
         "media type": document.media_type,
@@ -127,12 +129,14 @@ def print_document(document: DocumentView) -> None:
 
 
 def print_removed_document(answer: Tombstone) -> None:
-    """Remove a document and everything derived from it; this cannot be undone.
+    """Move a document to the trash, or remove it for good with --forever.
 
     Examples:
       engram documents remove mem_…
+      engram documents remove mem_… --forever --yes
     """
     print_line(f"removed {answer.id}")
+    tell_restorable(answer.restorable_until, answer.id)
 
 
 def _state(document: DocumentView) -> str:

@@ -33,14 +33,6 @@ from engram_eval.dataset import (
     batches_of,
     stages_of,
 )
-from engram_eval.delivery import (
-    CURVE_TOKENS,
-    SILENT_TOKENS,
-    SentText,
-    StoredTexts,
-    evidence_curve,
-    score_sent,
-)
 from engram_eval.report import (
     REGRESSION_COST_MAX,
     REGRESSION_POINTS_MAX,
@@ -54,7 +46,17 @@ from engram_eval.report import (
     compare,
     report_on,
 )
-from engram_eval.scoring import Places, score_answer, tokens_of
+from engram_eval.scoring import (
+    CURVE_TOKENS,
+    SILENT_TOKENS,
+    Places,
+    SentText,
+    StoredTexts,
+    evidence_curve,
+    score_answer,
+    score_sent,
+    tokens_of,
+)
 
 POLL_S = 0.02
 """Interval of polling for pending messages; small beside the indexing time it measures."""

@@ -124,8 +124,7 @@ async def import_messages(
             request = AppendRequest(
                 messages=batch,
                 conversation_id=target,
-                # A repeated import forms the same batches, so each returns its original receipt.
-                idempotency_key=idempotency_key and f"{idempotency_key}:{number}",
+                idempotency_key=_key_of_batch(idempotency_key, number),
             )
             receipt = await service.conversations.append_messages(me, request)
             receipts.append(receipt)
@@ -137,6 +136,14 @@ async def import_messages(
         raise
     await service.background.work(me.organization_id)
     return _joined(receipts)
+
+
+def _key_of_batch(key: str | None, number: int) -> str | None:
+    """Return the key of a batch: a repeated import forms the same batches.
+
+    The first has the key as it was given, so that the same call in another way is the same call.
+    """
+    return f"{key}:{number}" if key and number > 1 else key
 
 
 def _joined(receipts: list[AppendReceipt]) -> AppendReceipt:

@@ -1,4 +1,4 @@
-"""`engram memories`: store, recall, show, list, history, correct, forget, connect, export, import."""
+"""`engram memories` and `engram notes`: every command of both groups."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ import typer
 
 from engram.api.maintenance import memories_imported
 from engram.cli.invocation import Invocation
-from engram.cli.options import shared_options
+from engram.cli.operations import Given, call, request_options
+from engram.cli.options import read_texts, shared_options
 from engram.cli.output import (
     INDENT,
     bracketed,
     counted,
+    explain_degraded,
     page_summary,
     print_line,
     print_notice,
     print_text,
+    print_wrapped,
     short_time,
     styled,
     visible_line,
 )
+from engram.cli.trash import tell_restorable
 from engram.model.fields import DEFAULT_PROJECT
-from engram.model.memory import IMPORTANCE_NAMES
+from engram.model.memory import IMPORTANCE_NAMES, NoteDraft
 from engram.model.value import replace
 
 if TYPE_CHECKING:
@@ -39,10 +43,103 @@ if TYPE_CHECKING:
         MemoryView,
         VersionView,
     )
+    from engram.api.notes import Entry, EntryPage, NotesStored
     from engram.api.recall import MemoriesRecalled, RecalledView
     from engram.model.access import Principal
     from engram.model.maintenance import Exported, Imported
+    from engram.model.memory import Tombstone
+    from engram.model.recall import Context
     from engram.service import Service
+
+
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT", help="Notes. [default: stdin]", show_default=False),
+]
+
+
+@request_options(NoteDraft, without=("content",))
+def add_notes(invocation: Invocation, text: Texts = None, *, given: Given) -> None:
+    """Store notes and print their ids.
+
+    Examples:
+      engram notes add "The staging database is reset every Monday"
+      engram notes add "Ana prefers short answers" --category user_pref
+      engram notes add "Port 8788 is taken" --tag infra --source runbook
+
+    A note is one fact of 10 to 2,000 characters. Several notes are stored all or
+    none; a note that is already stored is not stored again.
+    """
+    notes = [{**given, "content": content} for content in read_texts(text)]
+    answer: NotesStored = call(invocation, "store_notes", {"notes": notes})
+    invocation.show(answer, lambda: _print_stored(answer))
+
+
+def _print_stored(answer: NotesStored) -> None:
+    for note in answer.notes:
+        print_line(note.id)
+    if known := len(answer.notes) - answer.stored:
+        total = counted(len(answer.notes), "note")
+        print_notice(f"{known:,} of {total} already stored")
+
+
+def print_notes(answer: EntryPage) -> None:
+    """List notes, newest first.
+
+    Examples:
+      engram notes list
+      engram notes list --category technical --limit 50
+      engram notes list --json | jq -r '.entries[].content'
+    """
+    for entry in answer.entries:
+        _print_note(entry)
+    print_notice(page_summary(len(answer.entries), answer.total, answer.next_offset, "note"))
+
+
+def print_context(answer: Context) -> None:
+    """Print stored text relevant to a task, fenced for a model to read.
+
+    Without a query: what a new session should know.
+
+    Examples:
+      engram notes context
+      engram notes context "deploying the billing service"
+      engram notes context "answering Ana" --category user_pref --top-k 3
+      engram notes context "the migration" --kind note --kind conversation
+    """
+    print_line(answer.context)
+    found = f"{len(answer.entries):,} of {len(answer.entries) + answer.omitted:,} entries"
+    missing = map(explain_degraded, answer.degraded)
+    print_notice(" ".join([f"{found}, {counted(answer.used_tokens, 'token')}.", *missing]))
+
+
+def print_removed_note(answer: Tombstone) -> None:
+    """Move a note to the trash, or remove it for good with --forever.
+
+    Examples:
+      engram notes remove mem_…
+      engram notes remove mem_… --forever --yes --json
+    """
+    print_line(f"removed {answer.id}")
+    tell_restorable(answer.restorable_until, answer.id)
+
+
+def print_removed_memory(answer: Tombstone) -> None:
+    """Move a memory with its document to the trash, or remove it for good with --forever.
+
+    Examples:
+      engram memories remove mem_…
+      engram memories remove mem_… --forever --yes --json
+    """
+    print_line(f"removed {answer.id}")
+    tell_restorable(answer.restorable_until, answer.id)
+
+
+def _print_note(entry: Entry) -> None:
+    tags = bracketed(entry.tags)
+    source = styled(f"{visible_line(entry.source)}  {short_time(entry.created_at)}", dim=True)
+    print_wrapped(f"{styled(entry.id, bold=True)}  {entry.category}{tags}  {source}")
+    _print_text(entry.content, is_cut=entry.truncated, memory_id=entry.id)
 
 
 def print_stored(answer: MemoryStored) -> None:
@@ -69,7 +166,7 @@ def print_recalled(answer: MemoriesRecalled) -> None:
     for result in answer.results or ():
         _print_result(result)
     for conflict in answer.conflicting_results or ():
-        print_line(f"{conflict.memory.id} contradicts {conflict.contradicts_id}")
+        print_wrapped(f"{conflict.memory.id} contradicts {conflict.contradicts_id}")
     parts = [
         f"{counted(answer.count, 'memory')} of {counted(answer.total_candidates, 'candidate')}"
     ]
@@ -90,8 +187,8 @@ def print_memory(memory: MemoryView, *, score: float | None = None) -> None:
     tags = bracketed(memory.tags)
     kind = f"{memory.memory_type}, {IMPORTANCE_NAMES[memory.importance]}"
     scored = "" if score is None else styled(f"  {score:.2f}", dim=True)
-    print_line(f"{styled(memory.id, bold=True)}  {kind}{tags}{scored}")
-    print_line(styled(INDENT + visible_line("  ".join(_properties(memory))), dim=True))
+    print_wrapped(f"{styled(memory.id, bold=True)}  {kind}{tags}{scored}")
+    print_wrapped(styled(INDENT + visible_line("  ".join(_properties(memory))), dim=True))
     _print_text(memory.content, is_cut=memory.truncated, memory_id=memory.id)
 
 
@@ -128,11 +225,11 @@ def print_history(answer: MemoryHistoryRead) -> None:
     """
     for version in answer.versions:
         _print_version(version, memory_id=answer.memory_id)
-    if not answer.total:
-        print_notice("this memory was never changed")
-    elif answer.count < answer.total:
-        shown = answer.count
-        print_notice(page_summary(shown, answer.total, answer.next_offset, "earlier version"))
+    if not answer.count:
+        print_notice("no earlier version")
+    elif answer.next_offset is not None:
+        shown = counted(answer.count, "earlier version")
+        print_notice(f"{shown}; continue with --offset {answer.next_offset}")
 
 
 def print_forgotten(answer: MemoryForgotten) -> None:
@@ -142,7 +239,7 @@ def print_forgotten(answer: MemoryForgotten) -> None:
       engram memories forget mem_…
       engram memories forget mem_… --reason "the API was replaced"
 
-    To delete a memory permanently, use `engram notes remove`.
+    To delete a memory, use `engram memories remove`.
     """
     print_line(f"forgot {answer.memory_id}")
 
@@ -155,17 +252,17 @@ def print_connected(answer: MemoriesConnected) -> None:
       engram memories connect mem_… mem_… --type supersedes
       engram memories connect mem_… mem_… --type supports --strength 0.5
     """
-    print_line(f"{answer.source_id} {answer.relation_type} {answer.target_id}")
+    print_wrapped(f"{answer.source_id} {answer.relation_type} {answer.target_id}")
 
 
 def _print_result(result: RecalledView) -> None:
     print_memory(result.memory, score=result.score)
     if superseded := ", ".join(result.superseded_by):
-        print_line(f"{INDENT}superseded by {superseded}")
+        print_wrapped(f"{INDENT}superseded by {superseded}")
     for connected in result.connected:
         other, kind = connected.memory, connected.rel_type
         relation = kind if connected.direction == "outgoing" else f"is what {kind} it:"
-        print_line(
+        print_wrapped(
             styled(f"{INDENT}{relation} {other.id}: {visible_line(other.summary)}", dim=True)
         )
     if superseded or result.connected:
@@ -176,7 +273,7 @@ def _print_version(version: VersionView, *, memory_id: str) -> None:
     title = f"version {version.version}"
     span = f"{short_time(version.system_from)} to {short_time(version.system_to)}"
     ended = f"{version.change_type} by {visible_line(version.actor)}"
-    print_line(f"{styled(title, bold=True)}  {styled(f'{span}  {ended}', dim=True)}")
+    print_wrapped(f"{styled(title, bold=True)}  {styled(f'{span}  {ended}', dim=True)}")
     _print_text(version.content, is_cut=version.truncated, memory_id=memory_id)
 
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from engram import limits
+from engram.api.calls import is_read, option_names
 from engram.api.operation import AnyOperation, Command
 from engram.api.table import OPERATIONS
-from engram.cli.invocation import Invocation
+from engram.cli.invocation import LOCAL_ONLY, Invocation
 from engram.cli.options import (
-    MOMENT_HELP,
+    FUTURE_HELP,
+    PAST_HELP,
+    Forever,
     Yes,
     confirm,
     future_moment,
@@ -27,11 +31,15 @@ from engram.cli.options import (
     shared_options,
 )
 from engram.cli.output import print_notice, show_json
-from engram.errors import InvalidRequestError
+from engram.engine import LOST
+from engram.errors import ConfigurationError, InvalidRequestError, UnavailableError
 from engram.model.access import OPERATOR
 from engram.model.fields import VISIBLE_ONLY
 from engram.model.request import NOTHING, Request, parse
 from engram.model.shape import Field, Shape, fields_of
+
+if TYPE_CHECKING:
+    from engram.settings import Settings
 
 Given = dict[str, Any]
 """The fields of a request that the caller gave, by name."""
@@ -40,31 +48,8 @@ Show = Callable[[Any], None]
 
 BY_NAME: Mapping[str, AnyOperation] = {operation.name: operation for operation in OPERATIONS}
 
-SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "agent_id": ("--agent",),
-    "around_sequence": ("--around",),
-    "category_filter": ("--category",),
-    "conversation_id": ("--conversation", "-c"),
-    "episode_id": ("--episode",),
-    "expires_at": ("--expires",),
-    "include_relations": ("--hops",),
-    "kinds": ("--kind",),
-    "limit": ("--limit", "-n"),
-    "memory_type": ("--type",),
-    "memory_types": ("--type",),
-    "message_limit": ("--limit", "-n"),
-    "message_offset": ("--offset",),
-    "min_importance": ("--importance",),
-    "pattern_confidence": ("--confidence",),
-    "projects": ("--project",),
-    "relation_type": ("--type",),
-    "scopes": ("--scope",),
-    "tags": ("--tag", "-t"),
-    "token_budget": ("--token-budget", "--budget"),
-}
-"""Option names that differ from their field names."""
-
 HELP: Mapping[str, str] = {
+    "home": "Home, as `engram homes list` names it.",
     "before": "Only before this time.",
     "bytes_max": "Maximum bytes stored.",
     "category": "Category.",
@@ -121,23 +106,28 @@ def operation_command(operation: AnyOperation, show: Show | None = None) -> Call
     command = cast("Command", operation.command)
     printed = show or show_json
 
-    def run(invocation: Invocation, *, given: Given, yes: bool = False) -> None:
+    def run(
+        invocation: Invocation, *, given: Given, yes: bool = False, forever: bool = False
+    ) -> None:
         if command.stdin is not None:
             given[command.stdin] = read_text(given.get(command.stdin))
+        is_undone = command.is_undoable and not forever
+        if is_undone:
+            given["undo"] = True
         request = parse(operation.request, given, fixed=_fixed(operation))
-        if command.question is not None:
+        if command.question is not None and not is_undone:
             confirm(command.question.format_map(given), yes=yes)
-        answer = _run(invocation, operation, request)
+        answer = _run(invocation, operation, request, given)
         invocation.show(answer, lambda: printed(answer))
 
     run.__name__ = operation.name
     run.__doc__ = inspect.getdoc(show) if show else operation.description
     own = [] if command.question is None else [_parameter("yes", Yes, default=False)]
-    fields = [
-        field
-        for field in fields_of(operation.request).values()
-        if field.name not in {*command.hidden, *command.fixed}
-    ]
+    hidden = {*command.hidden, *command.fixed}
+    if command.is_undoable:
+        own.append(_parameter("forever", Forever, default=False))
+        hidden.add("undo")
+    fields = [field for field in fields_of(operation.request).values() if field.name not in hidden]
     arguments = sorted(
         (field for field in fields if field.name in command.arguments),
         key=lambda field: command.arguments.index(field.name),
@@ -160,7 +150,8 @@ def call(invocation: Invocation, name: str, given: Given) -> Any:
         InvalidRequestError: a field is not valid.
     """
     operation = BY_NAME[name]
-    return _run(invocation, operation, parse(operation.request, given, fixed=_fixed(operation)))
+    request = parse(operation.request, given, fixed=_fixed(operation))
+    return _run(invocation, operation, request, given)
 
 
 def request_options(
@@ -178,15 +169,65 @@ def request_options(
     return decorate
 
 
-def _run(invocation: Invocation, operation: AnyOperation, request: Request) -> Any:
-    command = operation.command
-    run = (command and command.run) or operation.run
-    if operation.is_operators:
-        return invocation.run(lambda service: run(service, OPERATOR, request))
-    answer = invocation.run_local(lambda service, me: run(service, me, request))
+def _run(invocation: Invocation, operation: AnyOperation, request: Request, given: Given) -> Any:
+    """Run an operation on the server of the settings, in the store's engine, or in this process."""
+    if server := invocation.server():
+        return _call_server(server, operation, given)
+    link = invocation.find_engine(operation.name) if operation.command else None
+    run_here = functools.partial(_run_here, invocation, operation, request)
+    answer = run_here() if link is None else _ask(link, operation, given, otherwise=run_here)
     if warning := getattr(answer, "quota_warning", None):
         print_notice(warning)
     return answer
+
+
+def _call_server(settings: Settings, operation: AnyOperation, given: Given) -> Any:
+    if operation.is_operators:
+        raise ConfigurationError("ENGRAM_URL", LOCAL_ONLY)
+    from engram.cli.remote import call_server
+
+    answered = call_server(
+        settings.url or "",
+        api_key=settings.api_key,
+        operation=operation,
+        given=given,
+        is_read=is_read(operation),
+    )
+    if answered.warning:
+        print_notice(answered.warning)
+    return answered.answer
+
+
+def _ask(
+    link: socket.socket, operation: AnyOperation, given: Given, *, otherwise: Callable[[], Any]
+) -> Any:
+    """Return the engine's answer; if it ends before that, a read is done `otherwise`.
+
+    Raises:
+        UnavailableError: it ended in the middle of an operation that changes something.
+    """
+    import msgspec
+
+    from engram.engine.launch import call_engine
+
+    try:
+        answer = call_engine(link, msgspec.json.encode(given))
+    except OSError as exc:
+        if is_read(operation):
+            return otherwise()
+        raise UnavailableError(LOST) from exc
+    own = operation.command and operation.command.answer
+    return msgspec.convert(answer, own or operation.answer)
+
+
+def _run_here(invocation: Invocation, operation: AnyOperation, request: Request) -> Any:
+    command = operation.command
+    run = (command and command.run) or operation.run
+    if not is_read(operation):
+        invocation.announce_write()
+    if operation.is_operators:
+        return invocation.run(lambda service: run(service, OPERATOR, request))
+    return invocation.run_local(lambda service, me: run(service, me, request))
 
 
 def _fixed(operation: AnyOperation) -> Mapping[str, Any]:
@@ -231,7 +272,7 @@ def _options(
 ) -> dict[str, inspect.Parameter]:
     options = dict[str, inspect.Parameter]()
     for field in fields:
-        options[field.name] = _option(field, _help(field, help_texts))
+        options[_keyword(field)] = _option(field, _help(field, help_texts))
         if field.name in removable:
             flag = typer.Option(_flag_removing(field), help=f"Remove the {_noun(field)}.")
             options[_removing(field)] = _parameter(
@@ -244,14 +285,19 @@ def _option(field: Field, help_text: str) -> inspect.Parameter:
     shape = field.shape
     minimum, maximum = _range(shape)
     option = typer.Option(
-        *_spelling(field), help=help_text, min=minimum, max=maximum, metavar=_metavar(field)
+        *option_names(field.name), help=help_text, min=minimum, max=maximum, metavar=_metavar(field)
     )
     has_shown_default = isinstance(field.default, str | int | float)
     default = field.default if has_shown_default else None
     if field.is_required:
-        return _parameter(field.name, Annotated[_type(shape), option])
+        return _parameter(_keyword(field), Annotated[_type(shape), option])
     kind = _type(shape) if shape.kind == "flag" or default is not None else _type(shape) | None
-    return _parameter(field.name, Annotated[kind, option], default=default)
+    return _parameter(_keyword(field), Annotated[kind, option], default=default)
+
+
+def _keyword(field: Field) -> str:
+    """Return the name of a field's parameter: every command has a `home` of another meaning."""
+    return "at" if field.name == "home" else field.name
 
 
 def _parameter(
@@ -269,10 +315,6 @@ def _type(shape: Shape) -> Any:
             return list[_TYPES.get(shape.items.kind, str)]
         case kind:
             return _TYPES.get(kind, str)
-
-
-def _spelling(field: Field) -> tuple[str, ...]:
-    return SPELLINGS.get(field.name, (f"--{field.name.replace('_', '-')}",))
 
 
 def _noun(field: Field) -> str:
@@ -326,7 +368,8 @@ def _help(field: Field, help_texts: Mapping[str, str]) -> str:
     if shape.kind == "choice" and _is_spelled_out(shape):
         parts.append(f"One of {', '.join(shape.choices)}.")
     if shape.kind == "moment":
-        parts.append(f"{MOMENT_HELP[0].upper()}{MOMENT_HELP[1:]}.")
+        known = FUTURE_HELP if field.name in FUTURE else PAST_HELP
+        parts.append(f"{known[0].upper()}{known[1:]}.")
     if shape.kind == "list":
         parts.append("Repeat for more.")
     return " ".join(parts)
@@ -339,15 +382,16 @@ def _help_of_id(name: str) -> str:
 
 def _given(fields: Mapping[str, Field], typed: Mapping[str, Any]) -> Given:
     """Convert typed options to request fields; options that were not given are left out."""
+    values = {name: typed.get(_keyword(field)) for name, field in fields.items()}
     given = {
-        name: _read(fields[name], typed[name])
-        for name in fields.keys() & typed.keys()
-        if typed[name] not in (None, []) and typed[name] is not False
+        name: _read(fields[name], value)
+        for name, value in values.items()
+        if value not in (None, []) and value is not False
     }
     for name, field in fields.items():
         if typed.get(_removing(field)):
             if name in given:
-                other = _spelling(field)[0]
+                other = option_names(field.name)[0]
                 message = f"cannot be combined with {other}"
                 raise InvalidRequestError(message, field=_flag_removing(field))
             given[name] = [] if field.shape.kind == "list" else None
@@ -360,7 +404,9 @@ def _read(field: Field, value: Any) -> Any:
             from engram.clock import SystemClock
 
             read = future_moment if field.name in FUTURE else past_moment
-            return read(_spelling(field)[0].removeprefix("--"), value, now=SystemClock().now())
+            return read(
+                option_names(field.name)[0].removeprefix("--"), value, now=SystemClock().now()
+            )
         case "object":
             return _json(field.name, value)
         case _:

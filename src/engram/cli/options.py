@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +14,9 @@ import typer
 
 from engram import limits
 from engram.cli.invocation import FAILED, Invocation
-from engram.cli.output import visible_line
+from engram.cli.output import print_notice, visible_line
+from engram.cli.terminal import stdin
+from engram.clock import from_microseconds
 from engram.errors import InvalidRequestError
 
 P = ParamSpec("P")
@@ -71,6 +72,9 @@ def _with_shared(signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=[*own, *shared])
 
 
+Forever = Annotated[
+    bool, typer.Option("--forever", help="Delete for good instead of moving it to the trash.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -82,7 +86,7 @@ def confirm_name(question: str, *, given: str | None) -> str:
     """
     if given is not None:
         return given
-    if not sys.stdin.isatty():
+    if not stdin().isatty():
         raise InvalidRequestError(
             "this cannot be undone, and stdin is not a terminal: confirm with --name"
         )
@@ -98,17 +102,17 @@ def confirm(question: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not stdin().isatty():
         raise InvalidRequestError(
             "this cannot be undone, and stdin is not a terminal: confirm with --yes"
         )
     if not typer.confirm(visible_line(question), err=True):
-        print("nothing was changed", file=sys.stderr)
+        print_notice("nothing was changed")
         raise SystemExit(FAILED)
 
 
 def _read_stdin_text() -> str:
-    content = sys.stdin.buffer.read(limits.MESSAGE_BYTES_MAX + 1)
+    content = stdin().buffer.read(limits.MESSAGE_BYTES_MAX + 1)
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
@@ -137,13 +141,14 @@ def read_texts(
     if texts:
         return texts
     # A terminal or an empty pipe means a forgotten argument.
-    content = "" if sys.stdin.isatty() else _read_stdin_text()
+    content = "" if stdin().isatty() else _read_stdin_text()
     if not content:
         raise InvalidRequestError(missing)
     return [content]
 
 
-MOMENT_HELP = "a date, RFC 3339, or a span such as 90m, 24h, 7d, 2w"
+FUTURE_HELP = "a date, RFC 3339, or a span such as 90m, 24h, 7d, 2w"
+PAST_HELP = "a date, RFC 3339, a span (90m, 24h, 7d, 2w) or words (yesterday, last monday)"
 
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {
@@ -154,22 +159,27 @@ _UNITS = {
 }
 
 
-def past_moment(flag: str, text: str | None, *, now: datetime) -> datetime | None:
-    """Parse a time; a span is subtracted from now.
+def past_moment(flag: str, text: str, *, now: datetime) -> datetime:
+    """Parse a time; a span is subtracted from now, and words mean the start of what they name.
 
     Raises:
         InvalidRequestError: `text` is not a time.
     """
-    return None if text is None else _moment(flag, text, now=now, direction=-1)
+    from engram.text.relative_time import find_start
+
+    start = find_start(text, now)
+    if start is not None:
+        return from_microseconds(start)
+    return _moment(flag, text, now=now, direction=-1, known=PAST_HELP)
 
 
-def future_moment(flag: str, text: str | None, *, now: datetime) -> datetime | None:
+def future_moment(flag: str, text: str, *, now: datetime) -> datetime:
     """Parse a time; a span is added to now.
 
     Raises:
         InvalidRequestError: `text` is not a time.
     """
-    return None if text is None else _moment(flag, text, now=now, direction=1)
+    return _moment(flag, text, now=now, direction=1, known=FUTURE_HELP)
 
 
 def span(flag: str, text: str) -> timedelta:
@@ -183,11 +193,11 @@ def span(flag: str, text: str) -> timedelta:
     raise InvalidRequestError("must be a span such as 90m, 24h, 7d, 2w", field=flag)
 
 
-def _moment(flag: str, text: str, *, now: datetime, direction: int) -> datetime:
+def _moment(flag: str, text: str, *, now: datetime, direction: int, known: str) -> datetime:
     try:
         if _SPAN.fullmatch(text):
             return now + direction * span(flag, text)
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as exc:
-        raise InvalidRequestError(f"must be {MOMENT_HELP}", field=flag) from exc
+        raise InvalidRequestError(f"must be {known}", field=flag) from exc
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from engram.cli.layout import table_lines, wrap_words
+from engram.cli.terminal import columns, is_colored, stderr, stdout
 from engram.clock import format_time
-from engram.text.escaping import IN_JSON, PLAIN
+from engram.text.quoting import IN_JSON, PLAIN
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn, Task
 
 INDENT = "  "
 
@@ -23,57 +27,52 @@ def show_json(answer: object) -> None:
     from engram.model.value import plain
 
     text = orjson.dumps(plain(answer), option=orjson.OPT_INDENT_2).decode()
-    typer.echo(IN_JSON.text(text).encode())
+    # JSON is UTF-8, whatever the terminal's encoding is.
+    stdout().flush()
+    stdout().buffer.write(IN_JSON.text(text).encode() + b"\n")
+    stdout().buffer.flush()
 
 
 def print_line(text: str = "") -> None:
-    """Print a line of the answer to stdout."""
-    sys.stdout.write(_encodable(text + "\n", sys.stdout.encoding))
+    """Print a line of the answer to stdout, however long it is."""
+    stdout().write(_encodable(text + "\n", stdout().encoding))
 
 
 def print_notice(text: str) -> None:
     """Print a line that is not part of the answer to stderr."""
-    sys.stdout.flush()
-    line = typer.style(text, dim=True) if _is_colored(sys.stderr) else text
-    sys.stderr.write(_encodable(line + "\n", sys.stderr.encoding))
+    stdout().flush()
+    line = "\n".join(_wrapped(text, stderr()))
+    shown = typer.style(line, dim=True) if is_colored(stderr()) else line
+    stderr().write(_encodable(shown + "\n", stderr().encoding))
+
+
+def print_wrapped(text: str, *, indent: str = "") -> None:
+    """Print a line of the answer; a terminal gets it wrapped at spaces, so that no id is split."""
+    for line in _wrapped(text, stdout(), indent=indent):
+        print_line(line)
 
 
 def print_text(text: str, *, indent: str = INDENT) -> None:
     """Print a stored text, with each line indented and invisible characters escaped."""
     for line in visible(text).split("\n"):
-        print_line(indent + line)
+        print_wrapped(indent + line, indent=indent)
+
+
+def _wrapped(text: str, stream: TextIO, *, indent: str = "") -> list[str]:
+    return wrap_words(text, columns(), indent=indent) if stream.isatty() else [text]
 
 
 def styled(text: str, **style: Any) -> str:
     """Return `text` with terminal styles if stdout shows colours."""
-    return typer.style(text, **style) if _is_colored(sys.stdout) else text
+    return typer.style(text, **style) if is_colored(stdout()) else text
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table; in a narrow terminal cells wrap and are never truncated."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(visible_line(cell)) for cell in row))
-    width = None if sys.stdout.isatty() else _UNBOUNDED_WIDTH
-    Console(width=width, highlight=False).print(table)
-
-
-_UNBOUNDED_WIDTH = 100_000
-"""Output to a pipe does not wrap."""
-
-
-def _is_colored(stream: TextIO) -> bool:
-    if not stream.isatty():
-        return False
-    from engram.settings import allows_color
-
-    return allows_color()
+    """Print a table; where a terminal is too narrow, cells wrap at words or a row becomes a list."""
+    cells = [[visible_line(cell) for cell in row] for row in rows]
+    width = columns() if stdout().isatty() else None
+    for is_head, line in table_lines(headers, cells, width=width):
+        print_line(styled(line, bold=True) if is_head else line)
 
 
 def _encodable(text: str, encoding: str) -> str:
@@ -97,10 +96,11 @@ def bracketed(tags: Iterable[str]) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 message`, `2,000 messages`, `2 memories`."""
+    """Return a count with its noun: `1 message`, `2,000 messages`, `2 memories`, `3 days`."""
     if count == 1:
         return f"1 {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+    changes = noun.endswith("y") and not noun.endswith("ay")
+    return f"{count:,} {noun[:-1]}ies" if changes else f"{count:,} {noun}s"
 
 
 def page_summary(shown: int, total: int, next_offset: int | None, thing: str) -> str:
@@ -128,9 +128,14 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def progress(label: str, *, total: int | None = None, in_bytes: bool = False) -> Generator[Advance]:
-    """Show a progress bar while the block runs; yield the function that advances it."""
-    if not sys.stderr.isatty():
+def progress(
+    label: str, *, total: int | None = None, in_bytes: bool = False, noun: str | None = None
+) -> Generator[Advance]:
+    """Show a progress bar while the block runs; yield the function that advances it.
+
+    With a noun it tells how many of these there were so far and in a second, for work without a total.
+    """
+    if not stderr().isatty():
         yield _advance_nothing
         return
     from rich.console import Console
@@ -144,11 +149,24 @@ def progress(label: str, *, total: int | None = None, in_bytes: bool = False) ->
     )
 
     count = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), count)
+    counts = count if noun is None else _rate_column(noun)
+    columns = (TextColumn("{task.description}"), BarColumn(), counts)
     console = Console(stderr=True)
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+def _rate_column(noun: str) -> ProgressColumn:
+    """Return a column that tells how many there were so far, and in a second."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.completed:,.0f} {noun}, {task.speed or 0:,.0f}/s")
+
+    return Rate()
 
 
 def _advance_nothing(steps: int) -> None:

@@ -15,6 +15,7 @@ from engram.cli.output import (
     print_line,
     print_notice,
     print_text,
+    print_wrapped,
     styled,
     visible_line,
 )
@@ -30,7 +31,7 @@ def print_found(answer: SearchAnswered) -> None:
 
     Examples:
       engram search "where did we put the backup script?"
-      engram search "flaky test" --tag ci --since 7d --limit 10
+      engram search "flaky test" --tag ci --since "last monday" --limit 10
       engram search deploy --conversation conv_… --role assistant --explain
       engram search "api design" --json | jq -r '.results[].messages[].content'
     """
@@ -59,7 +60,7 @@ def _print_head(result: SearchResultView, number: int, *, is_new: bool) -> None:
     # The command below a handle has its id.
     ids = [source_id(result)] if is_new and not is_handle(result) else []
     details = "".join(f"  {each}" for each in (*ids, *_details(result)))
-    print_line(f"{head}{tags}{styled(details, dim=True)}")
+    print_wrapped(f"{head}{tags}{styled(details, dim=True)}", indent=INDENT)
 
 
 def _details(result: SearchResultView) -> Iterator[str]:
@@ -80,7 +81,7 @@ def _print_texts(result: SearchResultView) -> None:
     for message in result.messages:
         _print_message(message, with_text=text is None)
     if result.memory_id and not result.messages and result.score_breakdown:
-        print_line(styled(f"{INDENT * 2}{_explanation(result.score_breakdown)}", dim=True))
+        print_wrapped(styled(f"{INDENT * 2}{_explanation(result.score_breakdown)}", dim=True))
 
 
 def _title(result: SearchResultView) -> str:
@@ -104,7 +105,7 @@ def _print_message(message: FoundMessageView, *, with_text: bool) -> None:
         print_message(shown, notes=notes, indent=INDENT)
     if message.score_breakdown:
         explanation = _explanation(message.score_breakdown)
-        print_line(styled(f"{INDENT * 2}#{message.sequence}: {explanation}", dim=True))
+        print_wrapped(styled(f"{INDENT * 2}#{message.sequence}: {explanation}", dim=True))
 
 
 def _explanation(breakdown: ScoreBreakdown) -> str:
@@ -131,6 +132,8 @@ def _summary(answer: SearchAnswered) -> str:
     if answer.weaker:
         shown = counted(answer.weaker, "weaker candidate")
         parts.append(f"{shown} left out: --min-score 0 shows them")
+    if answer.repeated:
+        parts.append(f"{answer.repeated} more with the same text")
     if answer.pending:
         parts.append(f"{counted(answer.pending, 'message')} not indexed in full yet")
     return " ".join(["; ".join(parts) + ".", *map(explain_degraded, answer.degraded)])

@@ -1,8 +1,7 @@
-"""`engram serve` and `engram mcp`: the servers, and the configuration of clients."""
+"""`engram serve` and `engram mcp`: the servers."""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shlex
@@ -13,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
+from engram.cli.clients import command_line
 from engram.cli.invocation import Invocation
+from engram.cli.opening import announced_url, link_url
 from engram.cli.options import shared_options
 from engram.cli.output import (
     explain_degraded,
@@ -23,15 +24,18 @@ from engram.cli.output import (
     visible,
     visible_line,
 )
-from engram.cli.stdio import run_mcp
+from engram.cli.sources import offer_imports
+from engram.cli.stdio import run_for_client, run_mcp
 from engram.errors import ConfigurationError
 from engram.storage.private import FIRST_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from engram.http.asgi import Application
     from engram.model.access import NewKey
     from engram.service import Service
+    from engram.settings import Settings
 
 
 _MODE = 0o600
@@ -64,6 +68,7 @@ class Started(TypedDict):
     """The server's URLs, and its first API key if it was just created.
 
     If stdout is not a terminal, `api_key_file` names the file with the key instead, until it is removed.
+    `connect` is the command that connects the clients of this machine.
     """
 
     url: str
@@ -71,6 +76,9 @@ class Started(TypedDict):
     home: str
     api_key: str | None
     api_key_file: str | None
+    connect: str
+    page_url: str | None
+    """A link that opens the page once; on a terminal only, because a log is read by others."""
     degraded: list[str]
 
 
@@ -86,7 +94,7 @@ def serve(
     toolsets: Toolsets = None,
     log: Log = None,
 ) -> None:
-    """Serve MCP at /mcp and REST at /api/v1 until interrupted.
+    """Serve the page at /, MCP at /mcp and REST at /api/v1 until interrupted.
 
     Examples:
       engram serve
@@ -94,10 +102,10 @@ def serve(
       ENGRAM_ADMIN_TOKEN=… engram serve --workers 4
       engram serve --host 0.0.0.0 --allowed-hosts memory.example.org
 
-    The first start creates an API key and shows it once, with the configuration
-    for Claude Code, Codex, Gemini CLI and curl. If stdout is not a terminal, the
-    key is written to the file first-key in ENGRAM_HOME, which only its owner may
-    read. Flags override ENGRAM_… variables, which override engram.toml in the
+    Every start prints the command that connects the clients of this machine. The
+    first one creates an API key and shows it once. If stdout is not a terminal,
+    the key is written to the file first-key in ENGRAM_HOME, which only its owner
+    may read. Flags override ENGRAM_… variables, which override engram.toml in the
     store's directory.
     """
     from engram.http.server import listen, run
@@ -116,7 +124,7 @@ def serve(
     # Bind before the key is created: the key of a server that cannot start would be lost.
     with listen(settings) as listener:
         url = server_url(settings.host, listener.getsockname()[1])
-        key, degraded = invocation.run(_prepare)
+        key, link, degraded = invocation.run(_prepare, settings=settings)
         shown, file = _deliver_key(key, settings.home)
         started = Started(
             url=url,
@@ -124,12 +132,33 @@ def serve(
             home=settings.store_place,
             api_key=shown,
             api_key_file=file,
+            connect=_connect_line(settings, url),
+            page_url=link_url(url, link) if link else None,
             degraded=list(degraded),
         )
         warn_about_plain_http(listener.getsockname()[0])
-        invocation.show(started, lambda: _print_start(started))
+        invocation.show(started, lambda: _print_start(started, settings))
         sys.stdout.flush()
-        run(settings, listener)
+        # Programs that read a log of JSON records expect nothing else on stderr.
+        is_for_people = settings.log_format == "plain"
+        if key is not None and is_for_people:
+            offer_imports()
+        with announced_url(settings.home, url):
+            run(
+                settings,
+                listener,
+                run_command=run_for_client,
+                worker="engram.cli.serve:create_worker",
+            )
+    if is_for_people:
+        print_notice("stopped")
+
+
+def create_worker() -> Application:
+    """Return the application of one of several server processes."""
+    from engram.http.asgi import create_app_from_environment
+
+    return create_app_from_environment(run_for_client)
 
 
 def warn_about_plain_http(address: str) -> None:
@@ -143,11 +172,13 @@ def warn_about_plain_http(address: str) -> None:
         )
 
 
-async def _prepare(service: Service) -> tuple[NewKey | None, Sequence[str]]:
-    """Return the first key if it was just created, and how search is degraded."""
+async def _prepare(service: Service) -> tuple[NewKey | None, str | None, Sequence[str]]:
+    """Return the first key if it was just created, a link to the page, and how search is degraded."""
     service.access.load_operators()
     await service.operator.probe_embedders()
-    return await service.access.first_key(), service.operator.degraded
+    key = await service.access.first_key()
+    link = await service.sessions.create_link() if is_terminal() else None
+    return key, link, service.operator.degraded
 
 
 def _deliver_key(key: NewKey | None, home: Path) -> tuple[str | None, str | None]:
@@ -160,7 +191,7 @@ def _deliver_key(key: NewKey | None, home: Path) -> tuple[str | None, str | None
     return None, str(write_key_file(home, key.secret))
 
 
-def _print_start(started: Started) -> None:
+def _print_start(started: Started, settings: Settings) -> None:
     from engram import __version__
 
     print_line(styled(f"Engram {__version__} is listening on {started['url']}", bold=True))
@@ -168,23 +199,55 @@ def _print_start(started: Started) -> None:
     for name in started["degraded"]:
         print_line(explain_degraded(name))
     print_line()
+    if started["page_url"] is not None:
+        print_line("Open the page; the link works once, and `engram open` prints another")
+        print_line(f"  {styled(started['page_url'], fg='green')}")
+        print_line()
     key, file = started["api_key"], started["api_key_file"]
     if key is not None:
         print_line(f"Your API key, shown only once: {styled(key, fg='green', bold=True)}")
-        print_line()
-        print_line(client_configuration(started["url"], key))
     elif file is not None:
         print_line(
             f"Your API key is in {visible_line(file)}; delete the file once you have copied it."
         )
-        print_line()
-        print_line(visible(client_configuration(started["url"], as_shell_text(Path(file)))))
     else:
         print_line(
-            "The API key was shown at the first start; create another with `engram keys create NAME`."
+            "The API key was shown at the first start; `engram keys create NAME` creates another and "
+            "prints how clients use it."
         )
-        print_line(f"Without the server and without a key: {STDIO}")
     print_line()
+    if shown := key or (file and as_shell_text(Path(file))):
+        print_line(visible(_with_key(settings, started["url"], shown)))
+        print_line()
+    print_line(CONNECT_HEADING)
+    print_line(f"  {visible_line(started['connect'])}")
+    print_line()
+
+
+CONNECT_HEADING = "Connect the clients of this machine"
+
+
+def _connect_line(settings: Settings, url: str) -> str:
+    """Return the command that connects clients without a key: over stdio if the store allows it."""
+    from engram.settings import lasting_variables
+
+    try:
+        lasting_variables(settings)
+    except ConfigurationError:
+        return f"{command_line(settings, 'connect', '--all')} --url {shlex.quote(url)}"
+    return command_line(settings, "connect", "--all")
+
+
+def _with_key(settings: Settings, url: str, key: str) -> str:
+    """Return what uses the key, ready to paste; `key` is text for a shell, inside double quotes."""
+    connect = command_line(settings, "connect", "--all")
+    return f"""\
+Connect the clients of this machine over HTTP, with the key
+  {connect} --url {shlex.quote(url)} --key "{key}"
+
+Search with curl
+  curl {shlex.quote(f"{url}/api/v1/search")} -H "Authorization: Bearer {key}" \\
+    -H "Content-Type: application/json" -d '{{"query": "what did we decide?"}}'"""
 
 
 def is_terminal() -> bool:
@@ -224,59 +287,14 @@ def write_key_file(home: Path, secret: str) -> Path:
 
 
 def as_shell_text(path: Path) -> str:
-    """Return a shell substitution for the content of `path`, valid inside and outside double quotes."""
+    """Return a shell substitution for the content of `path`, for inside double quotes."""
     return f"$(cat {shlex.quote(str(path))})"
-
-
-NAME = "engram"
 
 
 def server_url(host: str, port: int) -> str:
     """Return the URL at which a client on this machine reaches a server bound to `host`."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 compared, not bound
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
-
-
-def client_configuration(url: str, key: str) -> str:
-    """Return the configuration of each client with `key`, ready to paste."""
-    bearer = f'"Authorization: Bearer {key}"'
-    return f"""\
-Claude Code
-  claude mcp add --transport http {NAME} {url}/mcp --header {bearer}
-  or for a whole project, in .mcp.json, with ENGRAM_API_KEY in the environment:
-{_indented(mcp_json(url))}
-
-Codex
-  export ENGRAM_API_KEY={key}
-  codex mcp add {NAME} --url {url}/mcp --bearer-token-env-var ENGRAM_API_KEY
-
-Gemini CLI
-  gemini mcp add --transport http {NAME} {url}/mcp --header {bearer}
-
-curl
-  curl {url}/api/v1/search -H {bearer} \\
-    -H "Content-Type: application/json" -d '{{"query": "what did we decide?"}}'
-
-Without the server and without a key (stdio)
-  {STDIO}"""
-
-
-STDIO = f"claude mcp add {NAME} -- engram mcp"
-
-
-def mcp_json(url: str) -> str:
-    """Return a project's `.mcp.json`; `alwaysLoad` keeps the tools in the model's context."""
-    server = {
-        "type": "http",
-        "url": f"{url}/mcp",
-        "headers": {"Authorization": "Bearer ${ENGRAM_API_KEY}"},
-        "alwaysLoad": True,
-    }
-    return json.dumps({"mcpServers": {NAME: server}})
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 ShownToolsets = Annotated[
@@ -292,7 +310,7 @@ def mcp(invocation: Invocation, *, toolsets: ShownToolsets = None, url: Url = No
     """Serve MCP over stdin and stdout; started by MCP clients.
 
     Examples:
-      claude mcp add engram -- engram mcp
+      engram connect claude-code           lets Claude Code start this
       engram mcp --toolsets conversations
       ENGRAM_API_KEY=… engram mcp --url https://memory.example.org
 

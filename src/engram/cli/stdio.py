@@ -12,8 +12,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from engram.cli.invocation import Invocation
+from engram.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import socket
+
+    from engram.engine.commands import CommandCall, Outcome
+    from engram.engine.server import Host
     from engram.settings import Settings
 
 
@@ -24,6 +29,32 @@ def run_bare_mcp() -> None:
         run_mcp(invocation)
 
 
+def run_bare_engine() -> None:
+    """Run `engram engine run` without options."""
+    from engram.logs import configure_logging
+
+    invocation = Invocation()
+    with invocation.reporting():
+        settings = invocation.settings()
+        configure_logging(settings)
+        with _importing():
+            from engram.engine.server import run_engine
+
+        try:
+            run_engine(settings, run_for_client)
+        except TimeoutError:
+            # Whoever started this one is served as well by the other.
+            print("another engine serves this store", file=sys.stderr)
+
+
+def run_for_client(call: CommandCall, host: Host) -> Outcome | None:
+    """Run a command of a local client; the commands are imported with the first."""
+    from importlib import import_module
+
+    # By its name, since it imports all commands, and those that start an engine import this.
+    return import_module("engram.cli.hosting").run_for_client(call, host)
+
+
 def run_mcp(invocation: Invocation, *, toolsets: str | None = None, url: str | None = None) -> None:
     """Serve one client until it closes stdin."""
     if sys.stdin.isatty():
@@ -32,17 +63,24 @@ def run_mcp(invocation: Invocation, *, toolsets: str | None = None, url: str | N
             file=sys.stderr,
         )
     with _importing():
-        from engram.logs import configure_logging
-
-        settings = invocation.settings(
-            toolsets=toolsets, url=url, log="debug" if invocation.debug else None
-        )
-        # Before importing the SDK, which would configure logging itself.
-        configure_logging(settings)
-        serve = (
-            _local(invocation, settings) if settings.url is None else _relay(settings, settings.url)
-        )
+        serve = _server(invocation, toolsets=toolsets, url=url)
     serve()
+
+
+def _server(invocation: Invocation, *, toolsets: str | None, url: str | None) -> Callable[[], None]:
+    """Return what serves the client: a bridge to the engine, a relay, or this process alone."""
+    from engram.engine.address import has_engine
+
+    log = "debug" if invocation.debug else None
+    settings = invocation.settings(toolsets=toolsets, url=url, log=log)
+    if settings.url is None and has_engine(settings):
+        return _bridge(settings)
+
+    from engram.logs import configure_logging
+
+    # Before importing the SDK, which would configure logging itself.
+    configure_logging(settings)
+    return _local(invocation, settings) if settings.url is None else _relay(settings, settings.url)
 
 
 @contextmanager
@@ -57,6 +95,45 @@ def _importing() -> Generator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _bridge(settings: Settings) -> Callable[[], None]:
+    import signal
+
+    from engram import limits
+    from engram.bodies.lines import split_lines
+    from engram.engine.bridge import STDIN, Bridge
+
+    def serve() -> None:
+        signal.signal(signal.SIGTERM, _exit)
+        bridge = Bridge(lambda: _reach_or_open(settings), settings.shown_toolsets)
+        bridge.run(split_lines(STDIN, bytes_max=limits.BODY_BYTES_MAX))
+
+    return serve
+
+
+def _exit(_signal: int, _frame: object) -> None:
+    """End the bridge on SIGTERM; the engine finishes what it was asked."""
+    sys.exit()
+
+
+def _reach_or_open(settings: Settings) -> socket.socket:
+    """Return a connection to the engine, or as the last resort to the store opened in this process.
+
+    Raises:
+        EngramError: the store cannot be opened.
+    """
+    from engram.engine.address import address_of
+    from engram.engine.launch import NoEngineError, reach_engine
+
+    hello = {"toolsets": ",".join(settings.shown_toolsets), "hooks": settings.hooks}
+    try:
+        return reach_engine(settings, address_of(settings), hello)
+    except (NoEngineError, ConfigurationError, OSError) as exc:
+        print(f"working without the engine: {exc}", file=sys.stderr)
+    from engram.engine.server import serve_alone
+
+    return serve_alone(settings, hello)
 
 
 def _local(invocation: Invocation, settings: Settings) -> Callable[[], None]:
