@@ -15,11 +15,13 @@ from tests.fuzz.mutants import ids_of, is_object, mutants
 from tests.fuzz.posting import Posting, served
 from tests.fuzz.store import furnish_for_key, settings_in
 from tests.mcp.connecting import HANDSHAKE, MODERN
+from tests.promises import promise
 
 MESSAGES = 2_000
 LAST: dict[str, Any] = {"name": "list_conversations", "arguments": {}}
 
 
+@promise("clear", mutants=6 * MESSAGES)
 @pytest.mark.parametrize("seed", [f"http-{number}" for number in range(1, 7)])
 async def test_no_message_is_an_error_of_the_server(
     tmp_path: Path, seed: str, caplog: pytest.LogCaptureFixture

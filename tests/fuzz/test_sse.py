@@ -20,6 +20,7 @@ from tests.fuzz.mutants import Id, ids_of, mutants
 from tests.fuzz.posting import Posting, served
 from tests.fuzz.store import furnish_for_key, settings_in
 from tests.mcp.connecting import INITIALIZE
+from tests.promises import promise
 
 MESSAGES = 1_000
 LAST: dict[str, Any] = {"name": "list_conversations", "arguments": {}}
@@ -69,6 +70,7 @@ async def answers_to(owed: Counter[Id | None], events: Events) -> list[Any]:
     return answers
 
 
+@promise("clear", mutants=2 * MESSAGES)
 @pytest.mark.parametrize("seed", ["sse-1", "sse-2"])
 async def test_no_message_ends_the_session_or_stays_unanswered(
     tmp_path: Path, seed: str, caplog: pytest.LogCaptureFixture

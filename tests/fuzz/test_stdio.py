@@ -16,6 +16,7 @@ from engram.http.asgi import create_app
 from tests.fuzz.mutants import ids_of, mutants
 from tests.fuzz.store import furnish_for_key, furnish_locally, settings_in
 from tests.mcp.connecting import INITIALIZE, engram_environment
+from tests.promises import promise
 from tests.serving import serving
 
 MESSAGES = 2_000
@@ -56,6 +57,7 @@ def check(seed: str, lines: list[bytes], answers: list[dict[str, Any]]) -> None:
     assert not last["result"].get("isError")
 
 
+@promise("clear", mutants=4 * MESSAGES)
 @pytest.mark.parametrize("seed", ["stdio-1", "stdio-2", "stdio-3", "stdio-4"])
 async def test_no_message_ends_the_process_or_stays_unanswered(tmp_path: Path, seed: str) -> None:
     settings = settings_in(tmp_path)
@@ -69,6 +71,7 @@ async def test_no_message_ends_the_process_or_stays_unanswered(tmp_path: Path, s
     check(seed, lines, answers)
 
 
+@promise("clear", mutants=RELAYED)
 async def test_no_message_ends_the_relay_or_stays_unanswered(tmp_path: Path) -> None:
     seed = "relay"
     settings = settings_in(tmp_path)

@@ -14,6 +14,9 @@ from engram.mcp.tools import TOOLS
 from engram.wiring import open_service
 from tests.fuzz.mutants import sample_object
 from tests.fuzz.store import settings_in
+from tests.promises import promise
+
+pytestmark = promise("clear")
 
 HALF = "half a \ud83e badger"
 

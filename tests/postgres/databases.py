@@ -14,7 +14,7 @@ from engram.storage.postgres.logins import set_up_login
 from tests.postgres.servers import Server, running_servers
 
 _TEMPLATE = "engram_template"
-_LOGIN = "engram_server"
+LOGIN = "engram_server"
 _present: list[str] = []
 
 
@@ -24,7 +24,7 @@ def postgres_server() -> Iterator[Server]:
     with running_servers() as servers:
         server = servers.primary()
         server.execute(f"CREATE DATABASE {_TEMPLATE}")
-        set_up_login(server.socket_url(_TEMPLATE), login=_LOGIN, with_password=False)
+        set_up_login(server.socket_url(_TEMPLATE), login=LOGIN, with_password=False)
         yield server
 
 
@@ -46,9 +46,9 @@ def present_database() -> str:
 
 def as_login(url: str) -> str:
     """Return the address of the same database for the user that owns nothing."""
-    return url.replace("user=postgres", f"user={_LOGIN}")
+    return url.replace("user=postgres", f"user={LOGIN}")
 
 
 def as_owner(url: str) -> str:
     """Return the address of the same database for the superuser."""
-    return url.replace(f"user={_LOGIN}", "user=postgres")
+    return url.replace(f"user={LOGIN}", "user=postgres")

@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from engram.model.access import KeyDraft, OrganizationDraft
+from engram.model.erasure import ErasureRequest
 from engram.model.ids import OrganizationId
 from engram.model.memory import Feedback, MemoryChange
+from engram.model.retention import HoldDraft, RetentionDraft
 from engram.storage.control.store import hash_secret
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from engram.text.analyse import query_terms
 from tests.fakes import SOME_DAY
+from tests.postgres.stores import new_organization
 from tests.storage import document_drafts as documents
-from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, sentence
+from tests.storage.captures import session
+from tests.storage.deliveries import told
+from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings, sentence
 from tests.storage.embedded import append_meant, embed_waiting, nearest
 from tests.storage.memory_drafts import note, relation, remember
 
@@ -51,8 +56,11 @@ async def furnish(store: Store, *, messages: int = 280) -> Furnished:
     await control.touch_keys({valid.key.id: SOME_DAY})
     organization = await store.organization(local.id)
     await add_conversations(organization, messages=messages)
+    await add_captures(organization)
     await add_memories(organization)
     await add_documents(organization)
+    await add_trash(organization)
+    await add_erasure(organization)
     return Furnished(local.id, valid.secret, revoked.secret, gone.id)
 
 
@@ -73,6 +81,16 @@ async def add_conversations(organization: OrganizationStore, *, messages: int) -
     await organization.enqueue_job("train_dictionary", "all")
     await organization.enqueue_job("purge", "some")
     await organization.claim_jobs(["purge"], owner="dead", lease=timedelta(hours=1), limit=1)
+
+
+async def add_captures(organization: OrganizationStore) -> None:
+    """Add sessions of another program, one that stays and one that was deleted, and a reminder."""
+    await organization.record_deliveries(told("s1"))
+    for name in ("kept", "deleted"):
+        request = session("one", "two", name=name)
+        await organization.capture_messages(request, actor=ACTOR, quota=UNBOUNDED)
+    left = await organization.find_uncaptured(session("one", name="deleted"))
+    await organization.delete_conversation(left.conversation_id, actor=ACTOR)
 
 
 def long_texts(first: int, count: int) -> list[str]:
@@ -109,6 +127,30 @@ async def add_documents(organization: OrganizationStore) -> None:
     await documents.send(organization, begun.id, b"the first part\n" * 1_000)
 
 
+async def add_erasure(organization: OrganizationStore) -> None:
+    """Add an erasure that has hidden a conversation, and not removed it yet."""
+    hidden = await begin(organization, "is being erased")
+    await organization.erasing.begin(ErasureRequest(conversation_id=hidden), actor=ACTOR)
+
+
+async def add_trash(organization: OrganizationStore) -> None:
+    """Add things that were deleted and can be restored, a rule of retention and a legal hold."""
+    rule, hold = RetentionDraft(keep="2y", project="den"), HoldDraft(reason="Grüße", project="held")
+    await organization.retention.set_rule(rule, actor=ACTOR)
+    await organization.retention.add_hold(hold, actor=ACTOR)
+    trash, keep = organization.trash, timedelta(days=30)
+    conversation = await append_meant(
+        organization, "Straße in the trash", to=await begin(organization, title="Thrown away")
+    )
+    await embed_waiting(organization, limit=1)
+    await trash.trash_conversation(conversation, actor=ACTOR, keep=keep)
+    first, second = await remember(organization, "thrown away", "kept beside it")
+    await organization.memories.connect(relation(first, second), actor=ACTOR)
+    document = await documents.store(organization, TEXT.upper(), name="gone.md")
+    for memory_id in (first, document.memory_id):
+        await trash.trash_memory(memory_id, actor=ACTOR, keep=keep)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What searches of a store find."""
@@ -131,3 +173,16 @@ async def authenticates(store: Store, secret: str) -> bool:
     """Say whether a secret opens anything."""
     found = await store.control.find_key(hash_secret(secret))
     return found is not None and found.key.revoked_at is None
+
+
+async def use_everything(store: Store) -> None:
+    """Store, change, find, verify and delete something of everything."""
+    organization = await new_organization(store)
+    await begin(organization, "tanuki are tricksters", "foxes are too")
+    await add_memories(organization)
+    await add_documents(organization)
+    await add_captures(organization)
+    await search(organization)
+    assert await findings(organization) == []
+    await organization.repair()
+    await store.control.delete_organization(organization.organization_id, actor=ACTOR)

@@ -23,6 +23,8 @@ from tests.postgres.databases import as_owner
 
 CLOCK = FakeClock()
 IDS = RandomIds()
+ADDRESS = "postgresql://db/engram"
+"""That sealed directories name."""
 
 StoreT = TypeVar("StoreT", bound=SqliteStore | PostgresStore)
 Moved = list[tuple[str, int]]
@@ -55,6 +57,7 @@ async def to_postgres(
     *,
     only: OrganizationId | None = None,
     advance: Callable[[int], None] = lambda _: None,
+    address: str = ADDRESS,
 ) -> Moved:
     """Move all organisations of a directory, or one."""
     source = SqliteSource(directory)
@@ -62,9 +65,11 @@ async def to_postgres(
     target = PostgresTarget(url, clock=CLOCK, ids=IDS)
     await target.open()
     try:
-        return await _move_all(Mover(source, target, clock=CLOCK), only=only, advance=advance)
+        mover = Mover(source, target, clock=CLOCK, address=address)
+        return await _move_all(mover, only=only, advance=advance)
     finally:
         await target.close()
+        await source.close()
 
 
 async def to_sqlite(url: str, directory: Path) -> Moved:
@@ -74,7 +79,7 @@ async def to_sqlite(url: str, directory: Path) -> Moved:
     await source.open()
     await target.open()
     try:
-        return await _move_all(Mover(source, target, clock=CLOCK))
+        return await _move_all(Mover(source, target, clock=CLOCK, address=str(directory)))
     finally:
         await target.close()
         await source.close()
@@ -93,7 +98,7 @@ def control_rows_of(directory: Path) -> dict[str, list[str]]:
     """Return what a control file says of all organisations, but for numbers and files."""
     with closing(sqlite3.connect(directory / "engram.db")) as file:
         return {
-            name: _rows(file, name, without={"number", "has_file"})
+            name: _rows(file, name, without={"number", "has_file", "moved_to"})
             for name in ("organization", "api_key", "audit")
         }
 

@@ -11,7 +11,7 @@ import psycopg
 
 from engram.storage.organization import OrganizationStore
 from engram.storage.postgres.connection import PostgresConnection, set_up
-from engram.storage.rows.database import Connection
+from engram.storage.rows.database import Connection, Cursor
 from tests.postgres.databases import as_owner
 
 _DROP_CHECKS = """
@@ -30,8 +30,6 @@ END
 $$
 """
 
-_NUMBER = "SELECT number::text FROM engram.organization WHERE organization_id = %s"
-
 _BYTES = (
     (re.compile(r"\bx'(\w*)'"), r"'\\x\1'::bytea"),
     (re.compile(r"\bzeroblob\((\d+)\)"), r"decode(repeat('00', \1), 'hex')"),
@@ -44,20 +42,17 @@ def opened_rows(url: str, organization: OrganizationStore) -> Generator[RawRows]
     with psycopg.connect(as_owner(url), autocommit=True) as driver:
         driver.execute("SET session_replication_role = replica")
         driver.execute(_DROP_CHECKS)
-        row = driver.execute(_NUMBER, [organization.organization_id]).fetchone()
-        assert row is not None
+        number = str(organization.tenant.number)
         set_up(driver)
         with driver.transaction():
-            driver.execute("SELECT set_config('engram.organization_id', %s, true)", row)
+            driver.execute("SELECT set_config('engram.organization_id', %s, true)", [number])
             yield RawRows(driver)
 
 
 class RawRows(PostgresConnection):
     """A connection that also takes values without names, and what damage is said in for SQLite."""
 
-    def execute(
-        self, statement: str, values: Mapping[str, Any] | Sequence[Any] = (), /
-    ) -> psycopg.Cursor[Any]:
+    def execute(self, statement: str, values: Mapping[str, Any] | Sequence[Any] = (), /) -> Cursor:
         if statement == "PRAGMA ignore_check_constraints = ON":
             return super().execute("SELECT 1")
         for pattern, replacement in _BYTES:

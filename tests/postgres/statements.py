@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from engram.storage.postgres.connection import translate
 from engram.storage.rows.queries import load_queries
@@ -14,7 +13,7 @@ _NO_STATEMENTS_OF_TENANTS = {
     "control.sql",
     "migrate.sql",
     # They define tables.
-    "sharding.sql",
+    "citus.sql",
 }
 
 _PUT_IN = {
@@ -29,6 +28,16 @@ _PUT_IN = {
     "{values}": ":key, :content",
     "{key}": "key",
     "{after}": "AND key > :after",
+    "{condition}": "AND row_hash IS NULL",
+    "AND {which}": "AND key = :key",
+    "{which}": "AND key = :key",
+    "{limit}": "LIMIT :limit",
+    "{within}": "AND key > :after",
+    "{size}": "length(content)",
+    "{arrays}": "CAST(:keys AS bigint[]), CAST(:contents AS bytea[])",
+    "{conflict}": "DO NOTHING",
+    "{same}": ":key",
+    "{due}": "AND scrub_until <= :now",
 }
 """What stands in a statement's place for other pieces of it."""
 
@@ -45,16 +54,22 @@ _INSERT = re.compile(r"\bINSERT INTO \w+\s*\(([^)]*)\)\s*(?:VALUES\s*\(|SELECT\s
 def tenant_statements(tables: set[str]) -> Iterator[tuple[str, str]]:
     """Yield name and text of each statement that names a table of organisations."""
     named = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|USING|,)\s+(?:{'|'.join(tables)})\b")
-    for name, statement in _all_statements():
-        for text in statement.split(";"):
+    for name, statement in all_statements():
+        is_of_tenants = name.split(":")[0].rpartition("/")[2] not in _NO_STATEMENTS_OF_TENANTS
+        for text in statement.split(";") if is_of_tenants else ():
             if named.search(text) and not text.strip().startswith(_INTO_PARTITION):
                 yield name, text.strip()
 
 
 def alternatives(statement: str) -> list[str]:
-    """Return the statement, or what it may be a condition of."""
-    if not statement.startswith("AND"):
+    """Return the statement, or what it may be a condition or a column of."""
+    if not statement.startswith(("AND", "(")):
         return [statement]
+    if statement.startswith("("):
+        return [
+            f"SELECT {statement} FROM {table} WHERE {table}.organization_id = %(organization_id)s"  # noqa: S608 ours
+            for table in _PIECES_OF
+        ]
     return [
         f"SELECT 1 FROM {table} WHERE {table}.organization_id = %(organization_id)s {statement}"  # noqa: S608 ours
         for table in _PIECES_OF
@@ -95,9 +110,10 @@ def _expressions(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _all_statements() -> Iterator[tuple[str, str]]:
+def all_statements() -> Iterator[tuple[str, str]]:
+    """Yield file, name and text of each statement of the store."""
     for path, statements in statement_files():
-        if not path.startswith("sqlite/") and Path(path).name not in _NO_STATEMENTS_OF_TENANTS:
+        if not path.startswith("sqlite/"):
             for name, statement in statements.items():
                 yield f"{path}: {name}", _translated(statement)
 

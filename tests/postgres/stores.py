@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from engram import limits
 from engram.clock import RandomIds, SystemClock
 from engram.model.access import OrganizationDraft
 from engram.storage.organization import OrganizationStore
@@ -15,11 +16,22 @@ from tests.storage.drafts import ACTOR
 
 @asynccontextmanager
 async def opened(
-    url: str, *, read_url: str | None = None, staleness_s: float = 0.0
+    url: str,
+    *,
+    read_url: str | None = None,
+    direct_url: str | None = None,
+    staleness_s: float = 0.0,
+    connections_max: int = limits.DATABASE_CONNECTIONS,
 ) -> AsyncGenerator[PostgresStore]:
     """Yield a store as a process of its own has it."""
     store = PostgresStore(
-        url, clock=SystemClock(), ids=RandomIds(), read_url=read_url, staleness_s=staleness_s
+        url,
+        clock=SystemClock(),
+        ids=RandomIds(),
+        read_url=read_url,
+        direct_url=direct_url,
+        staleness_s=staleness_s,
+        connections_max=connections_max,
     )
     await store.open()
     try:

@@ -22,6 +22,7 @@ from engram.wiring import open_service
 from tests.mcp.connecting import refusal as tool_refusal
 from tests.postgres.servers import Server, Servers, running_servers, url_of
 from tests.postgres.stores import new_organization, opened
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, append, connect, new_conversation, new_key, refusal
 from tests.storage.drafts import append as append_text
 from tests.storage.drafts import begin, read_texts
@@ -63,6 +64,7 @@ async def api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
+@promise("failures")
 async def test_requests_are_told_to_come_again_and_are_served_when_the_database_is_back(
     server: Server, api: httpx.AsyncClient
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engram.storage.postgres.connection import translate
+from engram.storage.rows.queries import split_statements
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,18 @@ def test_content_becomes_bytes() -> None:
 
     assert statement.bind({"content": "ä", "text": "ä"}) == {"content": b"\xc3\xa4", "text": "ä"}
     assert statement.bind({"content": None, "text": "ä"}) == {"content": None, "text": "ä"}
+
+
+@pytest.mark.parametrize(
+    ("script", "statements"),
+    [
+        ("SELECT 1; SELECT 2;", ["SELECT 1", "SELECT 2"]),
+        ("SELECT ';', \";\"; SELECT 2", ["SELECT ';', \";\"", "SELECT 2"]),
+        ("SELECT 'it''s;'; -- a; b\nSELECT 2", ["SELECT 'it''s;'", "-- a; b\nSELECT 2"]),
+        ("DO $$ BEGIN; END $$; DO $a$ $$;$$ $a$", ["DO $$ BEGIN; END $$", "DO $a$ $$;$$ $a$"]),
+        ("SELECT /* ; */ 1; -- nothing more;\n", ["SELECT /* ; */ 1"]),
+        (" ;; ", []),
+    ],
+)
+def test_a_script_is_split_where_statements_end(script: str, statements: list[str]) -> None:
+    assert split_statements(script) == statements

@@ -12,6 +12,7 @@ import pytest
 from tests.postgres.servers import Server, Servers, running_servers, url_of
 from tests.postgres.stores import new_organization, opened
 from tests.postgres.writers import Crowd, Writer
+from tests.promises import promise
 from tests.storage.drafts import findings
 
 ROUNDS = 20
@@ -24,6 +25,7 @@ def servers() -> Iterator[Servers]:
         yield servers
 
 
+@promise("durable", kills=ROUNDS)
 async def test_no_acknowledged_message_is_lost_or_doubled_when_primaries_are_killed_under_load(
     servers: Servers, record_property: Callable[[str, object], None]
 ) -> None:

@@ -18,6 +18,7 @@ from engram.storage.postgres import hnsw
 from engram.storage.postgres.store import PostgresStore
 from tests.fakes import FakeClock, SequentialIds
 from tests.postgres.databases import as_owner
+from tests.promises import promise
 from tests.storage.drafts import ACTOR
 from tests.storage.embedded import DEEP, append_meant, embed_waiting, vector_of
 from tests.storage.finding import find_candidates
@@ -156,6 +157,7 @@ async def test_the_server_uses_the_index_of_neighbours(
     assert attached == (1,)
 
 
+@promise("apart")
 @pytest.mark.usefixtures("conversation")
 async def test_another_organisation_sees_nothing_of_it(
     store: PostgresStore, organization: OrganizationStore

@@ -14,17 +14,23 @@ from engram.storage.postgres.store import PostgresStore
 from engram.storage.postgres.transactions import ControlReach
 from engram.storage.rows.queries import load_queries
 from tests.postgres.stores import new_organization
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, begin
 from tests.storage.memory_drafts import note
+
+pytestmark = promise("apart")
 
 CONTROL = {
     "organization",
     "api_key",
     "key_address",
+    "page_session",
     "usage_day",
     "control_audit",
     "removal",
     "move",
+    "home",
+    "relocation",
     "control_state",
 }
 """Tables that are no organisation's, and tell of all; `migration` tells of none."""

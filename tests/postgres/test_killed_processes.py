@@ -5,12 +5,14 @@ from __future__ import annotations
 import anyio
 
 from tests.postgres.stores import new_organization, opened
+from tests.promises import promise
 from tests.storage.drafts import findings
 from tests.storage.processes import PROJECT, all_messages, command
 
 KILLS = 16
 
 
+@promise("durable", kills=KILLS)
 async def test_what_a_killed_process_acknowledged_is_there(database_url: str) -> None:
     async with opened(database_url) as store:
         organization = await new_organization(store)

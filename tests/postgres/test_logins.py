@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from engram.cli.postgres import login_url
+from engram.cli.databases import login_url
 from engram.errors import ConfigurationError, ConflictError
 from engram.storage.postgres.logins import set_up_login, warn_of_owner
 from tests.cli.commands import Engram

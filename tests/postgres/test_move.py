@@ -12,10 +12,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from engram.errors import ConflictError, NotFoundError, StoreNewerError
-from engram.model.access import OrganizationDraft
+from engram.errors import ConflictError, NotFoundError, StoreMovedError, StoreNewerError
+from engram.model.access import KeyDraft, OrganizationDraft
 from engram.model.ids import OrganizationId
+from engram.model.trash import TrashQuery
 from engram.storage.sqlite.migrate import load_migrations, migrate
+from engram.storage.sqlite.store import SqliteStore
+from engram.text.analyse import query_terms
 from engram.transfer import tables
 from engram.transfer.tables import TABLES
 from tests.postgres.furnished import (
@@ -28,6 +31,9 @@ from tests.postgres.furnished import (
     search,
 )
 from tests.postgres.moves import (
+    ADDRESS,
+    CLOCK,
+    IDS,
     control_rows_of,
     opened,
     opened_file,
@@ -38,7 +44,8 @@ from tests.postgres.moves import (
     to_postgres,
     to_sqlite,
 )
-from tests.storage.drafts import ACTOR, findings
+from tests.promises import promise
+from tests.storage.drafts import ACTOR, append, find, findings
 
 PROJECT = Path(__file__).parents[2]
 DERIVED = {"meta", "near_vector", "word_index", "word_length", "word_posting"}
@@ -71,6 +78,7 @@ def new(tmp_path: Path) -> Path:
     return tmp_path / "new"
 
 
+@promise("verbatim")
 async def test_everything_comes_back_from_postgres_as_it_was(
     old: Path, furnished: Furnished, database_url: str, new: Path
 ) -> None:
@@ -82,6 +90,24 @@ async def test_everything_comes_back_from_postgres_as_it_was(
     assert before == rows_of(new, furnished.organization_id)
     assert control_rows_of(old) == control_rows_of(new)
     assert {name for name, found in before.items() if not found} == set()
+
+
+@promise("trash")
+async def test_what_was_deleted_before_a_move_is_restored_after_it(
+    old: Path, furnished: Furnished, database_url: str, new: Path
+) -> None:
+    await to_postgres(old, database_url)
+    await to_sqlite(database_url, new)
+
+    for store in (postgres_store(database_url), sqlite_store(new)):
+        async with opened(store):
+            organization = await store.organization(furnished.organization_id)
+            for entry in (await organization.trash.list(TrashQuery())).entries:
+                await organization.trash.restore(entry.id, actor=ACTOR)
+            found = await find(organization, *query_terms("thrown away Straße"))
+
+            assert (found.share_message > 0).sum() == 3
+            assert [] == await findings(organization)
 
 
 async def test_moved_organisation_is_searched_and_proved_as_before(
@@ -196,15 +222,89 @@ async def test_source_that_is_written_to_meanwhile_is_found_out_and_copied_anew(
     assert [("changed",)] == titles
 
 
-async def test_source_is_not_changed(old: Path, furnished: Furnished, database_url: str) -> None:
-    def contents() -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in sorted(old.rglob("*.db"))}
-
-    before = contents()
+async def test_source_is_sealed_and_not_changed_otherwise(
+    old: Path, furnished: Furnished, database_url: str
+) -> None:
+    before = rows_of(old, furnished.organization_id), control_rows_of(old)
 
     await to_postgres(old, database_url)
 
-    assert before == contents()
+    assert before == (rows_of(old, furnished.organization_id), control_rows_of(old))
+
+
+async def test_process_that_has_a_moved_organisation_open_reads_it_and_cannot_write(
+    old: Path, furnished: Furnished, database_url: str
+) -> None:
+    async with opened(sqlite_store(old)) as store:
+        organization = await store.organization(furnished.organization_id)
+        counted = await organization.counters()
+        await to_postgres(old, database_url)
+
+        with pytest.raises(StoreMovedError, match=ADDRESS):
+            await append(organization, "to nowhere")
+        draft = KeyDraft(name="late")
+        with pytest.raises(StoreMovedError, match=ADDRESS):
+            await store.control.create_key(furnished.organization_id, draft, actor=ACTOR)
+        assert counted == await organization.counters()
+    async with opened(sqlite_store(old)) as store:
+        organization = await store.organization(furnished.organization_id)
+        assert [] == await findings(organization)
+        await store.control.delete_organization(furnished.organization_id, actor=ACTOR)
+
+
+async def test_seal_is_lifted_when_the_move_fails_and_when_the_file_is_accepted(
+    old: Path, furnished: Furnished, database_url: str
+) -> None:
+    def write(_: int) -> None:
+        with opened_file(old, furnished.organization_id) as file:
+            file.execute("UPDATE conversation SET title = 'changed' WHERE number = 1")
+
+    with pytest.raises(ConflictError):
+        await to_postgres(old, database_url, advance=write)
+    async with opened(sqlite_store(old)) as store:
+        await append(await store.organization(furnished.organization_id), "not moved yet")
+    await to_postgres(old, database_url)
+
+    async with opened(SqliteStore(old, clock=CLOCK, ids=IDS, accept=True)) as store:
+        await append(await store.organization(furnished.organization_id), "here again")
+
+
+async def test_repeated_move_compares_what_an_earlier_version_left_unsealed(
+    old: Path, furnished: Furnished, database_url: str
+) -> None:
+    await to_postgres(old, database_url)
+    unseal(old)
+
+    await to_postgres(old, database_url)
+    async with opened(sqlite_store(old)) as store:
+        organization = await store.organization(furnished.organization_id)
+        with pytest.raises(StoreMovedError):
+            await append(organization, "sealed now")
+
+    unseal(old)
+    async with opened(sqlite_store(old)) as store:
+        await append(await store.organization(furnished.organization_id), "the other truth")
+    with pytest.raises(ConflictError, match="message"):
+        await to_postgres(old, database_url)
+
+
+async def test_moved_organisation_is_not_moved_to_yet_another_place(
+    old: Path, furnished: Furnished, database_url: str
+) -> None:
+    await to_postgres(old, database_url)
+    async with opened(postgres_store(database_url)) as store:
+        await store.control.delete_organization(furnished.organization_id, actor=ACTOR)
+
+    with pytest.raises(ConflictError, match=ADDRESS):
+        await to_postgres(old, database_url, address="postgresql://db/another")
+
+
+def unseal(directory: Path) -> None:
+    """Leave a moved directory as versions without seals did."""
+    for path in (directory / "engram.db", *(directory / "orgs").glob("*.db")):
+        table = "organization" if path.name == "engram.db" else "meta"
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            file.execute(f"UPDATE {table} SET moved_to = NULL")  # noqa: S608 - names of ours
 
 
 async def test_organisation_that_the_target_has_of_its_own_is_not_touched(

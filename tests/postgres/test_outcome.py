@@ -10,13 +10,17 @@ import pytest
 
 from engram.errors import StoreUnavailableError
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres.connection import Pool, complete
+from engram.storage.postgres.connection import complete
 from engram.storage.postgres.database import was_committed
+from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import Begun, OrganizationScope
 from tests.postgres.servers import Server, Servers, running_servers, url_of
 from tests.postgres.stores import new_organization, opened
 from tests.postgres.wire import wire_to
+from tests.promises import promise
 from tests.storage.drafts import append, begin, read_texts
+
+pytestmark = promise("durable")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,7 @@ async def test_one_of_the_last_writes_is_told_from_one_that_was_undone(server: S
 
     with closing(pool_of(server)) as pool:
         committed = write(pool, scope)
-        undone = write(pool, scope, end=b"ROLLBACK")
+        undone = write(pool, scope, is_undone=True)
         write(pool, scope)
 
         assert was_committed(pool, scope, committed)
@@ -86,7 +90,7 @@ async def test_what_became_of_a_write_is_not_guessed_after_many_others(server: S
         scope = scope_of(server, await new_organization(store))
 
     with closing(pool_of(server)) as pool:
-        undone = write(pool, scope, end=b"ROLLBACK")
+        undone = write(pool, scope, is_undone=True)
         for _ in range(40):
             write(pool, scope)
 
@@ -99,14 +103,15 @@ async def test_write_that_is_still_going_on_is_waited_for(server: Server) -> Non
         scope = scope_of(server, await new_organization(store))
 
     with closing(pool_of(server)) as pool:
-        driver, begun = pool.begin(scope.begin_write)
+        transaction, begun = pool.begin(scope.begin_write)
+        assert transaction.revision
         outcomes = list[bool]()
         asking = Thread(target=lambda: outcomes.append(was_committed(pool, scope, begun)))
         asking.start()
         # It waits for the row that this transaction holds; without that it would be undone.
         server.wait_for_lock()
-        driver.execute(b"COMMIT")
-        pool.give_back(driver)
+        transaction.commit()
+        pool.give_back(transaction)
         asking.join()
 
         assert outcomes == [True]
@@ -147,19 +152,20 @@ def scope_of(server: Server, organization: OrganizationStore) -> OrganizationSco
     return OrganizationScope(number, organization.organization_id)
 
 
-def write(pool: Pool, scope: OrganizationScope, *, end: bytes = b"COMMIT") -> Begun:
+def write(pool: Pool, scope: OrganizationScope, *, is_undone: bool = False) -> Begun:
     """Begin a transaction that writes, and end it."""
-    driver, begun = pool.begin(scope.begin_write)
-    driver.execute(end)
-    pool.give_back(driver)
+    transaction, begun = pool.begin(scope.begin_write)
+    assert transaction.revision
+    if not is_undone:
+        transaction.commit()
+    pool.give_back(transaction)
     return begun
 
 
 def write_numbered(pool: Pool, scope: OrganizationScope) -> tuple[Begun, int]:
     """Commit a transaction; return it and the number that the server gave it."""
-    driver, begun = pool.begin(scope.begin_write)
-    row = driver.execute(b"SELECT pg_current_xact_id()::text::bigint").fetchone()
-    driver.execute(b"COMMIT")
-    pool.give_back(driver)
-    assert row is not None
-    return begun, row[0]
+    transaction, begun = pool.begin(scope.begin_write)
+    (number,) = transaction.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+    transaction.commit()
+    pool.give_back(transaction)
+    return begun, number

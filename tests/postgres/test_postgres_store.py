@@ -17,6 +17,7 @@ from engram.errors import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
+    StorageError,
     StoreBusyError,
     StoreNewerError,
     StoreUnavailableError,
@@ -25,12 +26,15 @@ from engram.model.access import OrganizationDraft
 from engram.model.ids import ConversationKey, MessageKey
 from engram.model.search import Candidates, Loaded, SearchFilters
 from engram.storage.organization import OrganizationStore
+from engram.storage.postgres import homes
 from engram.storage.postgres.migrate import load_migrations, migrate
 from engram.storage.postgres.store import PostgresStore
+from engram.storage.rows.database import Connection
 from tests.fakes import FakeClock
 from tests.postgres.databases import as_owner
 from tests.postgres.servers import Server
 from tests.postgres.stores import new_organization, opened
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, append, begin, findings, read_texts
 from tests.storage.storing import ADDING, Storing
 from tests.storage.waiting_work import claim_work, leave_work
@@ -52,6 +56,30 @@ CREATE TRIGGER cut_off BEFORE INSERT ON engram.audit
 
 
 TURN_BACK_TO_LEASES = """
+ALTER TABLE engram.organization DROP COLUMN home, DROP COLUMN row_number;
+ALTER TABLE engram.removal DROP COLUMN home;
+ALTER TABLE engram.control_state DROP COLUMN installation, DROP COLUMN home_of;
+ALTER TABLE engram.meta DROP COLUMN moved_to, DROP COLUMN moved_number;
+DROP TABLE engram.relocation, engram.home;
+DROP TABLE engram.captured_message, engram.forgotten_session, engram.delivery, engram.trash_part,
+    engram.trash, engram.retention_rule, engram.legal_hold, engram.leaving, engram.erased,
+    engram.erasure, engram.page_session;
+ALTER TABLE engram.counters DROP COLUMN trashed_messages;
+DO $$
+DECLARE
+    added record;
+BEGIN
+    FOR added IN
+        SELECT table_name, column_name FROM information_schema.columns
+        WHERE table_schema = 'engram'
+            AND (column_name IN ('row_hash', 'is_retired')
+                OR (table_name, column_name) = ('vector', 'tokens')
+                OR (table_name = 'upkeep' AND column_name LIKE 'scrub%'))
+    LOOP
+        EXECUTE format('ALTER TABLE engram.%I DROP COLUMN %I', added.table_name, added.column_name);
+    END LOOP;
+END
+$$;
 DROP INDEX engram.memory_important, engram.memory_typed, engram.memory_categorized;
 DO $$
 DECLARE
@@ -103,7 +131,7 @@ class Choice:
 
     messages: Sequence[MessageKey]
     conversations: Sequence[ConversationKey] = ()
-    excerpted: Sequence[MessageKey] = ()
+    whole_tokens_max: int | None = None
 
 
 def all_of(found: Candidates) -> Choice:
@@ -133,6 +161,7 @@ def cut_off(url: str) -> None:
     )
 
 
+@promise("processes")
 async def test_two_stores_write_in_one_organisation_and_lose_nothing(database_url: str) -> None:
     async with opened(database_url) as one, opened(database_url) as two:
         here = await new_organization(one)
@@ -152,6 +181,7 @@ async def test_two_stores_write_in_one_organisation_and_lose_nothing(database_ur
         assert await findings(here) == []
 
 
+@promise("processes")
 async def test_a_revision_changes_with_every_write_of_any_process(database_url: str) -> None:
     async with opened(database_url) as one, opened(database_url) as two:
         here = await new_organization(one)
@@ -178,6 +208,37 @@ async def test_there_is_one_local_organisation(database_url: str) -> None:
         )
 
         assert sum(isinstance(result, ConflictError) for result in results) == 3
+
+
+async def test_a_deletion_that_is_interrupted_goes_on_with_the_rows_that_are_left(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "_REMOVED_AT_ONCE", 2)
+    steps = list[bool]()
+
+    def remove_until_a_crash(connection: Connection, *, number: int) -> bool:
+        if len(steps) == 3:
+            raise StorageError
+        steps.append(remove_some(connection, number=number))
+        return steps[-1]
+
+    remove_some = homes.remove_some
+    async with opened(database_url) as store:
+        gone, kept = await new_organization(store), await new_organization(store)
+        for organization in (gone, kept):
+            await begin(organization, "one", "two", "three", "four", "five")
+        with monkeypatch.context() as crash:
+            crash.setattr(homes, "remove_some", remove_until_a_crash)
+            with pytest.raises(StorageError):
+                await store.control.delete_organization(gone.organization_id, actor=ACTOR)
+        assert execute(database_url, "SELECT count(*) FROM engram.removal") == [(1,)]
+
+    async with opened(database_url) as store:
+        again = await store.organization(kept.organization_id)
+        assert (await again.counters()).messages == 5
+    assert steps == [True, True, True]
+    assert execute(database_url, "SELECT count(*) FROM engram.message") == [(5,)]
+    assert execute(database_url, "SELECT count(*) FROM engram.removal") == [(0,)]
 
 
 async def test_a_deleted_organisation_is_refused_by_who_still_has_it(database_url: str) -> None:
@@ -252,6 +313,7 @@ async def test_a_read_that_is_cut_off_says_so_and_the_next_is_done(database_url:
         assert len(chosen.messages) == 1
 
 
+@promise("durable")
 async def test_a_write_that_is_cut_off_leaves_nothing_and_the_next_is_done(
     database_url: str,
 ) -> None:
@@ -292,6 +354,7 @@ async def test_a_text_with_a_nul_character_is_refused_where_it_is_no_content(
             await begin(organization, title="a\0b")
 
 
+@promise("processes", "migrations")
 def test_processes_that_migrate_at_once_do_it_once(postgres_server: Server, tmp_path: Path) -> None:
     postgres_server.execute("CREATE DATABASE engram_migrated")
     url = postgres_server.socket_url("engram_migrated")
@@ -358,6 +421,7 @@ async def test_background_work_of_an_older_schema_is_claimed(database_url: str) 
         assert await findings(again) == []
 
 
+@promise("migrations")
 async def test_a_newer_schema_is_refused(database_url: str) -> None:
     execute(database_url, "INSERT INTO engram.migration VALUES (999, '0999_future.sql')")
     store = PostgresStore(database_url, clock=SystemClock(), ids=RandomIds())

@@ -16,14 +16,16 @@ from engram.model.access import KeyDraft
 from engram.settings import Settings
 from engram.storage.control.store import hash_secret
 from engram.storage.organization import OrganizationStore
-from engram.storage.postgres.connection import Pool, complete, complete_reading
+from engram.storage.postgres.connection import complete, complete_reading
 from engram.storage.postgres.database import LAG_S, REST_S, PostgresDatabase, Replica
+from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import OrganizationScope
 from engram.storage.rows.database import Connection
 from engram.storage.threads import WorkerThreads
 from engram.wiring import open_service
 from tests.postgres.servers import Server, running_servers, url_of
 from tests.postgres.stores import new_organization, opened
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, append, begin, find, read_texts
 
 
@@ -106,6 +108,7 @@ async def test_replica_answers_reads(database: PostgresDatabase) -> None:
     assert await database.read(is_replica)
 
 
+@promise("processes")
 @pytest.mark.parametrize("staleness_s", [0.0, 60.0])
 async def test_own_writes_are_read_a_hundred_times_of_a_hundred(
     pair: Pair, staleness_s: float
@@ -130,6 +133,7 @@ async def test_own_write_is_read_while_the_replica_stands_still(pair: Pair) -> N
             assert await read_texts(organization, conversation_id) == ["mine"]
 
 
+@promise("processes")
 async def test_write_of_another_process_is_read_at_once_when_nothing_old_is_allowed(
     pair: Pair, organization: OrganizationStore
 ) -> None:
@@ -229,6 +233,7 @@ async def test_primary_answers_while_the_replica_is_down(
     assert await database.read(is_replica)
 
 
+@promise("revocation")
 async def test_revoked_key_and_deleted_organisation_do_not_live_on_in_the_replica(
     pair: Pair,
 ) -> None:

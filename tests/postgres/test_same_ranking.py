@@ -33,6 +33,9 @@ from engram.wiring import build_service
 from tests.fakes import SOME_DAY, FakeClock, SequentialIds
 from tests.meaning.hashing import QuickEmbedder
 from tests.postgres.corpus import AGENTS, PROJECTS, TAGS, questions, store_corpus
+from tests.promises import promise
+
+pytestmark = promise("findable", "reproducible")
 
 QUESTIONS = 60
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)

@@ -10,6 +10,7 @@ import pytest
 
 from engram.storage.postgres.migrate import load_migrations, migrate
 from tests.postgres.servers import Server
+from tests.promises import promise
 
 CATALOGS = {
     "tables": """
@@ -107,6 +108,7 @@ def read_catalogs(driver: psycopg.Connection[Any]) -> dict[str, list[Any]]:
     }
 
 
+@promise("migrations")
 @pytest.mark.parametrize("kind", CATALOGS)
 def test_the_readable_schema_equals_the_sum_of_the_migrations(
     catalogs: tuple[dict[str, Any], dict[str, Any]], kind: str

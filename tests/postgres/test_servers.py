@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.postgres.servers import Servers, is_dead, running_servers, url_of, wait_until
+from tests.promises import promise
 
 PROJECT = Path(__file__).parents[2]
 
@@ -23,6 +24,7 @@ def servers() -> Generator[Servers]:
         yield servers
 
 
+@promise("durable")
 def test_acknowledged_write_is_on_the_promoted_standby_after_its_primary_was_killed(
     servers: Servers,
 ) -> None:
@@ -55,6 +57,7 @@ def test_promoted_standby_can_have_a_standby_of_its_own(servers: Servers) -> Non
     assert [(1,)] == third.execute("SELECT number FROM kept")
 
 
+@promise("durable")
 def test_killed_server_leaves_no_process_and_starts_again_with_what_it_acknowledged(
     servers: Servers,
 ) -> None:

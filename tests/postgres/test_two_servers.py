@@ -17,6 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 from bench.pairs import PAIRS
 from tests.mcp.connecting import bearer, call
 from tests.meaning.servers import Server, append, found, search, serve
+from tests.promises import promise
+
+pytestmark = promise("processes")
 
 CALLS = 20
 
@@ -30,6 +33,7 @@ def servers(tmp_path: Path, database_url: str) -> Generator[tuple[Server, Server
         yield first, second
 
 
+@promise("findable")
 async def test_what_one_server_stored_the_other_finds_by_its_meaning_at_once(
     servers: tuple[Server, Server],
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
 from tests.postgres.servers import Server
+from tests.relays import connected, relayed
 
 _COMMIT = b"COMMIT\x00"
 
@@ -28,15 +29,10 @@ class Wire:
 
     async def carry(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         """Carry what the two sides of one connection say, until one of them leaves."""
-        answers, server = await asyncio.open_connection("127.0.0.1", self._server.port)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                answering = tasks.create_task(_carry_all(answers, back))
-                await self._carry_questions(client, server, answering, answers)
-                answering.cancel()
-        finally:
-            server.close()
-            back.close()
+        async with connected(self._server.port) as (answers, server), asyncio.TaskGroup() as tasks:
+            answering = tasks.create_task(_carry_all(answers, back))
+            await self._carry_questions(client, server, answering, answers)
+            answering.cancel()
 
     async def _carry_questions(
         self,
@@ -53,9 +49,21 @@ class Wire:
                 answering.cancel()
                 await asyncio.wait([answering])
                 server.write(said)
-                await answers.read(1)
+                await _carry_commit(client, server, answers)
                 return
             server.write(said)
+
+
+async def _carry_commit(
+    client: asyncio.StreamReader, server: asyncio.StreamWriter, answers: asyncio.StreamReader
+) -> None:
+    """Carry the rest of what is said with a commit, until the server has committed."""
+    heard = b""
+    asking = asyncio.ensure_future(_carry_all(client, server))
+    while _COMMIT not in heard:
+        heard += await answers.read(65_536)
+    asking.cancel()
+    await asyncio.wait([asking])
 
 
 async def _carry_all(answers: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
@@ -68,6 +76,5 @@ async def _carry_all(answers: asyncio.StreamReader, back: asyncio.StreamWriter) 
 async def wire_to(server: Server) -> AsyncGenerator[Wire]:
     """Yield a wire to a server, which has a port of its own."""
     wire = Wire(server)
-    async with await asyncio.start_server(wire.carry, "127.0.0.1", 0) as listening:
-        wire.port = listening.sockets[0].getsockname()[1]
+    async with relayed(wire.carry) as wire.port:
         yield wire

@@ -13,22 +13,26 @@ from numpy.typing import NDArray
 from engram.embedding.port import EmbedderIdentity
 from engram.model.conversation import AppendRequest
 from engram.model.ids import ConversationId, MessageKey
+from engram.model.value import replace
 from engram.model.vectors import (
     WORDS_ALONE,
     Embedded,
     Indexing,
     NewVectors,
     PassageVector,
+    QueryTokens,
     QueryVector,
     Tier,
 )
 from engram.storage.organization import OrganizationStore
 from engram.vectors.quantise import pack_blobs, quantise
+from engram.vectors.tokens import TOKEN_BYTES, TOKEN_DIMENSIONS, pack_tokens
 from tests.storage.drafts import ACTOR, UNBOUNDED, drafts
 from tests.storage.finding import find_candidates
 
 OWNER = "job_test"
 PASSAGE_CHARACTERS = 20
+_SIGNS = np.random.default_rng(1).choice([-1.0, 1.0], TOKEN_DIMENSIONS)
 
 
 def identity_of(name: str, *, dimensions: int = 16) -> str:
@@ -81,6 +85,26 @@ def whole_of(text: str, identity: str) -> PassageVector:
     vector = vector_of(text, identity)
     (blob,) = pack_blobs(quantise(vector[np.newaxis], dimensions=len(vector)))
     return PassageVector(start=0, end=len(text), content=blob)
+
+
+def token_rows(text: str) -> NDArray[np.float32]:
+    """Return a unit vector for each word of a text."""
+    rows = np.stack([_direction(word, "token", TOKEN_BYTES) for word in text.split()])
+    wide = np.tile(rows, (1, TOKEN_DIMENSIONS // TOKEN_BYTES)) * _SIGNS
+    return (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+
+
+def asking_tokens(text: str, identity: str) -> QueryVector:
+    """Return a query with the vectors of its words, all of one weight."""
+    rows = token_rows(text)
+    tokens = QueryTokens(vectors=rows, weights=np.ones(len(rows)))
+    vector = vector_of(text, identity)
+    return QueryVector(tier="deep", identity=identity, vector=vector, tokens=tokens)
+
+
+def with_tokens(text: str, identity: str) -> PassageVector:
+    """Return the vector of a text as one passage, and those of its words."""
+    return replace(whole_of(text, identity), tokens=pack_tokens(token_rows(text)))
 
 
 def indexing_of(texts: Sequence[str], *, tier: Tier, identity: str) -> Indexing:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engram.clock import to_microseconds
 from engram.model.ids import ConversationKey, MessageKey
@@ -23,7 +26,7 @@ class Kept:
     candidates: Candidates
     messages: Sequence[MessageKey] = ()
     conversations: Sequence[ConversationKey] = ()
-    excerpted: Sequence[MessageKey] = ()
+    whole_tokens_max: int | None = None
 
 
 async def find_candidates(
@@ -35,6 +38,7 @@ async def find_candidates(
     kinds: Sequence[Kind] = KINDS,
     now: datetime = SOME_DAY,
     limit: int = 10,
+    best: Callable[[Candidates], NDArray[np.int64]] | None = None,
 ) -> Candidates:
     """Return what a search finds, before anything of it is read."""
     kept, _ = await organization.search(
@@ -45,5 +49,6 @@ async def find_candidates(
         now=to_microseconds(now),
         limit=limit,
         choose=Kept,
+        best=best,
     )
     return kept.candidates

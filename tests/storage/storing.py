@@ -19,6 +19,7 @@ from engram.model.conversation import (
 from engram.model.document import DocumentDraft
 from engram.model.ids import ConversationId, DocumentId, EpisodeId, MemoryId
 from engram.model.memory import Episode, Feedback, MemoryChange, MemoryDraft, MemoryOptions
+from engram.model.trash import TrashQuery
 from engram.storage.organization import OrganizationStore
 from engram.transfer.memories import store_episode
 from tests.fakes import FakeClock
@@ -244,6 +245,32 @@ class Storing:
             memory_id = self.memories.pop(self.chance.randrange(len(self.memories)))
             await self.organization.memories.purge(memory_id, actor=ACTOR)
 
+    async def trash_conversation(self) -> None:
+        if self.conversations:
+            conversation_id = self.conversations.pop()
+            await self.organization.trash.trash_conversation(
+                conversation_id, actor=ACTOR, keep=timedelta(days=1)
+            )
+
+    async def trash_memory(self) -> None:
+        if self.memories:
+            memory_id = self.memories.pop(self.chance.randrange(len(self.memories)))
+            await self.organization.trash.trash_memory(
+                memory_id, actor=ACTOR, keep=timedelta(days=1)
+            )
+
+    async def restore_trashed(self) -> None:
+        entries = (await self.organization.trash.list(TrashQuery())).entries
+        for entry in entries[: self.chance.randrange(3)]:
+            await self.organization.trash.restore(entry.id, actor=ACTOR)
+            if entry.kind == "memory":
+                self.memories.append(MemoryId(entry.id))
+            else:
+                self.conversations.append(ConversationId(entry.id))
+
+    async def empty_trash(self) -> None:
+        await self.organization.trash.empty(actor=ACTOR, limit=self.chance.randrange(1, 3))
+
     async def delete_project(self) -> None:
         await self.organization.memories.delete_project(PROJECTS[1], actor=ACTOR)
         left = await self.organization.memories.get(self.memories)
@@ -259,6 +286,8 @@ class Storing:
             await self.abort_upload()
         for project in PROJECTS:
             await self.organization.memories.delete_project(project, actor=ACTOR)
+        while (await self.organization.trash.empty(actor=ACTOR)).removed:
+            pass
 
     async def _searched(self) -> MemoryId | None:
         found = await self.organization.memories.get(self.memories)
@@ -293,6 +322,11 @@ REMOVING = (
     "wait_a_day",
     "delete_conversation",
     "purge",
+    "trash_conversation",
+    "trash_memory",
+    "restore_trashed",
+    "trash_memory",
+    "empty_trash",
     "delete_project",
 )
 STEPS = ADDING + REMOVING

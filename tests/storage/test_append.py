@@ -22,6 +22,7 @@ from engram.model.conversation import (
 from engram.model.ids import ConversationId, message_id
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import (
     ACTOR,
     UNBOUNDED,
@@ -38,6 +39,7 @@ A_DAY = timedelta(hours=limits.IDEMPOTENCY_HOURS)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=400)
 
 
+@promise("verbatim")
 async def test_a_message_comes_back_with_everything_it_was_given(
     organization: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -70,6 +72,7 @@ async def test_a_message_comes_back_with_everything_it_was_given(
     assert message.created_at == clock.now()
 
 
+@promise("verbatim")
 @given(contents=st.lists(texts, min_size=1, max_size=5))
 @example(
     contents=["\x00", "\r", "\x1b[1m", "\ufeff", "\U0001f469\u200d\U0001f680", "e\u0301 é", ""]
@@ -83,6 +86,7 @@ async def test_any_text_round_trips(organization: OrganizationStore, contents: l
     assert await read_texts(organization, conversation_id) == contents
 
 
+@promise("verbatim")
 async def test_the_largest_message_round_trips(organization: OrganizationStore) -> None:
     content = "start " + "é" * (limits.MESSAGE_BYTES_MAX // 2 - 6) + "\r end\x00"
 
@@ -109,6 +113,7 @@ async def test_a_message_may_be_said_in_any_year(
     assert message.occurred_at == said
 
 
+@promise("processes")
 async def test_sequences_continue_without_gap(organization: OrganizationStore) -> None:
     conversation_id = await begin(organization)
 
@@ -122,6 +127,7 @@ async def test_sequences_continue_without_gap(organization: OrganizationStore) -
     assert tuple(message.id for message in messages) == first.message_ids + second.message_ids
 
 
+@promise("processes")
 async def test_concurrent_appends_get_sequences_of_their_own(
     organization: OrganizationStore,
 ) -> None:
@@ -176,6 +182,7 @@ async def test_appending_to_an_unknown_conversation_stores_nothing(
     assert (await append(organization, "found", key="once")).repeated is False
 
 
+@promise("idempotent")
 async def test_a_repeated_key_returns_the_first_receipt_and_stores_nothing(
     organization: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -195,6 +202,7 @@ async def test_a_repeated_key_returns_the_first_receipt_and_stores_nothing(
     assert await read_texts(organization, first.conversation_id) == ["one", "two"]
 
 
+@promise("idempotent")
 async def test_a_key_counts_for_a_day(organization: OrganizationStore, clock: FakeClock) -> None:
     await append(organization, "one", key="once")
     clock.advance(A_DAY)
@@ -206,6 +214,7 @@ async def test_a_key_counts_for_a_day(organization: OrganizationStore, clock: Fa
     assert (repeated.repeated, repeated.first_sequence) == (True, 2)
 
 
+@promise("idempotent")
 async def test_callers_with_one_key_store_once(organization: OrganizationStore) -> None:
     receipts = await asyncio.gather(
         *[append(organization, "the same", key="once") for _ in range(10)]
@@ -223,6 +232,7 @@ async def test_keys_of_other_calls_do_not_count(organization: OrganizationStore)
     assert other.first_sequence == 2
 
 
+@promise("quotas")
 async def test_a_quota_of_messages_is_never_passed(organization: OrganizationStore) -> None:
     quota = Quota(messages_max=5)
 
@@ -236,6 +246,7 @@ async def test_a_quota_of_messages_is_never_passed(organization: OrganizationSto
     assert (await organization.counters()).messages == 4
 
 
+@promise("quotas")
 async def test_a_quota_of_bytes_counts_utf8(organization: OrganizationStore) -> None:
     await append(organization, "äö")
     used = (await organization.counters()).stored_bytes
@@ -287,6 +298,7 @@ async def test_an_append_moves_the_conversation_forward_in_time(
     assert page.conversation.updated_at == begun + timedelta(minutes=5)
 
 
+@promise("audit")
 async def test_every_write_is_audited_without_its_content(
     organization: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -305,6 +317,7 @@ async def test_every_write_is_audited_without_its_content(
     assert entries[-1].at == clock.now()
 
 
+@promise("audit")
 async def test_the_audit_is_read_page_by_page_without_loss(
     organization: OrganizationStore,
 ) -> None:

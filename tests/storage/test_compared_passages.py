@@ -14,6 +14,7 @@ from engram.model.search import KINDS, Candidates, ComparedPassage
 from engram.model.vectors import QueryVector, Tier
 from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
+from tests.promises import promise
 from tests.storage.embedded import (
     DEEP,
     OTHER,
@@ -48,7 +49,7 @@ async def compare(
             )
             if wanted is None or sequence in wanted
         ]
-        return Kept(candidates, excerpted=chosen)
+        return Kept(candidates, messages=chosen, whole_tokens_max=0)
 
     _, loaded = await organization.search(
         ["apple", "pear", "plum"],
@@ -132,6 +133,7 @@ async def test_without_vectors_to_compare_there_are_no_passages(
     assert not await compare(organization, *vectors)
 
 
+@promise("apart")
 async def test_no_passage_is_of_another_organization(
     organization: OrganizationStore, other: OrganizationStore
 ) -> None:

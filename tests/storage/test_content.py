@@ -24,6 +24,9 @@ from engram.storage.codec import (
     dictionary_number,
     train_dictionary,
 )
+from tests.promises import promise
+
+pytestmark = promise("encodings")
 
 WORDS = [
     "the",
@@ -72,6 +75,7 @@ def sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+@promise("verbatim")
 @pytest.mark.parametrize("codec", [ContentCodec(), trained()], ids=["plain", "dictionary"])
 @given(text=texts, repeats=st.integers(1, 200))
 @example(text="\x00\r\x1b[31m\ufeff\U0001f469\u200d\U0001f680", repeats=1)
@@ -179,6 +183,7 @@ def test_bytes_that_match_their_hash_but_are_no_text_are_an_error() -> None:
         ContentCodec().decode(data, encoding=RAW, sha256=hashlib.sha256(data).digest())
 
 
+@promise("fair")
 def test_a_frame_that_would_fill_memory_is_refused_unread() -> None:
     bomb = b"\0" * (limits.MESSAGE_BYTES_MAX + 1)
     announced = zstandard.compress(bomb)

@@ -25,6 +25,7 @@ from engram.model.value import replace
 from engram.storage.control.store import ControlStore
 from engram.storage.store import Store
 from tests.fakes import FakeClock
+from tests.promises import promise
 
 ACTOR = "operator"
 NOBODY = OrganizationId("org_nobody")
@@ -83,6 +84,7 @@ async def test_an_unknown_organization_is_not_found(control: ControlStore) -> No
         await control.list_keys(NOBODY)
 
 
+@promise("local")
 async def test_there_is_at_most_one_local_organization(control: ControlStore) -> None:
     assert await control.local_organization() is None
     draft = OrganizationDraft(name="local")
@@ -96,6 +98,7 @@ async def test_there_is_at_most_one_local_organization(control: ControlStore) ->
     assert await control.list_organizations() == (local,)
 
 
+@promise("secrets")
 async def test_a_key_is_found_by_its_secrets_hash(
     control: ControlStore, acme: Organization, clock: FakeClock
 ) -> None:
@@ -133,6 +136,7 @@ async def test_an_unknown_secret_finds_no_key(control: ControlStore, acme: Organ
     assert await control.find_key(new.secret) is None
 
 
+@promise("secrets")
 async def test_no_two_secrets_are_alike(control: ControlStore, acme: Organization) -> None:
     draft = KeyDraft(name="key")
 
@@ -169,6 +173,7 @@ async def test_revoking_again_changes_nothing(
     assert [entry.action for entry in await audit_of(control, acme)].count("revoke_key") == 1
 
 
+@promise("apart")
 async def test_a_key_of_another_organization_is_neither_listed_nor_revoked(
     control: ControlStore, acme: Organization, other: Organization
 ) -> None:
@@ -240,6 +245,7 @@ async def test_a_deleted_organization_is_told_from_one_that_never_was(
     assert not await control.was_deleted(NOBODY)
 
 
+@promise("audit")
 async def test_every_action_is_audited_with_its_actor_and_subject(
     control: ControlStore, acme: Organization, clock: FakeClock
 ) -> None:
@@ -261,6 +267,7 @@ async def test_every_action_is_audited_with_its_actor_and_subject(
     assert entries[2].details == {"name": "key", "scopes": ["read"]}
 
 
+@promise("audit")
 async def test_a_refused_action_is_not_audited(
     control: ControlStore, acme: Organization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +278,7 @@ async def test_a_refused_action_is_not_audited(
     assert [entry.action for entry in await audit_of(control, acme)] == ["create_organization"]
 
 
+@promise("secrets")
 async def test_no_audit_row_holds_a_secret(control: ControlStore, acme: Organization) -> None:
     new = await control.create_key(acme.id, KeyDraft(name="key"), actor=ACTOR)
 
@@ -280,6 +288,7 @@ async def test_no_audit_row_holds_a_secret(control: ControlStore, acme: Organiza
     assert hashed(new.secret) not in text
 
 
+@promise("apart")
 async def test_audit_rows_are_paged_and_kept_apart(
     control: ControlStore, acme: Organization, other: Organization, clock: FakeClock
 ) -> None:
@@ -300,6 +309,13 @@ async def test_audit_rows_are_paged_and_kept_apart(
 
 async def test_ping_reads_the_store(control: ControlStore) -> None:
     await control.ping()
+
+
+async def test_a_store_in_order_passes_its_check(store: Store, acme: Organization) -> None:
+    await store.check(by_writing=False)
+    await store.check(by_writing=True)
+
+    assert await store.control.list_organizations() == (acme,)
 
 
 def hashed(secret: str) -> str:

@@ -12,7 +12,10 @@ from engram.model.conversation import ConversationQuery, MessageQuery
 from engram.model.ids import ConversationId
 from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, append, begin, find, findings, opened, read_texts, tables_of
+
+pytestmark = promise("removal")
 
 KEPT_TABLES = ("audit", "audit_name", "sqlite_sequence")
 """What a deletion leaves: the audit of it, and the number that is not given again."""
@@ -28,6 +31,7 @@ async def test_a_deletion_says_what_it_removed(organization: OrganizationStore) 
     assert receipt.receipt == entry.id
 
 
+@promise("processes")
 async def test_a_deleted_conversation_is_gone_in_every_process(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -58,7 +62,8 @@ async def test_deleting_leaves_no_row_in_any_table(
 
     await organization.delete_conversation(conversation_id, actor=ACTOR)
 
-    assert rows_by_table(tmp_path, organization) == before
+    # Its id stays, so that no import brings it back.
+    assert rows_by_table(tmp_path, organization) == {**before, "forgotten_session": 1}
     with opened(tmp_path, organization) as connection:
         places = connection.execute(
             "SELECT * FROM /*sqlite:*/ message_word_places /*postgres: word_posting */"
@@ -82,6 +87,7 @@ async def test_deleting_one_conversation_leaves_the_others(
     assert await findings(organization) == []
 
 
+@promise("processes")
 async def test_a_conversation_that_grows_while_it_is_deleted_is_deleted_whole(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -100,6 +106,7 @@ async def test_a_conversation_that_grows_while_it_is_deleted_is_deleted_whole(
     assert await findings(organization) == []
 
 
+@promise("processes")
 async def test_two_deletions_at_once_remove_it_once(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:

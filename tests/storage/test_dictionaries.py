@@ -14,6 +14,7 @@ from engram.model.ids import ConversationId
 from engram.storage.content import compression
 from engram.storage.organization import OrganizationStore
 from engram.storage.words import rebuild
+from tests.promises import promise
 from tests.storage.drafts import (
     append,
     begin,
@@ -56,6 +57,7 @@ async def test_a_dictionary_is_asked_for_once_there_is_enough_text(
     assert await due() == 0
 
 
+@promise("processes")
 async def test_a_dictionary_serves_new_messages_of_every_process(
     organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -72,6 +74,7 @@ async def test_a_dictionary_serves_new_messages_of_every_process(
     assert await findings(organization) == []
 
 
+@promise("processes")
 async def test_a_process_learns_of_a_dictionary_by_appending(
     organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -110,6 +113,7 @@ async def test_a_message_of_an_unseen_dictionary_is_read(
     assert await read_texts(elsewhere, conversation_id) == [sentence(5_000)]
 
 
+@promise("encodings")
 async def test_dictionaries_follow_each_other_and_all_stay_readable(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -125,6 +129,7 @@ async def test_dictionaries_follow_each_other_and_all_stay_readable(
     assert await read_texts(organization, conversation_id) == expected
 
 
+@promise("encodings")
 @pytest.mark.parametrize("damage", ["content = x'00'", "content = zeroblob(20000)", "id = 9"])
 async def test_a_damaged_dictionary_shows_in_its_messages_alone(
     organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path, damage: str

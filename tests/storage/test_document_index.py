@@ -20,6 +20,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.queue import RETRY_DELAY
 from engram.text.documents import chunk_document
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.document_drafts import (
     LEASE,
     PDF,
@@ -60,6 +61,7 @@ async def record_of(organization: OrganizationStore, document_id: DocumentId) ->
     return ConversationKey(int(found.conversations[0]))
 
 
+@promise("chunks")
 @pytest.mark.parametrize("bytes_max", [SMALL, 65_536, 10_000_000])
 async def test_the_chunks_are_those_of_the_text_however_it_is_read(
     organization: OrganizationStore, bytes_max: int
@@ -75,6 +77,7 @@ async def test_the_chunks_are_those_of_the_text_however_it_is_read(
     assert await findings(organization) == []
 
 
+@promise("chunks", "whole-body")
 @settings(max_examples=15)
 @given(
     text=st.text(
@@ -113,6 +116,7 @@ async def test_every_chunk_knows_its_place_and_its_headings(
     assert (messages[0].name, messages[1].name) == ("guide.md > Part 0", "Part 0")
 
 
+@promise("whole-body")
 async def test_what_is_indexed_is_found_before_the_rest_is(
     organization: OrganizationStore,
 ) -> None:
@@ -142,6 +146,7 @@ async def test_chunks_are_found_by_their_headings_and_the_day_they_are_of(
     assert await count_holders(organization, "februari") == chunks
 
 
+@promise("whole-body")
 async def test_another_process_goes_on_where_one_ended(
     organization: OrganizationStore, elsewhere: OrganizationStore, clock: FakeClock
 ) -> None:

@@ -28,6 +28,7 @@ from engram.model.ids import DocumentId, EpisodeId
 from engram.model.memory import MemoryOptions
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.document_drafts import (
     BOUNDS,
     PDF,
@@ -43,6 +44,7 @@ _HALF = DOCUMENT_PIECE_BYTES // 2
 _BINARY = bytes(range(256))
 
 
+@promise("verbatim")
 async def test_parts_are_joined_to_the_body(organization: OrganizationStore) -> None:
     parts = [b"a" * 10, b"b" * DOCUMENT_PIECE_BYTES, b"", b"c" * _HALF, b"d" * (_HALF - 10), b"e"]
 
@@ -52,6 +54,7 @@ async def test_parts_are_joined_to_the_body(organization: OrganizationStore) -> 
     assert document.size_bytes == sum(map(len, parts))
 
 
+@promise("verbatim")
 @settings(max_examples=20)
 @given(
     size=st.sampled_from([2, _HALF, DOCUMENT_PIECE_BYTES, DOCUMENT_PIECE_BYTES * 2]),
@@ -96,6 +99,7 @@ async def test_an_upload_says_how_far_it_is_and_when_it_expires(
     assert sent.expires_at == clock.now() + timedelta(minutes=limits.UPLOAD_MINUTES)
 
 
+@promise("parts")
 async def test_the_last_part_again_changes_nothing(organization: OrganizationStore) -> None:
     begun = await begin(organization)
     _, once = await send(organization, begun.id, b"one", b"two")
@@ -132,6 +136,7 @@ async def test_the_same_part_sent_twice_at_once_is_kept_once(
     assert (await organization.documents.get_upload(begun.id)).received_bytes == 36_000
 
 
+@promise("parts")
 async def test_another_process_takes_an_upload_on(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -144,6 +149,7 @@ async def test_another_process_takes_an_upload_on(
     assert await read(organization, document.id) == b"begun here, finished there"
 
 
+@promise("parts")
 async def test_a_finished_upload_is_finished_again_with_the_first_answer(
     organization: OrganizationStore,
 ) -> None:
@@ -157,6 +163,7 @@ async def test_a_finished_upload_is_finished_again_with_the_first_answer(
         await send(organization, begun.id, b"more", first=1)
 
 
+@promise("parts")
 async def test_finishing_at_once_makes_one_document(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -171,6 +178,7 @@ async def test_finishing_at_once_makes_one_document(
     assert (await organization.counters()).documents == 1
 
 
+@promise("all-or-nothing")
 @pytest.mark.parametrize(
     ("draft", "parts", "error"),
     [
@@ -211,6 +219,7 @@ async def test_more_than_was_announced_is_refused_at_once(
         await send(organization, begun.id, b"!", first=1)
 
 
+@promise("all-or-nothing")
 async def test_a_document_above_every_tier_is_refused(organization: OrganizationStore) -> None:
     with pytest.raises(RequestTooLargeError):
         await begin(organization, size_bytes=BOUNDS.raw_bytes_max + 1)
@@ -234,6 +243,7 @@ async def test_a_bound_that_was_lowered_meanwhile_counts(organization: Organizat
     assert not await organization.documents.abort_upload(begun.id)
 
 
+@promise("all-or-nothing")
 async def test_a_document_that_passes_the_quota_leaves_nothing(
     organization: OrganizationStore,
 ) -> None:

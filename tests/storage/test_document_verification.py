@@ -8,6 +8,7 @@ import pytest
 
 from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
+from tests.promises import promise
 from tests.storage.document_drafts import (
     PDF,
     begin,
@@ -21,6 +22,8 @@ from tests.storage.document_drafts import (
     upload,
 )
 from tests.storage.drafts import ACTOR, count_holders, findings, opened
+
+pytestmark = promise("one-truth")
 
 TEXT = "# Part\n\n" + "plain words that follow each other here. " * 1_500
 

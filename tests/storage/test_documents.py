@@ -20,6 +20,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
 from engram.text.summary import synopsis
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.document_drafts import (
     BOUNDS,
     PDF,
@@ -74,6 +75,7 @@ def _cut(data: bytes) -> str:
     return text + "x" * (len(data) - len(text.encode()))
 
 
+@promise("tiers")
 @pytest.mark.parametrize(
     ("size", "tier"),
     [
@@ -128,6 +130,7 @@ async def test_the_memory_of_a_document_is_what_the_draft_says(
     assert await organization.documents.of_memories([memory.id]) == {memory.id: document}
 
 
+@promise("verbatim")
 @settings(max_examples=25)
 @given(start=st.integers(0, 300_000), length=st.integers(1, 300_000))
 async def test_any_range_of_a_body_is_read(
@@ -304,6 +307,7 @@ async def test_a_document_of_another_day_is_indexed_again(organization: Organiza
     assert await findings(organization) == []
 
 
+@promise("removal")
 @pytest.mark.parametrize("before", ["searched", "forgotten"])
 async def test_a_purge_leaves_nothing_of_a_document(
     organization: OrganizationStore, clock: FakeClock, tmp_path: Path, before: str
@@ -326,6 +330,7 @@ async def test_a_purge_leaves_nothing_of_a_document(
     assert await findings(organization) == []
 
 
+@promise("removal")
 async def test_a_purge_in_the_middle_of_the_index_leaves_nothing(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -374,6 +379,7 @@ async def test_documents_are_listed_among_memories(
     assert counters.messages_of_conversations == 0
 
 
+@promise("apart")
 async def test_another_organisation_does_not_know_a_document(
     organization: OrganizationStore, other: OrganizationStore
 ) -> None:
@@ -393,6 +399,7 @@ async def test_another_organisation_does_not_know_a_document(
     assert await count_holders(other, "our") == 0
 
 
+@promise("verbatim")
 async def test_a_damaged_piece_is_never_given_out(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -414,6 +421,7 @@ async def test_a_document_is_unknown_by_any_other_id(organization: OrganizationS
         await read(organization, DocumentId("doc_none"))
 
 
+@promise("audit")
 async def test_every_change_of_documents_is_in_the_audit(
     organization: OrganizationStore, clock: FakeClock
 ) -> None:

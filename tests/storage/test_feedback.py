@@ -17,8 +17,11 @@ from engram.model.ids import MemoryId
 from engram.model.memory import FailureClass, Feedback
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, opened
 from tests.storage.memory_drafts import NOWHERE, remember
+
+pytestmark = promise("feedback")
 
 
 async def say(

@@ -13,7 +13,10 @@ from engram.model.conversation import AppendReceipt, AppendRequest, MessageDraft
 from engram.model.value import replace
 from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY, FakeClock
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage
+
+pytestmark = promise("idempotent")
 
 MESSAGE = MessageDraft(
     role="tool",

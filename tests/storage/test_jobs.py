@@ -8,6 +8,7 @@ from datetime import timedelta
 from engram.model.status import Job
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import findings
 
 LEASE = timedelta(minutes=5)
@@ -42,6 +43,20 @@ async def test_a_claimed_job_says_its_lease_and_attempts(
     assert (job.attempts, job.lease_until) == (1, clock.now() + LEASE)
 
 
+async def test_jobs_are_listed_with_their_leases_the_oldest_first(
+    organization: OrganizationStore, other: OrganizationStore, clock: FakeClock
+) -> None:
+    for kind in ("embed", "train", "later"):
+        await organization.enqueue_job(kind, "1")
+    await claim(organization, "train")
+
+    waiting, leased = await organization.list_jobs(limit=2)
+
+    assert (waiting.kind, waiting.attempts, waiting.lease_until) == ("embed", 0, None)
+    assert (leased.kind, leased.attempts, leased.lease_until) == ("train", 1, clock.now() + LEASE)
+    assert await other.list_jobs(limit=2) == ()
+
+
 async def test_a_waiting_job_is_not_enqueued_twice(organization: OrganizationStore) -> None:
     await organization.enqueue_job("embed", "1")
     await organization.enqueue_job("embed", "1")
@@ -62,6 +77,7 @@ async def test_a_job_enqueued_while_its_like_runs_is_done_again(
     assert len(await claim(organization, "embed")) == 1
 
 
+@promise("processes")
 async def test_two_processes_never_claim_the_same_job(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -77,6 +93,7 @@ async def test_two_processes_never_claim_the_same_job(
     assert len(ids) == len(set(ids)) == 20
 
 
+@promise("processes")
 async def test_a_lease_expires(organization: OrganizationStore, clock: FakeClock) -> None:
     await organization.enqueue_job("embed", "1")
     (lost,) = await claim(organization, "embed", owner="dead")

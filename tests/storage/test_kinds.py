@@ -30,6 +30,7 @@ from engram.model.vectors import QueryVector
 from engram.storage.organization import OrganizationStore
 from engram.text.analyse import query_terms
 from tests.fakes import SOME_DAY, FakeClock
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin
 from tests.storage.embedded import QUICK, append_meant, indexing_of, vector_of
 from tests.storage.finding import Kept, find_candidates
@@ -289,6 +290,7 @@ async def test_candidates_tell_what_memories_are_worth(organization: Organizatio
     assert critical
 
 
+@promise("forgetting")
 async def test_a_forgotten_memory_and_a_former_text_are_not_found(
     organization: OrganizationStore,
 ) -> None:

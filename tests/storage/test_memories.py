@@ -28,6 +28,7 @@ from engram.model.search import SearchFilters
 from engram.model.vectors import Indexing
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import (
     ACTOR,
     UNBOUNDED,
@@ -53,6 +54,7 @@ async def list_all(
     return list((await organization.memories.list(query, now=now)).memories)
 
 
+@promise("verbatim")
 @given(drafts=st.lists(memory_drafts, min_size=1, max_size=5))
 @example(drafts=[MemoryDraft(content="\x00\r\x1b[31m\ufeff\U0001f469\u200d\U0001f680")])
 @example(drafts=[MemoryDraft(content="long " * 99_000, pattern_confidence=0.1 + 0.2)])
@@ -84,6 +86,7 @@ async def test_a_new_memory_is_its_first_version(
     assert (memory.summary, memory.reason, memory.document_id) == (None, None, None)
 
 
+@promise("findable")
 async def test_memories_are_found_by_their_words(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -111,6 +114,7 @@ async def test_nothing_is_stored_of_an_empty_batch(organization: OrganizationSto
     assert await organization.list_audit(limit=10, before=None) == ()
 
 
+@promise("durable")
 async def test_a_failure_in_the_middle_stores_nothing(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -224,6 +228,7 @@ async def test_once_passes_over_what_is_searched_no_more(
     assert {one.id for one in stored}.isdisjoint({forgotten, expired, ended})
 
 
+@promise("processes")
 async def test_once_holds_between_processes(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -238,6 +243,7 @@ async def test_once_holds_between_processes(
     assert (await organization.counters()).memories == 1
 
 
+@promise("processes")
 async def test_two_processes_that_store_at_once_lose_nothing(
     organization: OrganizationStore, elsewhere: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -324,6 +330,7 @@ async def test_unknown_memories_are_left_out(organization: OrganizationStore) ->
     assert list(got) == [memory_id]
 
 
+@promise("verbatim")
 async def test_a_damaged_text_is_an_error_not_another_text(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -432,10 +439,14 @@ async def test_lists_leave_out_what_is_out_of_its_time_unless_asked(
     await organization.memories.forget(forgotten, reason=None, actor=ACTOR, now=now)
 
     in_time = await organization.memories.list(MemoryQuery(), now=now)
-    everything = await organization.memories.list(MemoryQuery(include_forgotten=True), now=now)
+    everything = await organization.memories.list(MemoryQuery(validity="any"), now=now)
+
+    out_of_time = await organization.memories.list(MemoryQuery(validity="not_now"), now=now)
 
     assert [one.content for one in in_time.memories] == ["now", "always"]
     assert (in_time.total, everything.total, len(everything.memories)) == (2, 6, 6)
+    gone = ["forgotten", "no more", "not yet", "expired"]
+    assert ([one.content for one in out_of_time.memories], out_of_time.total) == (gone, 4)
 
 
 async def test_a_walk_meets_every_memory_in_the_order_of_storing(
@@ -455,6 +466,7 @@ async def test_a_walk_meets_every_memory_in_the_order_of_storing(
     assert len(await organization.memories.scan(None, after=None, limit=100)) == 8
 
 
+@promise("apart")
 async def test_another_organisation_sees_nothing(
     organization: OrganizationStore, other: OrganizationStore, clock: FakeClock
 ) -> None:

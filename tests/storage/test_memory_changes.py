@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from engram.errors import (
 )
 from engram.model.access import Quota
 from engram.model.ids import MemoryId
-from engram.model.memory import Memory, MemoryDraft, MemoryQuery
+from engram.model.memory import Memory, MemoryDraft, MemoryFilters, MemoryQuery
 from engram.model.search import SearchFilters
 from engram.model.value import replace
 from engram.model.vectors import Tier
 from engram.storage.organization import OrganizationStore
-from tests.fakes import FakeClock
+from tests.fakes import SOME_DAY, FakeClock
+from tests.promises import promise
+from tests.storage import document_drafts
 from tests.storage.drafts import (
     ACTOR,
     UNBOUNDED,
@@ -39,6 +41,8 @@ from tests.storage.embedded import DEEP, QUICK, embed_waiting, indexing_of, near
 from tests.storage.memory_drafts import NOWHERE, correct, forget, get, note, remember
 
 HOUR = timedelta(hours=1)
+EARLY = SOME_DAY - HOUR
+PROJECTS = ("north", "south")
 
 
 async def test_a_corrected_text_is_found_in_the_place_of_the_old_one(
@@ -116,6 +120,63 @@ async def test_fields_are_corrected_without_touching_the_text(
     assert len((await find(organization, "text", filters=SearchFilters(tags=("new",)))).keys) == 1
     assert len((await find(organization, "text", filters=SearchFilters(tags=("old",)))).keys) == 0
     assert await findings(organization) == []
+
+
+@pytest.mark.parametrize("also", [{}, {"tags": ("new",)}, {"valid_from": EARLY}])
+async def test_a_moved_memory_is_found_in_its_project_by_every_process(
+    organization: OrganizationStore,
+    elsewhere: OrganizationStore,
+    clock: FakeClock,
+    also: dict[str, Any],
+) -> None:
+    (moved,) = await remember(organization, "lighthouses burn", project="north")
+    document = await document_drafts.store(organization, "A lighthouse log", project="north")
+    await document_drafts.index(organization, document.id)
+    assert await found_in(elsewhere, "lighthous") == {"north": 2, "south": 0}
+    began = clock.now()
+    clock.advance(HOUR)
+
+    for memory_id in (moved, document.memory_id):
+        assert (await correct(organization, memory_id, to_project="south", **also)).version == 2
+    await document_drafts.index(organization, document.id)
+
+    assert await found_in(elsewhere, "lighthous") == {"north": 0, "south": 2}
+    assert await listed_in(elsewhere) == {"north": 0, "south": 2}
+    sizes = {each.project: each.count for each in await elsewhere.memories.projects()}
+    assert sizes == {"south": 2}
+    assert [each.memory.project for each in await elsewhere.memories.history(moved)] == ["north"]
+    assert await known_in(elsewhere, began) == {"north": 2, "south": 0}
+    assert await known_in(elsewhere, clock.now()) == {"north": 0, "south": 2}
+    assert await findings(organization) == []
+
+
+async def test_a_memory_is_moved_with_its_new_text(organization: OrganizationStore) -> None:
+    (memory_id,) = await remember(organization, "lighthouses burn", project="north")
+
+    await correct(organization, memory_id, content="lighthouses shine", to_project="south")
+
+    assert await found_in(organization, "shine") == {"north": 0, "south": 1}
+    assert await found_in(organization, "burn") == {"north": 0, "south": 0}
+    assert await findings(organization) == []
+
+
+async def found_in(organization: OrganizationStore, term: str) -> dict[str, int]:
+    filters = {name: SearchFilters(project=name) for name in PROJECTS}
+    return {
+        name: len((await find(organization, term, filters=each)).keys)
+        for name, each in filters.items()
+    }
+
+
+async def listed_in(organization: OrganizationStore) -> dict[str, int]:
+    queries = {name: MemoryQuery(filters=MemoryFilters(projects=(name,))) for name in PROJECTS}
+    listing = organization.memories.list
+    return {name: (await listing(query, now=EARLY)).total for name, query in queries.items()}
+
+
+async def known_in(organization: OrganizationStore, moment: datetime) -> dict[str, int]:
+    timeline = organization.memories.timeline
+    return {name: len(await timeline(moment, projects=[name], limit=9)) for name in PROJECTS}
 
 
 async def test_tags_can_be_taken_away(organization: OrganizationStore) -> None:
@@ -208,6 +269,7 @@ async def test_the_bytes_of_every_text_that_is_kept_count(
     assert (await organization.counters()).content_bytes == 0
 
 
+@promise("processes", "versions")
 async def test_corrections_of_two_processes_are_all_kept(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -230,6 +292,7 @@ async def test_corrections_of_two_processes_are_all_kept(
     assert await findings(organization) == []
 
 
+@promise("durable")
 async def test_a_failure_in_the_middle_changes_nothing(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -245,6 +308,7 @@ async def test_a_failure_in_the_middle_changes_nothing(
         assert dump(connection) == before
 
 
+@promise("forgetting")
 async def test_a_forgotten_memory_is_read_but_not_searched(
     organization: OrganizationStore, elsewhere: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -308,6 +372,7 @@ async def test_what_cannot_be_forgotten_is_refused(
     assert (await get(organization, immutable)).is_searched
 
 
+@promise("forgetting")
 async def test_a_restored_memory_is_as_it_was_before(
     organization: OrganizationStore, elsewhere: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -414,6 +479,7 @@ async def test_a_summary_goes_with_the_text_it_is_of(organization: OrganizationS
     assert (await organization.memories.history(memory_id))[-1].memory.summary == "short"
 
 
+@promise("audit")
 async def test_the_audit_says_what_was_changed_and_never_the_text(
     organization: OrganizationStore, clock: FakeClock
 ) -> None:

@@ -19,8 +19,11 @@ from engram.model.memory import Memory, MemoryChange
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED
 from tests.storage.memory_drafts import NOWHERE, get, remember
+
+pytestmark = promise("versions")
 
 HOUR = timedelta(hours=1)
 INSTANT = timedelta(microseconds=1)

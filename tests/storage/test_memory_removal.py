@@ -21,6 +21,7 @@ from engram.storage.memories.store import MemoryStore
 from engram.storage.organization import OrganizationStore
 from engram.storage.rows.database import Connection
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import (
     ACTOR,
     UNBOUNDED,
@@ -37,6 +38,7 @@ from tests.storage.memory_drafts import NOWHERE, correct, forget, get, note, rem
 HOUR = timedelta(hours=1)
 
 
+@promise("forgetting")
 @pytest.mark.parametrize("state", ["searched", "forgotten"])
 async def test_a_purge_leaves_a_tombstone_and_nothing_else(
     organization: OrganizationStore, tmp_path: Path, clock: FakeClock, state: str
@@ -79,6 +81,7 @@ async def purged_soon(organization: OrganizationStore) -> MemoryId:
     return stored.id
 
 
+@promise("forgetting")
 async def test_purged_again_the_first_tombstone_is_the_answer(
     organization: OrganizationStore, elsewhere: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -91,6 +94,7 @@ async def test_purged_again_the_first_tombstone_is_the_answer(
         await organization.memories.purge(NOWHERE, actor=ACTOR)
 
 
+@promise("forgetting")
 async def test_two_purges_at_once_are_one(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -105,6 +109,7 @@ async def test_two_purges_at_once_are_one(
     assert await findings(organization) == []
 
 
+@promise("immutable")
 async def test_an_immutable_memory_is_removed_by_force_alone(
     organization: OrganizationStore,
 ) -> None:

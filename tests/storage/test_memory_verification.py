@@ -39,6 +39,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.words import rebuild
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import (
     ACTOR,
     UNBOUNDED,
@@ -51,6 +52,8 @@ from tests.storage.drafts import (
 )
 from tests.storage.embedded import QUICK, embed_waiting, indexing_of
 from tests.storage.memory_drafts import get, memory_drafts, note, remember
+
+pytestmark = promise("one-truth")
 
 T = TypeVar("T")
 LONG = "a text long enough to be worth compressing, " * 10
@@ -159,7 +162,7 @@ LOST = {
 LOST_IN_A_FILE = {
     "an unknown type": "UPDATE memory SET memory_type = 'rumour'",
     "an importance of five": "UPDATE memory SET importance = 5",
-    "a relation of nothing": "INSERT INTO relation VALUES (1, 99, 'supports', 1, 1.0, 1)",
+    "a relation of nothing": "INSERT INTO relation VALUES (1, 99, 'supports', 1, 1.0, 1, NULL)",
     **{
         f"a row of another organisation in {table}": (
             f"UPDATE {table} SET organization_id = 99"  # noqa: S608 - fixed names
@@ -303,6 +306,7 @@ async def test_writers_and_a_rebuild_keep_each_other_company(
     assert await findings(organization) == []
 
 
+@promise("encodings")
 async def test_old_encodings_of_memories_are_brought_to_the_present_one(
     organization: OrganizationStore, tmp_path: Path, clock: FakeClock
 ) -> None:
@@ -455,7 +459,7 @@ class Histories(RuleBasedStateMachine):
     def every_process_reads_what_was_stored(self) -> None:
         for each in self.processes:
             assert self.run(each.memories.get([*self.known])) == self.known
-        query = MemoryQuery(limit=500, filters=MemoryFilters(), include_forgotten=True)
+        query = MemoryQuery(limit=500, filters=MemoryFilters(), validity="any")
         if self.processes:
             page = self.run(self.processes[1].memories.list(query, now=self.clock.now()))
             assert {one.id for one in page.memories} == set(self.known)

@@ -13,6 +13,7 @@ from engram.clock import SystemClock
 from engram.model.access import OrganizationDraft
 from engram.model.ids import OrganizationId
 from engram.storage.organization import OrganizationStore
+from tests.promises import promise
 from tests.storage.drafts import findings
 from tests.storage.places import store_at
 from tests.storage.processes import PROJECT, command
@@ -32,6 +33,7 @@ async def organization(place: str) -> AsyncIterator[OrganizationStore]:
     await store.close()
 
 
+@promise("processes", rounds=PROCESSES * ROUNDS)
 async def test_a_store_stays_whole_under_all_kinds_of_work_at_once(
     place: str, organization: OrganizationStore
 ) -> None:
@@ -49,6 +51,7 @@ async def test_a_store_stays_whole_under_all_kinds_of_work_at_once(
     assert await findings(organization) == []
 
 
+@promise("durable", "processes", kills=KILLS)
 async def test_a_store_stays_whole_when_such_work_is_killed(
     place: str, organization: OrganizationStore
 ) -> None:

@@ -10,12 +10,16 @@ from pathlib import Path
 from engram.clock import RandomIds
 from engram.model.access import OrganizationDraft
 from engram.model.ids import OrganizationId
+from engram.storage.sqlite.history import mark_of
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, append, begin, count_holders, findings
 from tests.storage.storing import ADDING, Storing
 from tests.storage.waiting_work import claim_work, leave_work
+
+pytestmark = promise("migrations")
 
 WITH_STORED_WINDOWS = 7
 """The last version that had an index of the words of windows."""
@@ -52,7 +56,8 @@ async def opened_store(folder: Path) -> AsyncGenerator[SqliteStore]:
 
 def turn_back(path: Path, *, version: int, tables: tuple[str, ...] = COPIED) -> None:
     """Put the rows of a file into one of an older version, whose word indexes hold nothing."""
-    newer = path.rename(path.with_suffix(".newer"))
+    newer = path.rename(path.parents[1] / "newer")
+    mark_of(path).unlink(missing_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         migrate(connection, load_migrations("organization")[:version])

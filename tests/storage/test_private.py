@@ -16,6 +16,9 @@ from engram.model.access import OrganizationDraft
 from engram.storage.private import make_private
 from engram.storage.sqlite.store import SqliteStore
 from tests.permissions import unprivileged
+from tests.promises import promise
+
+pytestmark = promise("private")
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engram import limits
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.conversation import Conversation, ConversationQuery, MessageQuery
-from engram.model.ids import ConversationId, ConversationKey, MessageKey
+from engram.model.ids import CONVERSATION_PREFIX, ConversationId, ConversationKey, MessageKey
 from engram.model.search import Candidates, SearchFilters
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
@@ -20,6 +20,7 @@ from tests.storage.drafts import ACTOR, append, begin, find
 from tests.storage.finding import Kept
 
 NOWHERE = ConversationId("conv_nowhere")
+SHORT = len(CONVERSATION_PREFIX) + limits.CONVERSATION_REFERENCE_CHARACTERS
 TEN = tuple(f"text {number}" for number in range(1, 11))
 
 
@@ -41,9 +42,12 @@ async def test_an_id_that_is_no_text_is_refused(organization: OrganizationStore)
             await attempt
 
 
-async def test_the_beginning_of_an_id_is_enough_to_read(organization: OrganizationStore) -> None:
+@pytest.mark.parametrize("start", [0, len(CONVERSATION_PREFIX)])
+async def test_the_beginning_of_an_id_is_enough_to_read(
+    organization: OrganizationStore, start: int
+) -> None:
     conversation_id = await begin(organization, "a text about herons")
-    beginning = ConversationId(conversation_id[:-1])
+    beginning = ConversationId(conversation_id[start:-1])
 
     page = await organization.get_conversation(MessageQuery(conversation_id=beginning))
     found = await find(organization, "heron", filters=SearchFilters(conversation_id=beginning))
@@ -63,7 +67,7 @@ async def test_a_beginning_that_several_ids_share_is_refused(
 ) -> None:
     conversation_id = await begin(organization, "one")
     await begin(organization, "another")
-    shared = ConversationId(conversation_id[: limits.CONVERSATION_REFERENCE_CHARACTERS])
+    shared = ConversationId(conversation_id[:SHORT])
 
     with pytest.raises(InvalidRequestError) as refused:
         await organization.get_conversation(MessageQuery(conversation_id=shared))
@@ -73,7 +77,7 @@ async def test_a_beginning_that_several_ids_share_is_refused(
 
 async def test_a_beginning_that_is_too_short_is_not_found(organization: OrganizationStore) -> None:
     conversation_id = await begin(organization, "one")
-    short = conversation_id[: limits.CONVERSATION_REFERENCE_CHARACTERS - 1]
+    short = conversation_id[: SHORT - 1]
 
     with pytest.raises(NotFoundError):
         await organization.get_conversation(MessageQuery(conversation_id=ConversationId(short)))

@@ -13,6 +13,7 @@ from engram.storage.bookkeeping import state
 from engram.storage.organization import OrganizationStore
 from engram.storage.words import rebuild
 from engram.text.analyse import ANALYSER_VERSION, query_terms
+from tests.promises import promise
 from tests.storage.drafts import (
     ACTOR,
     BuildStore,
@@ -30,6 +31,7 @@ async def find(organization: OrganizationStore, word: str) -> int:
     return await count_holders(organization, *query_terms(word), limit=1_000)
 
 
+@promise("one-truth")
 async def test_reindexing_gives_the_same_indexes(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -68,6 +70,7 @@ async def test_an_empty_store_can_be_reindexed(organization: OrganizationStore) 
     assert await findings(organization) == []
 
 
+@promise("one-truth")
 async def test_searches_and_writes_stay_right_while_reindexing(
     organization: OrganizationStore,
     elsewhere: OrganizationStore,
@@ -110,6 +113,7 @@ async def test_of_two_reindexes_at_once_one_goes_on(
     assert await findings(organization) == []
 
 
+@promise("one-truth")
 @pytest.mark.parametrize("by", ["opening", "appending"])
 async def test_what_a_dead_reindex_left_is_cleared_away(
     organization: OrganizationStore, tmp_path: Path, build_store: BuildStore, by: str
@@ -189,7 +193,7 @@ async def test_words_of_a_newer_analyser_are_left_alone(
 
 
 def test_the_state_of_a_rebuild_says_which_conversations_it_holds() -> None:
-    idle = state.State(0, 0, 0, 1, 0, None, None, None, None)
+    idle = state.State(0, 0, 0, 1, 0, None, None, None, None, has_words=True)
     under_way = idle._replace(rebuild_upto=5)
 
     assert under_way.is_in_next(5)

@@ -21,8 +21,11 @@ from engram.model.memory import RELATION_TYPES, Relation
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, on_sqlite, opened_file
 from tests.storage.memory_drafts import NOWHERE, relation, remember
+
+pytestmark = promise("relations")
 
 FEW = 3
 
@@ -319,6 +322,6 @@ async def test_a_relation_of_a_memory_with_itself_has_no_place_in_a_file(
 
     with pytest.raises(sqlite3.IntegrityError), opened_file(tmp_path, organization) as connection:
         connection.execute(
-            "INSERT INTO relation SELECT number, number, 'follows', organization_id, 1, 0"
+            "INSERT INTO relation SELECT number, number, 'follows', organization_id, 1, 0, NULL"
             " FROM memory"
         )

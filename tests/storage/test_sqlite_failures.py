@@ -8,6 +8,7 @@ import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -19,12 +20,15 @@ from engram.errors import (
     StoreNewerError,
     StoreReadOnlyError,
 )
-from engram.storage.sqlite.connection import translated_failures
-from engram.storage.sqlite.file import SqliteFile
+from engram.storage.sqlite.connection import WatchingConnection, translated_failures
+from engram.storage.sqlite.file import SqliteFile, _SqliteSession  # pyright: ignore[reportPrivateUsage]
 from engram.storage.threads import WorkerThreads
 from tests.permissions import unprivileged
+from tests.promises import promise
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import add, texts
+
+pytestmark = promise("failures")
 
 
 async def test_a_file_that_is_no_database_is_corrupt(
@@ -93,11 +97,16 @@ async def test_a_store_of_somebody_else_is_read_only(threads: WorkerThreads) -> 
         file = control_file(path, threads)
         await file.open(create=True)
         await file.close()
-        path.chmod(0o444)
+        for each in (path, path.with_suffix(".mark")):
+            each.chmod(0o444)
         path.parent.chmod(0o555)
 
-        with unprivileged(), pytest.raises(StoreReadOnlyError):
-            await control_file(path, threads).open(create=True)
+        with unprivileged():
+            theirs = control_file(path, threads)
+            await theirs.open(create=True)
+            with pytest.raises(StoreReadOnlyError):
+                await theirs.write(lambda connection: connection.execute("DELETE FROM move"))
+            await theirs.close()
         with unprivileged(), pytest.raises(StoreReadOnlyError):
             await control_file(path.with_name("two.db"), threads).open(create=True)
 
@@ -113,6 +122,7 @@ async def test_a_path_through_a_file_is_a_storage_error(
         await control_file(tmp_path / "file" / "one.db", threads).open(create=True)
 
 
+@promise("durable")
 async def test_a_file_that_may_not_grow_is_full_and_keeps_what_it_has(
     file: SqliteFile, open_file: OpenFile
 ) -> None:
@@ -121,6 +131,7 @@ async def test_a_file_that_may_not_grow_is_full_and_keeps_what_it_has(
     script = """
 import asyncio, resource, sys
 from pathlib import Path
+from typing import Any
 from engram.errors import StoreFullError
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.file import FileOwner
@@ -192,3 +203,34 @@ async def test_a_file_held_for_too_long_is_busy(
 
 def control_file(path: Path, threads: WorkerThreads) -> SqliteFile:
     return SqliteFile(path, kind="control", threads=threads)
+
+
+async def test_a_writer_out_of_memory_answers_and_goes_on(
+    file: SqliteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhaust(connection: sqlite3.Connection) -> None:
+        raise MemoryError
+
+    def optimize_without_memory(self: sqlite3.Connection, sql: str, *values: Any) -> object:
+        if sql == "PRAGMA optimize":
+            raise MemoryError
+        return sqlite3.Connection.execute(self, sql, *values)
+
+    monkeypatch.setattr(WatchingConnection, "execute", optimize_without_memory, raising=False)
+
+    with anyio.fail_after(60), pytest.raises(StorageError, match="memory"):
+        await file.write(exhaust)
+    # The commit fails as a whole: the writer drops its connection, and opens another.
+    monkeypatch.setattr(_SqliteSession, "commit", exhaust)
+    with anyio.fail_after(60), pytest.raises(StorageError, match="memory"):
+        await file.write(add("lost"))
+    monkeypatch.undo()
+
+    with anyio.fail_after(60):
+        await file.write(add("kept"))
+    assert await texts(file) == ["kept"]
+
+
+def test_a_message_of_sqlite_that_quotes_damaged_bytes_is_corruption() -> None:
+    with pytest.raises(StoreCorruptError), translated_failures():
+        b"malformed database schema \xa0".decode()

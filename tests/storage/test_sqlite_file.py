@@ -21,10 +21,12 @@ from engram.errors import (
 from engram.model.ids import OrganizationId
 from engram.storage.sqlite.file import FileOwner, SqliteFile
 from engram.storage.threads import WorkerThreads
+from tests.promises import promise
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import ORGANIZATION, add, texts
 
 
+@promise("durable")
 async def test_an_acknowledged_write_is_read_through_any_handle(
     file: SqliteFile, open_file: OpenFile
 ) -> None:
@@ -74,6 +76,7 @@ async def test_a_failing_work_does_not_harm_the_others_of_its_commit(file: Sqlit
     assert await texts(file) == ["a", "b"]
 
 
+@promise("durable")
 async def test_a_work_that_fails_half_way_leaves_nothing(file: SqliteFile) -> None:
     def half(connection: sqlite3.Connection) -> None:
         add("first half")(connection)
@@ -85,6 +88,7 @@ async def test_a_work_that_fails_half_way_leaves_nothing(file: SqliteFile) -> No
     assert await texts(file) == []
 
 
+@promise("durable")
 async def test_a_failed_commit_acknowledges_nothing(file: SqliteFile) -> None:
     def break_commit(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE child (parent TEXT REFERENCES note (text))")
@@ -101,6 +105,25 @@ async def test_a_failed_commit_acknowledges_nothing(file: SqliteFile) -> None:
     assert await file.write(add("later")) == "later"
 
 
+@promise("durable")
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_work_whose_transaction_was_ended_is_not_acknowledged(
+    file: SqliteFile, others: int
+) -> None:
+    def end(connection: sqlite3.Connection) -> None:
+        add("gone")(connection)
+        connection.execute("ROLLBACK")
+
+    async with held_writer(file):
+        tasks = [start_write(file, work) for work in (end, *[add("a")] * others)]
+        await anyio.lowlevel.checkpoint()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(result) for result in results] == [StorageError] * (1 + others)
+    assert await file.write(add("later")) == "later"
+    assert await texts(file) == ["later"]
+
+
 async def test_work_whose_caller_left_before_it_began_is_not_done(file: SqliteFile) -> None:
     async with held_writer(file):
         abandoned = start_write(file, add("abandoned"))
@@ -114,6 +137,7 @@ async def test_work_whose_caller_left_before_it_began_is_not_done(file: SqliteFi
     assert await texts(file) == ["waited for"]
 
 
+@promise("durable")
 async def test_work_whose_caller_leaves_while_it_runs_is_done_whole(file: SqliteFile) -> None:
     began, may_end = threading.Event(), threading.Event()
 
@@ -132,6 +156,7 @@ async def test_work_whose_caller_leaves_while_it_runs_is_done_whole(file: Sqlite
     assert await texts(file) == ["one", "two", "zero"]
 
 
+@promise("reproducible")
 async def test_a_read_sees_one_snapshot(file: SqliteFile) -> None:
     loop = asyncio.get_running_loop()
 
@@ -145,6 +170,7 @@ async def test_a_read_sees_one_snapshot(file: SqliteFile) -> None:
     assert await texts(file) == ["meanwhile"]
 
 
+@promise("reproducible")
 async def test_a_read_cannot_write(file: SqliteFile) -> None:
     with pytest.raises(StoreReadOnlyError):
         await file.read(add("smuggled"))
@@ -193,13 +219,14 @@ async def test_running_past_an_iterator_reaches_the_caller(file: SqliteFile) -> 
     def exhaust(connection: sqlite3.Connection) -> str:
         return next(iter(connection.execute("SELECT text FROM note")))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         with pytest.raises(RuntimeError):
             await file.read(exhaust)
         with pytest.raises(RuntimeError):
             await file.write(exhaust)
 
 
+@promise("durable")
 async def test_a_full_disk_fails_the_write_and_stores_nothing(file: SqliteFile) -> None:
     await file.write(add("before"))
 
@@ -284,6 +311,7 @@ async def test_an_unlinked_file_does_not_come_back(file: SqliteFile) -> None:
     assert not file.path.exists()
 
 
+@promise("apart")
 async def test_a_file_of_another_organization_is_refused(
     file: SqliteFile, threads: WorkerThreads
 ) -> None:

@@ -12,10 +12,13 @@ import pytest
 from engram.clock import RandomIds, SystemClock
 from engram.model.access import OrganizationDraft
 from engram.storage.sqlite.store import SqliteStore
+from tests.promises import promise
 from tests.storage.conftest import OpenFile
 from tests.storage.notes import texts
 from tests.storage.places import store_at
 from tests.storage.processes import PROJECT, all_messages, command
+
+pytestmark = promise("processes")
 
 PROCESSES = 8
 ROUNDS = 25
@@ -30,6 +33,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
+@promise("migrations")
 async def test_eight_processes_create_migrate_and_write_one_file_at_once(
     tmp_path: Path, open_file: OpenFile
 ) -> None:
@@ -64,6 +68,7 @@ async def test_eight_processes_append_to_and_search_one_organization_at_once(
     await store.close()
 
 
+@promise("durable", kills=2 * KILLS)
 @pytest.mark.parametrize("is_held", [True, False], ids=["beside another", "alone"])
 async def test_what_a_killed_process_acknowledged_is_there(
     tmp_path: Path, store: SqliteStore, *, is_held: bool

@@ -14,6 +14,9 @@ from engram.errors import StoreNewerError
 from engram.storage.migrations import Migration
 from engram.storage.sqlite.connection import create_file, open_writer
 from engram.storage.sqlite.migrate import FileKind, load_migrations, migrate, run_script
+from tests.promises import promise
+
+pytestmark = promise("migrations")
 
 KINDS: tuple[FileKind, ...] = ("control", "organization")
 

@@ -13,7 +13,7 @@ from engram.storage.threads import WorkerThreads
 
 
 async def test_functions_run_beside_each_other_up_to_the_bound(threads: WorkerThreads) -> None:
-    together = threading.Barrier(4, timeout=5)
+    together = threading.Barrier(4, timeout=60)
 
     answers = await asyncio.gather(*[threads.run(together.wait) for _ in range(8)])
 

@@ -15,6 +15,7 @@ from engram.model.ids import MessageKey
 from engram.model.vectors import Embedded, Indexing, StoredIdentities, Unembedded
 from engram.storage.organization import OrganizationStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
 from tests.storage.embedded import DEEP, OTHER, append_meant, embed_waiting, passages_of
 
@@ -137,6 +138,7 @@ async def test_nothing_is_claimed_where_nothing_waits(organization: Organization
     assert await claim(organization) == ()
 
 
+@promise("processes")
 async def test_a_claimed_message_is_nobody_elses_until_the_lease_ends(
     waiting: OrganizationStore, elsewhere: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -149,6 +151,7 @@ async def test_a_claimed_message_is_nobody_elses_until_the_lease_ends(
     assert keys(await claim(elsewhere, owner="three"))[:3] == keys(mine)
 
 
+@promise("processes")
 async def test_owners_at_once_never_get_the_same_message(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:

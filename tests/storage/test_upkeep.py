@@ -18,6 +18,7 @@ from engram.model.ids import ConversationId
 from engram.model.status import BackfillReport, Counters
 from engram.storage.content import compression
 from engram.storage.organization import OrganizationStore
+from tests.promises import promise
 from tests.storage.drafts import (
     ACTOR,
     append,
@@ -48,6 +49,7 @@ def insert_legacy(
             )
 
 
+@promise("one-truth")
 async def test_counters_stay_true_through_a_random_walk(organization: OrganizationStore) -> None:
     chance = random.Random(5)  # noqa: S311 - no secrets
     texts: dict[ConversationId, list[str]] = {}
@@ -83,6 +85,7 @@ async def test_counters_stay_true_through_a_random_walk(organization: Organizati
     assert await findings(organization) == []
 
 
+@promise("encodings")
 async def test_rows_of_the_legacy_encodings_are_read_and_appended_to(
     organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -98,6 +101,7 @@ async def test_rows_of_the_legacy_encodings_are_read_and_appended_to(
     assert await findings(organization) == []
 
 
+@promise("backfill")
 async def test_the_backfill_brings_legacy_rows_up_in_batches(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -130,6 +134,7 @@ async def test_a_new_store_has_nothing_to_backfill(organization: OrganizationSto
     assert report == BackfillReport(processed=0, compressed=0, skipped_too_small=0, remaining=0)
 
 
+@promise("backfill")
 async def test_the_backfill_runs_beside_appends_and_deletions(
     organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -150,6 +155,7 @@ async def test_the_backfill_runs_beside_appends_and_deletions(
     assert await findings(organization) == []
 
 
+@promise("backfill")
 async def test_a_batch_of_long_rows_is_cut_short(
     organization: OrganizationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +168,7 @@ async def test_a_batch_of_long_rows_is_cut_short(
     assert (report.processed, report.remaining) == (2, 3)
 
 
+@promise("backfill")
 async def test_the_backfill_refuses_a_damaged_row_aloud(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:

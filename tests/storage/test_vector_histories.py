@@ -30,9 +30,12 @@ from engram.model.vectors import Embedded, QueryVector, Tier, Unembedded
 from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, begin, findings
 from tests.storage.embedded import DEEP, OTHER, QUICK, append_meant, passages_of, vector_of
 from tests.storage.finding import find_candidates
+
+pytestmark = promise("one-truth")
 
 T = TypeVar("T")
 LEASE = timedelta(minutes=1)

@@ -13,6 +13,7 @@ from engram.model.row_keys import message_key
 from engram.model.value import replace
 from engram.model.vectors import Embedded, Indexing
 from engram.storage.organization import OrganizationStore
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED, begin, damage, drafts, findings, on_sqlite
 from tests.storage.embedded import (
     DEEP,
@@ -23,6 +24,8 @@ from tests.storage.embedded import (
     nearest,
     whole_of,
 )
+
+pytestmark = promise("one-truth")
 
 LONG = "a text that is long enough to have four passages, each with a vector"
 """Message 5: with message 6, the only one with instant vectors alone."""

@@ -19,6 +19,7 @@ from engram.model.search import Candidates, SearchFilters
 from engram.model.vectors import Indexing, NewVectors, QueryVector, StoredIdentities, Tier
 from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, drafts, findings, opened
 from tests.storage.embedded import (
     DEEP,
@@ -66,6 +67,7 @@ async def count_rows(folder: Path, organization: OrganizationStore, table: str) 
         return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - fixed names
 
 
+@promise("findable")
 async def test_instant_vectors_are_found_as_soon_as_their_messages_are_stored(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -177,6 +179,7 @@ async def test_a_message_without_any_vector_has_no_cosine(organization: Organiza
     assert np.isnan(found.cosine_around).tolist() == [True, False]
 
 
+@promise("findable")
 async def test_another_process_sees_vectors_added_after_it_has_searched(
     organization: OrganizationStore, elsewhere: OrganizationStore
 ) -> None:
@@ -187,6 +190,7 @@ async def test_another_process_sees_vectors_added_after_it_has_searched(
         assert cosines(found) == pytest.approx({number + 1: 1}, abs=0.02)
 
 
+@promise("removal")
 async def test_a_deleted_conversation_leaves_no_vector_in_any_process(
     organization: OrganizationStore, elsewhere: OrganizationStore, tmp_path: Path
 ) -> None:
@@ -219,6 +223,7 @@ async def test_a_deleted_conversation_leaves_no_vector_in_any_process(
     assert await findings(organization) == []
 
 
+@promise("one-truth")
 async def test_a_repeated_append_stores_no_vector_twice(organization: OrganizationStore) -> None:
     request = AppendRequest(messages=drafts("red apple"), idempotency_key="once")
     indexing = indexing_of(["red apple"], tier="instant", identity=QUICK)
@@ -230,6 +235,7 @@ async def test_a_repeated_append_stores_no_vector_twice(organization: Organizati
     assert (counters.messages, counters.vectors, counters.pending) == (1, 1, 1)
 
 
+@promise("one-truth")
 async def test_a_refused_append_leaves_no_vector(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:

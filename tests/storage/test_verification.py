@@ -11,6 +11,7 @@ from engram.model.conversation import MessageQuery
 from engram.model.ids import ConversationId
 from engram.storage.checks import verification
 from engram.storage.organization import OrganizationStore
+from tests.promises import promise
 from tests.storage.drafts import (
     ACTOR,
     append,
@@ -22,6 +23,8 @@ from tests.storage.drafts import (
     opened_file,
     read_texts,
 )
+
+pytestmark = promise("one-truth")
 
 LONG = "a text long enough to be worth compressing, " * 10
 
@@ -165,6 +168,7 @@ async def test_damage_to_what_is_derived_is_found_and_mended(
     assert await findings(organization) == []
 
 
+@promise("verbatim")
 @pytest.mark.usefixtures("conversation_id")
 @pytest.mark.parametrize("kind", LOST)
 async def test_damage_to_what_was_stored_is_found_and_stays_visible(
@@ -203,9 +207,9 @@ async def test_a_row_that_has_no_place_in_a_file_is_found_and_stays_visible(
 async def test_a_broken_index_of_a_table_in_a_file_is_rebuilt(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
-    hide_index = "DELETE FROM sqlite_schema WHERE name = 'conversation_created' RETURNING *"
+    hide_index = "DELETE FROM sqlite_schema WHERE name = 'conversation_updated' RETURNING *"
     (hidden,) = change_schema(tmp_path, organization, hide_index)
-    damage(tmp_path, organization, "UPDATE conversation SET created_at = 1 WHERE number = 1")
+    damage(tmp_path, organization, "UPDATE conversation SET updated_at = 1 WHERE number = 1")
     change_schema(
         tmp_path, organization, "INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", *hidden
     )
@@ -229,6 +233,7 @@ def change_schema(
     return rows
 
 
+@promise("verbatim")
 async def test_damaged_messages_are_named(
     organization: OrganizationStore, conversation_id: ConversationId, tmp_path: Path
 ) -> None:

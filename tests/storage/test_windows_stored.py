@@ -20,8 +20,11 @@ from engram.storage.search.found import read_search_state
 from engram.storage.sqlite.word_index import BLOCK_BITS
 from engram.storage.tenant import Transaction
 from engram.text.analyse import message_words, part_words
+from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, find, findings
 from tests.storage.word_store import texts_of_windows
+
+pytestmark = promise("chunks")
 
 _CONVERSATIONS = load_queries("conversations/conversations.sql")
 
@@ -140,4 +143,6 @@ async def test_a_conversation_longer_than_a_block_of_rows_is_found_whole(
 
     assert await findings(organization) == []
     await organization.delete_conversation(long, actor=ACTOR)
+    while await organization.remove_leaving():
+        pass
     assert (await organization.coverage()).messages_indexed == 1

@@ -18,6 +18,7 @@ from engram.model.row_keys import message_key
 from engram.model.search import SearchFilters
 from engram.text import bm25
 from engram.text.analyse import query_terms
+from tests.promises import promise
 from tests.storage.word_store import (
     MORNING,
     ORGANIZATION,
@@ -110,6 +111,7 @@ def test_a_name_that_every_message_holds_still_counts(filled: WordStore) -> None
     assert min(first) > 0
 
 
+@promise("reproducible")
 def test_ties_are_broken_by_key(filled: WordStore) -> None:
     number = filled.add([said("cedar tree") for _ in range(50)])
 
@@ -139,6 +141,7 @@ def test_what_is_unindexed_is_not_found(filled: WordStore) -> None:
     )
 
 
+@promise("findable")
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), min_size=1, max_size=7)
 )
@@ -189,6 +192,7 @@ def test_a_query_without_words_finds_nothing(filled: WordStore) -> None:
     assert shares_of(filled.search("?!")) == {}
 
 
+@promise("findable")
 def test_one_character_of_a_script_without_spaces_is_found_anywhere(filled: WordStore) -> None:
     number = filled.add([said("東京へ行く"), said("明日は雨"), said("行")])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.storage.conftest import build_store, clock, organization, store
+from tests.storage.conftest import build_store, clock, organization, place, store
 
-__all__ = ["build_store", "clock", "organization", "store"]
+__all__ = ["build_store", "clock", "organization", "place", "store"]
 """Fixtures of other modules."""

@@ -22,6 +22,9 @@ from engram.errors import (
 from engram.model.ids import OrganizationId
 from engram.transfer.data_directory import DataDirectory
 from engram.transfer.files import SafePath
+from tests.promises import promise
+
+pytestmark = promise("files")
 
 OURS = OrganizationId("org_ours")
 

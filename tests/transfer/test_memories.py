@@ -20,6 +20,7 @@ from engram.storage.store import Store
 from engram.transfer import memories
 from engram.transfer.memories import MemoryRecord
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.document_drafts import store as store_document
 from tests.storage.drafts import ACTOR, UNBOUNDED, count_holders, findings, opened
 from tests.storage.embedded import QUICK, indexing_of
@@ -82,6 +83,7 @@ async def carry(source: OrganizationStore, target: OrganizationStore) -> list[Me
     return records
 
 
+@promise("verbatim")
 @given(
     draft=memory_drafts.map(lambda draft: replace(draft, immutable=False, valid_to=None)),
     steps=st.lists(st.sampled_from([_rewrite, _retag, _forget, _restore, _sum_up]), max_size=6),
@@ -222,6 +224,7 @@ async def test_memories_of_an_unknown_episode_are_refused(
     assert await read_all(other) == []
 
 
+@promise("quotas")
 async def test_the_quota_holds(organization: OrganizationStore, other: OrganizationStore) -> None:
     await remember(organization, "one", "two")
 
@@ -285,6 +288,7 @@ async def test_all_relations_of_a_memory_are_read(organization: OrganizationStor
     assert {each.target_id for each in record.relations} == set(spokes)
 
 
+@promise("verbatim")
 async def test_a_damaged_text_is_found_and_the_others_are_proved(
     organization: OrganizationStore, tmp_path: Path, clock: FakeClock
 ) -> None:

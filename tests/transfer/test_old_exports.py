@@ -15,6 +15,7 @@ import pytest
 
 from engram.transfer.data_directory import MOVED, UNCLAIMED, DataDirectory
 from engram.transfer.markdown_directory import MARKER
+from tests.promises import promise
 
 OURS, THEIRS = "org_ours", "org_theirs"
 KNOWN = (OURS, THEIRS)
@@ -233,6 +234,7 @@ def closing_descriptor(directory: Path) -> Generator[int]:
     os.close(descriptor)
 
 
+@promise("durable")
 @pytest.mark.parametrize("renames", [0, 1, 21, 40, 41, 42, 43, 44])
 def test_a_move_that_was_killed_anywhere_is_finished_by_the_next(root: Path, renames: int) -> None:
     wanted = everything(root)

@@ -60,7 +60,12 @@ async def move_all(directory: Path, url: str, *, writes: int) -> None:
     target = MortalTarget(url, clock=SystemClock(), ids=RandomIds())
     target.writes_left = writes
     await target.open()
-    mover = Mover(SqliteSource(directory), target, clock=SystemClock())
+    mover = Mover(
+        SqliteSource(directory),
+        target,  # pyright: ignore[reportArgumentType] a move only reads and writes control tables
+        clock=SystemClock(),
+        address="db",
+    )
     for plan in await mover.plan():
         await mover.move(plan)
     await target.close()

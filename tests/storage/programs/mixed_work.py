@@ -1,4 +1,4 @@
-"""Append, remember, embed, delete, search, reindex and train in one organisation, as many processes do."""
+"""Append, remember, embed, delete, restore, search, reindex and train in one organisation, as many processes do."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Worker:
             await self._embed()
         elif chance < 0.4 and self._mine:
             conversation_id = self._mine.pop(self._chance.randrange(len(self._mine)))
-            await self._organization.delete_conversation(conversation_id, actor=ACTOR)
+            await self._remove(conversation_id)
         elif chance < 0.5:
             await self._remember(number)
         elif chance < 0.65 or not self._mine:
@@ -76,6 +76,25 @@ class Worker:
             await self._append(await self._any(), number)
         else:
             await self._append(self._chance.choice(self._mine), number)
+
+    async def _remove(self, conversation_id: ConversationId) -> None:
+        """Delete a conversation, or move it to the trash and restore it or remove it from there."""
+        trash, chance = self._organization.trash, self._chance.random()
+        if chance < 0.4:
+            await self._organization.delete_conversation(conversation_id, actor=ACTOR)
+            return
+        query = MessageQuery(conversation_id=conversation_id)
+        receipt = await trash.trash_conversation(
+            conversation_id, actor=ACTOR, keep=timedelta(days=chance < 0.9)
+        )
+        if chance < 0.8:
+            await trash.restore(conversation_id, actor=ACTOR)
+            page = await self._organization.get_conversation(query)
+            if page.total < receipt.messages:
+                raise AssertionError(f"{conversation_id} has lost messages in the trash")
+            self._mine.append(conversation_id)
+        else:
+            await trash.purge_expired(actor=ACTOR, limit=2)
 
     async def _remember(self, number: int) -> None:
         """Store some memories, and change those of before."""
