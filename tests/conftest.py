@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.postgres.databases import database_url, postgres_server
+from tests.promises import EXAMPLES
 
 __all__ = ["database_url", "postgres_server"]
 """Fixtures: of a session there is one each, so all tests have them from here."""
@@ -20,15 +21,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Loading models takes longer than most tests; those about meaning choose their own embedder.
 os.environ["ENGRAM_EMBEDDER"] = "none"  # noqa: TID251 for the processes that tests start
+# An engine outlives the process that starts it; those about engines start and stop their own.
+os.environ["ENGRAM_ENGINE_IDLE"] = "0"  # noqa: TID251 for the processes that tests start
 
 settings.register_profile(
     "engram",
-    max_examples=50,
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("thorough", parent=settings.get_profile("engram"), max_examples=1_000)
 settings.load_profile("engram")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run make more random damage than there is time for in every run."""
+    parser.addoption("--damages", type=int, default=60, help="how many copies of a store to damage")
+    parser.addoption("--kills", type=int, help="how often to kill exports, and imports")
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ async def serving(app: ASGIApp, bounds: EdgeBounds | None = None) -> AsyncGenera
     with socket.create_server(("127.0.0.1", 0)) as listener:
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await server.is_started.wait()
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:

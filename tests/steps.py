@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-STEP_MS_MAX = 50
+STEP_MS_MAX = 100
 """How long work on a caller's text may keep other threads from running."""
 
 

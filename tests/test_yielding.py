@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from engram import yielding
+from engram import limits, yielding
 from engram.yielding import (
     ALLOWANCE_S_MAX,
     PAUSE_RATIO,
     PAUSE_S,
     SHORT_REQUEST_S,
     WORK_S,
+    offload,
     serving,
     without_pauses,
 )
 from tests.fakes import Time
+from tests.promises import promise
 
 
 @pytest.fixture
@@ -33,6 +36,7 @@ def in_a_thread(work: Callable[[], None]) -> None:
     thread.join()
 
 
+@promise("fair")
 def test_work_pauses_while_the_request_of_another_is_short(time: Time) -> None:
     def work() -> None:
         with serving("org_other"), serving("org_own"):
@@ -65,6 +69,7 @@ def test_work_does_not_pause_for_a_request_that_is_answered(time: Time) -> None:
     assert time.slept_s == 0
 
 
+@promise("fair")
 def test_work_is_not_starved_by_requests_without_end(time: Time) -> None:
     rounds = 1_000
 
@@ -98,3 +103,26 @@ def test_the_event_loop_is_never_paused(time: Time) -> None:
         time.work(WORK_S)
 
     assert time.slept_s == 0
+
+
+async def test_work_whose_caller_was_cancelled_ends_where_it_yields() -> None:
+    has_begun, has_ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        try:
+            has_begun.set()
+            while True:
+                yielding.yield_to_others()
+        finally:
+            has_ended.set()
+
+    waiting = asyncio.create_task(offload(work, characters=limits.LONG_TEXT_CHARACTERS + 1))
+    await asyncio.to_thread(has_begun.wait, 30)
+
+    waiting.cancel()
+
+    assert await asyncio.to_thread(has_ended.wait, 30)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    after = await offload(lambda: "next", characters=limits.LONG_TEXT_CHARACTERS + 1)
+    assert after == "next"

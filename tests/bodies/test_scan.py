@@ -17,6 +17,7 @@ from engram.bodies.json_text import (
     is_light,
 )
 from engram.errors import LimitExceededError
+from tests.promises import promise
 
 LONG = limits.JSON_LONG_STRING_BYTES + 1
 TEXTS = st.text() | st.just('["{\\",' * LONG)
@@ -70,6 +71,7 @@ def test_a_string_longer_than_a_slice_ends_at_its_quote(unit: bytes, plain: int)
     assert spans == [(2, 2 + len(text))]
 
 
+@promise("bodies")
 def test_the_bounds_of_depth_and_values_are_exact() -> None:
     deepest = b"[" * limits.JSON_DEPTH_MAX + b"]" * limits.JSON_DEPTH_MAX
     widest = b"[" + b"0," * (limits.JSON_VALUES_MAX - 2) + b"0]"

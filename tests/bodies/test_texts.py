@@ -17,6 +17,7 @@ from engram.bodies.json_text import (
     prepare,
     restore,
 )
+from tests.promises import promise
 
 PIECES = st.sampled_from(["x", "é", "🦝", "\n", '"', "\\", "\\u00", "\x01", "\u2028", "\ud83e"])
 LARGE = "🦝" * limits.JSON_INLINE_BYTES_MAX
@@ -27,6 +28,7 @@ def round_trip(value: Any, *, is_ascii: bool) -> Any:
     return restore(json.loads(text.data), text.texts)
 
 
+@promise("verbatim")
 @given(st.lists(PIECES, min_size=1, max_size=8), st.integers(0, 20))
 @settings(max_examples=50)
 def test_a_text_cut_anywhere_is_the_same_text(pieces: list[str], shift: int) -> None:
@@ -37,6 +39,7 @@ def test_a_text_cut_anywhere_is_the_same_text(pieces: list[str], shift: int) -> 
     assert decode(data, (1, len(data) - 1)) == json.loads(data)
 
 
+@promise("verbatim")
 @pytest.mark.parametrize("is_ascii", [True, False])
 def test_long_texts_come_back_in_values_lists_and_names(*, is_ascii: bool) -> None:
     value = {"a": [LARGE, "short", {LARGE: LARGE + "!"}], "b": {"c": None}, "d": 1.5}

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from typer.testing import CliRunner
 
-from engram.cli.app import build_app
+from engram.cli.app import build_app, named_in
 
 DEADLINE_S = 60.0
 """Far longer than any command takes."""
@@ -45,7 +45,7 @@ class Engram:
     def __call__(self, *arguments: str, stdin: str | bytes = "", **variables: str) -> Outcome:
         """Run a command in this process; `variables` are further ENGRAM_ settings."""
         result = CliRunner().invoke(
-            build_app(),
+            build_app(only=named_in(arguments)),
             arguments,
             input=stdin,
             env=self._environment(variables),
@@ -60,7 +60,7 @@ class Engram:
         """Start a command as a process; one that hangs is killed and fails its test."""
         with subprocess.Popen(
             [sys.executable, "-m", "engram", *arguments],
-            env={**inherited_environment(), **self._environment(variables)},
+            env=self.environment(**variables),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -77,6 +77,10 @@ class Engram:
         with self.start(*arguments, **variables) as process:
             stdout, stderr = process.communicate(stdin)
         return Outcome(process.returncode, stdout.decode(), stderr.decode())
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Return the environment of a process on the store."""
+        return {**inherited_environment(), **self._environment(variables)}
 
     def _environment(self, variables: dict[str, str]) -> dict[str, str]:
         own = {"ENGRAM_HOME": str(self.home), "ENGRAM_EMBEDDER": "none"}

@@ -9,6 +9,7 @@ from dirty_equals import IsPartialDict, IsStr
 
 from engram.model.access import KEY_SCOPES
 from tests.cli.commands import Engram
+from tests.promises import promise
 
 SECRET = r"engram_sk_live_[\w-]{32}"
 
@@ -119,6 +120,7 @@ def test_operators_token_comes_with_the_line_that_lets_it_in(engram: Engram) -> 
     assert engram("keys", "operator-token", "a b").status == 2
 
 
+@promise("secrets")
 def test_key_is_printed_alone_and_listed_without_its_secret(engram: Engram) -> None:
     created = engram("keys", "create", "laptop")
 
@@ -189,7 +191,11 @@ def test_unknown_organization_is_an_error(engram: Engram, command: tuple[str, ..
 
 @pytest.mark.parametrize(
     "command",
-    [("orgs", "delete", "org_x"), ("keys", "revoke", "key_x"), ("conversations", "delete", "c")],
+    [
+        ("orgs", "delete", "org_x"),
+        ("keys", "revoke", "key_x"),
+        ("conversations", "delete", "c", "--forever"),
+    ],
 )
 def test_destruction_is_refused_where_nobody_can_be_asked(
     engram: Engram, command: tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dirty_equals import IsPartialDict, IsStr
 
 from tests.cli.commands import Engram
+from tests.promises import promise
 
 
 def test_created_conversation_is_printed_as_its_id_alone(engram: Engram) -> None:
@@ -13,6 +14,7 @@ def test_created_conversation_is_printed_as_its_id_alone(engram: Engram) -> None
     assert created.stdout == IsStr(regex=r"conv_[\w-]{21}\n")
 
 
+@promise("local")
 def test_conversation_comes_back_with_everything_given(engram: Engram) -> None:
     created = engram(
         "conversations", "create", "--title", "Plans", "--agent", "planner", "--project", "home",
@@ -53,6 +55,7 @@ def test_append_without_a_conversation_goes_to_the_default_one(engram: Engram) -
     assert listed["conversations"][0] == IsPartialDict(title="Memory", message_count=2)
 
 
+@promise("verbatim")
 def test_piped_text_is_kept_to_the_last_byte(engram: Engram) -> None:
     text = "first\r\nsecond\r\0\x1b[31mred\x1b[0m ü 🙂\n\n"
 
@@ -78,6 +81,7 @@ def test_append_names_speaker_and_time(engram: Engram, conversation: str) -> Non
     )
 
 
+@promise("idempotent")
 def test_repeated_idempotency_key_stores_nothing_again(engram: Engram) -> None:
     first = engram("conversations", "append", "once", "--idempotency-key", "k", "--json").json
     again = engram("conversations", "append", "once", "--idempotency-key", "k", "--json").json
@@ -85,6 +89,7 @@ def test_repeated_idempotency_key_stores_nothing_again(engram: Engram) -> None:
     assert again == first
 
 
+@promise("idempotent")
 def test_another_message_with_the_same_idempotency_key_is_refused(engram: Engram) -> None:
     engram("conversations", "append", "once", "--idempotency-key", "k")
 
@@ -142,7 +147,7 @@ def test_show_reads_like_a_conversation(engram: Engram, conversation: str) -> No
 
 
 def test_deleted_conversation_is_gone(engram: Engram, conversation: str) -> None:
-    deleted = engram("conversations", "delete", conversation, "--yes", "--json").json
+    deleted = engram("conversations", "delete", conversation, "--forever", "--yes", "--json").json
 
     assert deleted == {
         "deleted": True, "messages": 3, "chunks": 1, "vectors": 0, "receipt": IsStr(regex="aud_.+"),
@@ -154,8 +159,20 @@ def test_deleted_conversation_is_gone(engram: Engram, conversation: str) -> None
 def test_delete_refuses_without_a_terminal_and_without_yes(
     engram: Engram, conversation: str
 ) -> None:
-    refused = engram("conversations", "delete", conversation)
+    refused = engram("conversations", "delete", conversation, "--forever")
 
     assert refused.status == 2
     assert "--yes" in refused.stderr
     assert engram("conversations", "show", conversation).status == 0
+
+
+def test_a_conversation_is_renamed_and_moved(engram: Engram) -> None:
+    created = engram("conversations", "create", "--title", "Plans", "--tag", "a").stdout.strip()
+
+    printed = engram("conversations", "edit", created, "--title", "Aims", "--project", "home")
+    edited = engram("conversations", "edit", created, "--no-tags", "--json").json
+
+    assert printed.stdout == f"changed project, title of {created}\n"
+    assert edited == IsPartialDict(conversation_id=created, edited=["tags"])
+    shown = engram("conversations", "show", created, "--json").json
+    assert shown["conversation"] == IsPartialDict(title="Aims", project="home", tags=[])

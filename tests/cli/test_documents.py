@@ -11,6 +11,7 @@ from engram.embedding.choice import NoEmbedder
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.cli.commands import Engram
+from tests.promises import promise
 from tests.service.bodies import TIER_1_BYTES, prose, store
 
 
@@ -33,6 +34,7 @@ def add(engram: Engram, *arguments: str) -> dict[str, str]:
     return engram("documents", "add", *arguments, "--json").json["documents"][0]
 
 
+@promise("verbatim")
 def test_a_file_comes_back_byte_for_byte(engram: Engram, folder: Path, tmp_path: Path) -> None:
     made = add(engram, str(folder / "a.md"), "--project", "harbour", "--tag", "blue")
 
@@ -115,8 +117,8 @@ def test_documents_are_listed_shown_and_removed(engram: Engram, folder: Path) ->
 
     listed = engram("documents", "list", "--project", "harbour").stdout
     shown = engram("documents", "show", made["id"]).stdout
-    unasked = engram("documents", "remove", made["id"])
-    removed = engram("documents", "remove", made["id"], "--yes")
+    unasked = engram("documents", "remove", made["id"], "--forever")
+    removed = engram("documents", "remove", made["id"], "--forever", "--yes")
 
     assert made["id"] in listed
     assert "a.md" in listed

@@ -18,7 +18,7 @@ from engram.errors import UnavailableError
 from engram.model.access import Principal
 from engram.model.search import SearchRequest
 from engram.model.status import Counters, Status
-from engram.service.account import Account
+from engram.service.organizations import Account
 from engram.settings import Settings
 from engram.wiring import open_service
 from engram_eval.dataset import Haystack

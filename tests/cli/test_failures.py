@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,9 @@ from engram.errors import (
 )
 from tests.cli.commands import Engram, Outcome
 from tests.permissions import unprivileged
+from tests.promises import promise
+
+pytestmark = promise("clear")
 
 
 def assert_one_line(outcome: Outcome, *, status: int, code: str) -> None:
@@ -74,6 +79,7 @@ def test_unknown_conversation_says_where_to_look(engram: Engram) -> None:
     assert "`engram conversations list`" in refused.stderr
 
 
+@promise("failures")
 def test_corrupt_store_says_which_and_what_to_do(engram: Engram) -> None:
     engram("status")
     (engram.home / "engram.db").write_bytes(b"no database at all" * 1000)
@@ -84,6 +90,7 @@ def test_corrupt_store_says_which_and_what_to_do(engram: Engram) -> None:
     assert str(engram.home) in refused.stderr
 
 
+@promise("migrations")
 def test_newer_store_is_refused_with_the_remedy(engram: Engram) -> None:
     engram("status")
     with closing(sqlite3.connect(engram.home / "engram.db")) as database:
@@ -95,6 +102,7 @@ def test_newer_store_is_refused_with_the_remedy(engram: Engram) -> None:
     assert "upgrade" in refused.stderr
 
 
+@promise("failures")
 def test_store_of_somebody_else_is_read_only() -> None:
     with tempfile.TemporaryDirectory() as directory:
         engram = Engram(Path(directory) / "store")
@@ -111,11 +119,36 @@ def test_store_of_somebody_else_is_read_only() -> None:
     assert_one_line(refused, status=1, code="store_read_only")
 
 
-def test_home_that_cannot_be_made_says_why(engram: Engram) -> None:
+def test_home_that_cannot_be_made_says_why_and_what_to_do(engram: Engram) -> None:
     refused = Engram(Path("/proc/engram"))("status")
 
     assert refused.status == 1
     assert "cause: " in refused.stderr
+    assert "--home" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ("conversations", "create", "--title", "x" * 1025),
+            {"code": "limit_exceeded", "field": "title", "limit": 1024, "actual": 1025},
+        ),
+        (("conversations", "show", "conv_unknown"), {"code": "not_found"}),
+        (("search", "x", "--since", "soon"), {"code": "invalid_request", "field": "since"}),
+        (("search", "x", "--limit", "many"), {"code": "usage"}),
+        (("serch",), {"code": "usage"}),
+    ],
+)
+def test_errors_are_json_where_the_answer_would_be(
+    engram: Engram, arguments: tuple[str, ...], expected: dict[str, Any]
+) -> None:
+    refused = engram.process(*arguments, "--json")
+
+    error = json.loads(refused.stderr)["error"]
+    assert (refused.status, refused.stdout) == (2, "")
+    assert expected.items() <= error.items()
+    assert error["message"]
 
 
 def test_home_that_is_a_file_is_refused(engram: Engram) -> None:

@@ -10,6 +10,7 @@ from dirty_equals import IsPartialDict
 
 from engram import limits
 from tests.cli.commands import Engram
+from tests.promises import promise
 
 
 def write_lines(path: Path, *lines: object) -> str:
@@ -101,6 +102,7 @@ def test_large_messages_are_split_into_calls_that_fit(engram: Engram, tmp_path: 
     assert appended["appended"] == 4
 
 
+@promise("idempotent")
 def test_repeated_import_with_a_key_stores_nothing_again(engram: Engram, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "chat.jsonl", *(a_message(f"number {n}") for n in range(205)))
     command = ("conversations", "append", "--jsonl", path, "--idempotency-key", "chat", "--json")
@@ -110,6 +112,18 @@ def test_repeated_import_with_a_key_stores_nothing_again(engram: Engram, tmp_pat
 
     assert again == first
     assert engram("status", "--json").json["messages"] == 205
+
+
+@promise("idempotent")
+def test_import_is_the_same_call_as_an_append_with_its_key(engram: Engram, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "chat.jsonl", a_message("only one"))
+    key = ("--idempotency-key", "chat", "--json")
+
+    imported = engram("conversations", "append", "--jsonl", path, *key).json
+    appended = engram("conversations", "append", "only one", *key).json
+
+    assert appended["message_ids"] == imported["message_ids"]
+    assert engram("status", "--json").json["messages"] == 1
 
 
 def test_empty_file_is_refused(engram: Engram, tmp_path: Path) -> None:

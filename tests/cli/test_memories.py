@@ -8,6 +8,7 @@ import pytest
 from dirty_equals import IsPartialDict, IsStr
 
 from tests.cli.commands import Engram
+from tests.promises import promise
 
 
 def store(engram: Engram, *arguments: str) -> str:
@@ -83,6 +84,7 @@ def test_a_project_is_listed_newest_first(engram: Engram) -> None:
     )
 
 
+@promise("versions")
 def test_a_corrected_memory_keeps_its_past(engram: Engram) -> None:
     memory_id = store(engram, "We chose SQLite", "--tag", "db")
 
@@ -104,9 +106,10 @@ def test_a_memory_without_changes_has_no_history(engram: Engram) -> None:
     shown = engram("memories", "history", store(engram, "one"))
 
     assert (shown.status, shown.stdout) == (0, "")
-    assert "never changed" in shown.stderr
+    assert "no earlier version" in shown.stderr
 
 
+@promise("forgetting")
 def test_a_forgotten_memory_is_found_no_more(engram: Engram) -> None:
     memory_id = store(engram, "the old tanuki rule")
 
@@ -118,6 +121,7 @@ def test_a_forgotten_memory_is_found_no_more(engram: Engram) -> None:
     assert "forgotten" in shown.stdout
 
 
+@promise("immutable")
 def test_an_immutable_memory_is_left_alone(engram: Engram) -> None:
     memory_id = store(engram, "never on Fridays", "--immutable")
 

@@ -72,6 +72,24 @@ def test_second_run_says_that_there_is_nothing_to_do(
     assert 0 == again.status
     assert "already moved" in again.stdout
     assert "0 organisations moved" in again.stderr
+    assert "match" not in again.stderr
+
+
+def test_moved_store_refuses_writes_and_names_its_new_address_without_secrets(
+    engram: Engram, conversation: str, blank_url: str
+) -> None:
+    assert conversation
+    with_password = blank_url.replace("postgresql://", "postgresql://root:secret@", 1)
+    url = with_password if "@" not in blank_url else blank_url
+    engram("migrate", "sqlite-to-postgres", database_url=url)
+
+    refused = engram("notes", "add", "written to the place of yesterday")
+
+    assert 1 == refused.status
+    assert "error: store_moved" in refused.stderr
+    assert "/blank" in refused.stderr
+    assert "secret" not in refused.stderr
+    assert 0 == engram("search", "hotel").status
 
 
 @pytest.mark.parametrize("direction", ["sqlite-to-postgres", "postgres-to-sqlite"])

@@ -6,6 +6,7 @@ import pytest
 from dirty_equals import IsPartialDict, IsStr
 
 from tests.cli.commands import Engram
+from tests.promises import promise
 
 FACT = "The staging database is reset every Monday"
 MEMORY_ID = r"mem_[\w-]{21}"
@@ -37,6 +38,7 @@ def test_added_notes_are_listed_newest_first(engram: Engram) -> None:
     ]
 
 
+@promise("verbatim")
 def test_a_note_comes_from_a_pipe_byte_for_byte(engram: Engram) -> None:
     piped = f"  {FACT}\r\n\ttwice\n"
 
@@ -80,8 +82,8 @@ def test_text_shows_control_characters_and_obeys_none(engram: Engram) -> None:
 def test_a_removed_note_is_gone(engram: Engram) -> None:
     note = engram("notes", "add", FACT).stdout.strip()
 
-    asked = engram("notes", "remove", note)
-    removed = engram("notes", "remove", note, "--yes", "--json").json
+    asked = engram("notes", "remove", note, "--forever")
+    removed = engram("notes", "remove", note, "--forever", "--yes", "--json").json
 
     assert asked.status == 2
     assert "--yes" in asked.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Engram, inherited_environment
+from tests.promises import promise
 
 
 def imported_by(engram: Engram, *arguments: str, embedder: str = "none") -> set[str]:
@@ -85,6 +86,37 @@ def test_help_needs_neither_pydantic_nor_sqlite(engram: Engram) -> None:
     assert not {"pydantic", "sqlite3", "asyncio"} & imported_by(engram, "--help")
 
 
+WITHOUT_NETWORK = """
+import sys
+def refuse(event, arguments):
+    if event in {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"}:
+        raise ConnectionError(event)
+sys.addaudithook(refuse)
+from engram.cli import main
+main()
+"""
+
+
+@promise("alone")
+@pytest.mark.parametrize(
+    "arguments",
+    [("conversations", "append", "The demo is on Friday"), ("search", "demo"), ("doctor",)],
+)
+def test_no_command_looks_for_a_network(engram: Engram, arguments: tuple[str, ...]) -> None:
+    settings = {"ENGRAM_HOME": str(engram.home), "ENGRAM_EMBEDDER": "local"}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NETWORK, *arguments],
+        env={**inherited_environment(), **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ended.returncode, "ConnectionError" in ended.stderr) == (0, False), ended.stderr
+
+
+@promise("processes", "local")
 def test_session_of_processes_on_one_store(engram: Engram) -> None:
     created = engram.process("conversations", "create", "--title", "Demo", "--json")
     conversation = created.json["conversation_id"]
@@ -163,6 +195,7 @@ def test_interrupt_is_quiet_and_exits_with_130(engram: Engram) -> None:
     assert complaint == b""
 
 
+@promise("local")
 def test_mcp_without_options_serves_a_client(engram: Engram) -> None:
     request = (
         b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'

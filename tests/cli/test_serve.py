@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from typing import IO, Any
 
 import pytest
 
-from engram.cli.serve import client_configuration, mcp_json, server_url, warn_about_plain_http
+from engram.cli.serve import CONNECT_HEADING, server_url, warn_about_plain_http
 from tests.cli.commands import Engram
+from tests.promises import promise
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def read_start(output: IO[bytes]) -> list[str]:
     lines = list[str]()
     for line in output:
         lines.append(line.decode().rstrip())
-        if "engram -- engram mcp" in lines[-1]:
+        if CONNECT_HEADING in lines[-2:-1]:
             return lines
     raise AssertionError(lines)
 
@@ -80,15 +80,12 @@ def test_first_start_leaves_a_key_that_works_and_says_how_to_use_it(engram: Engr
     text = "\n".join(lines)
     assert "engram_sk_live_" not in text
     assert f"Your API key is in {engram.home}/first-key" in text
-    assert f"Bearer $(cat {engram.home}/first-key)" in text
-    assert f'claude mcp add --transport http engram {url}/mcp --header "Authorization: ' in text
-    assert '"alwaysLoad": true' in text
-    assert f"codex mcp add engram --url {url}/mcp" in text
-    assert f"gemini mcp add --transport http engram {url}/mcp" in text
+    assert f'--url {url} --key "$(cat {engram.home}/first-key)"' in text
     assert f"curl {url}/api/v1/search" in text
     assert "words only" in text
 
 
+@promise("private")
 def test_the_file_of_the_first_key_is_its_owners_alone(engram: Engram, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("untouched")
@@ -186,6 +183,7 @@ def test_flag_wins_over_the_environment(engram: Engram) -> None:
     assert started["url"] != f"http://127.0.0.1:{port}"
 
 
+@promise("hosts")
 @pytest.mark.parametrize(("host", "warnings"), [("0.0.0.0", 1), ("127.0.0.1", 0)])  # noqa: S104 this is the case
 def test_a_public_address_without_tls_is_warned_of_once(
     engram: Engram, host: str, warnings: int
@@ -236,18 +234,27 @@ def test_clients_are_told_an_address_they_can_reach(host: str, url: str) -> None
     assert server_url(host, 8788) == url
 
 
-def test_project_file_holds_no_secret() -> None:
-    configuration = json.loads(mcp_json("http://127.0.0.1:8788"))
+def test_a_server_names_each_client_once_and_says_when_it_has_stopped(engram: Engram) -> None:
+    greeting = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "kingfisher", "version": "1.2"},
+        },
+    }
 
-    server = configuration["mcpServers"]["engram"]
-    assert server["headers"] == {"Authorization": "Bearer ${ENGRAM_API_KEY}"}
-    assert server["alwaysLoad"] is True
+    with engram.start("serve", "--port", "0", "--json") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        started = read_json(process.stdout)
+        key = Path(started["api_key_file"]).read_text().strip()
+        for _ in range(2):
+            assert "result" in post(started["mcp_url"], key, greeting)
+        process.terminate()
+        told = process.stderr.read().decode()
 
-
-def test_curl_of_the_configuration_is_a_valid_command() -> None:
-    text = client_configuration("http://127.0.0.1:8788", "engram_sk_live_x")
-
-    _, _, command = text.partition("curl\n")
-    command, _, _ = command.partition("\n\n")
-    checked = subprocess.run(["bash", "-n"], input=command, text=True, check=False)
-    assert checked.returncode == 0
+    assert told.count("client kingfisher 1.2 connected") == 1
+    assert told.endswith("\nstopped\n")

@@ -15,8 +15,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engram.cli.output import visible, visible_line
-from engram.text.escaping import is_invisible
+from engram.text.quoting import is_invisible
 from tests.cli.commands import Engram, inherited_environment
+from tests.promises import promise
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b31m \x7f \x00 back\x08 over\rwrite"
 
@@ -91,6 +92,7 @@ def test_control_characters_of_stored_text_are_shown_not_obeyed(
     assert "\\x1b[31m" in shown
 
 
+@promise("verbatim")
 def test_json_keeps_stored_text_exact_and_the_terminal_safe(engram: Engram) -> None:
     appended = engram("conversations", "append", "--json", stdin=NASTY).json
 
@@ -110,11 +112,31 @@ def test_terminal_gets_colors_unless_it_is_told_not_to(engram: Engram, conversat
     assert "\x1b[" not in dumb
 
 
-def test_narrow_terminal_folds_and_loses_nothing(engram: Engram, conversation: str) -> None:
-    _, shown = in_terminal(engram, "conversations", "list", columns=40, NO_COLOR="1")
+@pytest.mark.parametrize(
+    "arguments", [("conversations", "list"), ("search", "Lisbon"), ("conversations", "show", "ID")]
+)
+def test_a_narrow_terminal_gets_whole_ids(
+    engram: Engram, conversation: str, arguments: tuple[str, ...]
+) -> None:
+    command = (conversation if part == "ID" else part for part in arguments)
 
-    cells = [line[: line.find("  ")] for line in shown.splitlines()]
-    assert conversation in "".join(cells)
+    _, shown = in_terminal(engram, *command, columns=40, NO_COLOR="1")
+
+    assert conversation in shown
+    assert max(map(len, shown.splitlines())) <= 40
+
+
+def test_a_terminal_gets_texts_wrapped_at_words_and_a_pipe_gets_them_whole(engram: Engram) -> None:
+    text = "The demo is on Friday, in the room by the river, and lunch comes before it."
+    appended = engram("conversations", "append", text, "--json").json
+
+    _, narrow = in_terminal(
+        engram, "conversations", "show", appended["conversation_id"], columns=30, NO_COLOR="1"
+    )
+    piped = engram("conversations", "show", appended["conversation_id"]).stdout
+
+    assert "  The demo is on Friday, in\r\n  the room by the river, and\r\n" in narrow
+    assert f"  {text}\n" in piped
 
 
 def test_pipe_gets_whole_rows(engram: Engram, conversation: str) -> None:
@@ -129,9 +151,10 @@ def test_pipe_gets_whole_rows(engram: Engram, conversation: str) -> None:
 def test_person_at_the_terminal_is_asked_before_something_is_gone(
     engram: Engram, conversation: str
 ) -> None:
-    kept, question = in_terminal(engram, "conversations", "delete", conversation, answer="n\n")
+    delete = ("conversations", "delete", conversation, "--forever")
+    kept, question = in_terminal(engram, *delete, answer="n\n")
     still_there = engram("conversations", "show", conversation).status
-    deleted, _ = in_terminal(engram, "conversations", "delete", conversation, answer="y\n")
+    deleted, _ = in_terminal(engram, *delete, answer="y\n")
 
     assert (kept, still_there, deleted) == (1, 0, 0)
     assert "for good?" in question

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from dirty_equals import IsPartialDict
 
 from engram import __version__
-from engram.cli.status import read_limits
+from engram.cli.maintenance import read_limits
 from tests.cli.commands import Engram
+from tests.promises import promise
 
 
 def organization_file(engram: Engram) -> Path:
@@ -43,12 +45,16 @@ def test_status_in_text_names_the_store(engram: Engram, conversation: str) -> No
     assert "words only" in shown
 
 
+@promise("one-truth")
 def test_doctor_finds_nothing_wrong_with_a_whole_store(engram: Engram, conversation: str) -> None:
     report = engram("doctor", "--json").json
 
-    assert report == {"organizations": 1, "findings": [], "repaired": 0, "remaining": []}
+    assert (report.pop("findings"), report.pop("remaining")) == ([], [])
+    assert (report.pop("backups"), report.pop("drift")) == ([], {})
+    assert report == {"organizations": 1, "repaired": 0, "unhashed": 0, "hashed": 0}
 
 
+@promise("one-truth")
 def test_doctor_finds_and_mends_damage_of_what_is_derived(
     engram: Engram, conversation: str
 ) -> None:
@@ -64,6 +70,7 @@ def test_doctor_finds_and_mends_damage_of_what_is_derived(
     assert engram("doctor", "--json").json["findings"] == []
 
 
+@promise("verbatim")
 def test_doctor_does_not_pretend_to_mend_what_was_said(engram: Engram, conversation: str) -> None:
     damage(organization_file(engram), "UPDATE message SET content = 'forged'")
 
@@ -73,6 +80,7 @@ def test_doctor_does_not_pretend_to_mend_what_was_said(engram: Engram, conversat
     assert '"check": "hashes"' in repaired.stdout
 
 
+@promise("failures")
 def test_doctor_reports_a_destroyed_file_and_checks_the_others(
     engram: Engram, conversation: str
 ) -> None:
@@ -85,6 +93,50 @@ def test_doctor_reports_a_destroyed_file_and_checks_the_others(
     assert report.status == 1
     assert f"{path.stem}  file  damaged" in report.stdout
     assert "checked 2 organisations" in report.stderr
+
+
+@promise("one-truth")
+def test_doctor_refuses_an_emptied_file_until_it_is_accepted(
+    engram: Engram, conversation: str
+) -> None:
+    path = organization_file(engram)
+    os.truncate(path, 0)
+
+    found = engram("doctor")
+    searched = engram("search", "Lisbon")
+    accepted = engram("doctor", "--accept")
+    after = engram("doctor")
+
+    assert (found.status, searched.status) == (1, 1)
+    assert f"{path.stem}  file  damaged  {path.name} is empty" in found.stdout
+    assert "error: store_replaced" in searched.stderr
+    assert (accepted.status, after.status) == (0, 0)
+    assert "no problems found" in after.stdout
+
+
+def test_doctor_names_files_that_belong_to_nobody(engram: Engram, conversation: str) -> None:
+    (engram.home / "orgs" / "org_lost.db").write_bytes(b"of whom?")
+
+    report = engram("doctor")
+
+    assert report.status == 1
+    assert "store  files  damaged  orgs/org_lost.db belongs to no organisation" in report.stdout
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_store_that_lost_its_control_file_is_not_begun_anew(
+    engram: Engram, conversation: str, *, is_deleted: bool
+) -> None:
+    for path in engram.home.glob("engram.*"):
+        path.unlink()
+    if not is_deleted:
+        (engram.home / "engram.db").touch()
+
+    outcome = engram("doctor")
+
+    assert outcome.status == 1
+    assert "error: store_replaced" in outcome.stderr
+    assert organization_file(engram).stat().st_size
 
 
 def test_reindex_reads_every_message(engram: Engram, conversation: str) -> None:

@@ -19,6 +19,7 @@ from engram import limits
 from engram.convert import sandbox as sandboxing
 from engram.convert.confine import Sandbox
 from engram.convert.sandbox import SANDBOXES, BestSandbox, ProcessResult, convert_file, run_confined
+from tests.promises import promise
 
 HERE = Path(__file__).parent
 MEGABYTE = 1_000_000
@@ -114,6 +115,7 @@ def test_no_descriptor_is_handed_down(converter: Converter) -> None:
         os.close(kept)
 
 
+@promise("alone")
 def test_no_network_is_reached_not_even_this_machine(
     converter: Converter, listener: socket.socket, tmp_path: Path
 ) -> None:

@@ -49,6 +49,8 @@ def convert(tmp_path: Path, data: bytes, *, charset: str | None = None) -> str:
         ("AT&amp;T &eacute; &#x1f9e0; &unknown;", "AT&T é 🧠 &unknown;"),
         ('<img src=x alt="a brain"> text', "a brain text"),
         ("<!-- comment --><![CDATA[x]]>1 < 2 and <3", "1 < 2 and <3"),
+        ("one &#" + "9" * 5_000 + "; two", "one \ufffd two"),
+        ("one<![unknown[ x ]]> two<![ % y> three", "one two three"),
     ],
 )
 def test_html_becomes_text(html: str, text: str) -> None:

@@ -13,6 +13,7 @@ from engram.convert.sandbox import ProcessResult, check_outcome, convert_file
 from engram.convert.worker import BoundedTextWriter, convert_docx, convert_pdf
 from engram.errors import ConversionError, ConverterMissingError
 from tests.convert.files import a_docx, a_paragraph, a_pdf
+from tests.promises import promise
 
 MEGABYTE = 1_000_000
 
@@ -75,6 +76,7 @@ def test_what_cannot_be_converted_says_why(
         convert(tmp_path, data, kind)
 
 
+@promise("fair")
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     bomb = a_docx("", **{"word/media/zeros": bytes(9 * MEGABYTE)})
 
@@ -104,11 +106,13 @@ def test_parts_nested_too_deeply_are_refused(tmp_path: Path) -> None:
         convert(tmp_path, a_docx(body), "docx")
 
 
+@promise("fair")
 def test_a_converter_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=r"longer than 0\.001 s"):
         convert(tmp_path, b"words", "html", seconds=0.001)
 
 
+@promise("fair")
 def test_a_converter_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> None:
     body = a_paragraph("words") * 20_000
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engram.http.connections import ConnectionTable, EdgeBounds, address_group
+from tests.promises import promise
+
+pytestmark = promise("fair")
 
 BOUNDS = EdgeBounds(connections_max=3, connections_per_address_max=2, sweep_s=1)
 

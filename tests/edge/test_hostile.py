@@ -19,7 +19,10 @@ import psutil
 import pytest
 
 from tests.edge.wire import PATIENCE_S, get, post, raw_client
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, append, new_conversation, new_key
+
+pytestmark = promise("fair")
 
 PROGRAM = Path(__file__).parent / "programs" / "small_bounds.py"
 GROWTH_BYTES_MAX = 150_000_000

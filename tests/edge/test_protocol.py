@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from engram.http.connections import EdgeBounds
 from engram.model.value import replace
 from tests.edge.wire import PATIENCE_S, get, post, raw_client, status_of
+from tests.promises import promise
 from tests.serving import serving
 
 BOUNDS = EdgeBounds(
@@ -125,6 +126,7 @@ async def test_headers_up_to_the_bound_are_read(url: str, echo: Echo) -> None:
     assert [len(scope["headers"]) for scope in echo.scopes] == [2, BOUNDS.headers_max]
 
 
+@promise("fair")
 @pytest.mark.parametrize(
     "request_bytes",
     [
@@ -177,6 +179,7 @@ async def test_a_connection_on_which_nothing_is_sent_is_closed(url: str) -> None
         assert await client.answer() == b""
 
 
+@promise("fair")
 async def test_headers_that_never_end_are_refused(url: str) -> None:
     async with raw_client(url) as client:
         await client.send(get("/early")[:-2])
@@ -194,6 +197,7 @@ async def test_a_second_request_has_as_little_time_as_the_first(url: str) -> Non
         assert status_of(await client.answer()) == 408
 
 
+@promise("fair")
 async def test_a_body_that_stops_is_refused_and_the_request_is_told(url: str, echo: Echo) -> None:
     async with raw_client(url) as client:
         await client.send(post("/", "Content-Length: 100000") + bytes(50_000))
@@ -212,6 +216,7 @@ async def test_chunks_without_content_are_no_progress(url: str, echo: Echo) -> N
     assert echo.gone.is_set()
 
 
+@promise("fair")
 async def test_chunks_that_are_all_framing_are_refused(url: str) -> None:
     async with raw_client(url) as client:
         await client.send(post("/", "Transfer-Encoding: chunked"))
@@ -269,6 +274,7 @@ async def test_a_body_that_ends_after_its_answer_leaves_the_connection_usable(ur
         assert status_of(await client.head()) == 200
 
 
+@promise("fair")
 async def test_an_answer_that_is_not_read_is_cut_off(url: str, echo: Echo) -> None:
     async with raw_client(url) as client:
         await client.send(get("/endless"))
@@ -299,6 +305,7 @@ async def test_pipelined_requests_are_answered_in_order(url: str, echo: Echo) ->
     assert [scope["path"] for scope in echo.scopes] == paths
 
 
+@promise("fair")
 async def test_too_many_pipelined_requests_end_the_connection(url: str, echo: Echo) -> None:
     async with raw_client(url) as client:
         await client.send(get("/wait") + get("/") * 10_000)

@@ -21,6 +21,7 @@ from engram.settings import Settings
 from tests.edge.proxies import NAME, Proxy, ProxyName, running_proxy
 from tests.edge.wire import PATIENCE_S, status_of
 from tests.mcp.connecting import INITIALIZE
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, new_key
 from tests.serving import serving
 
@@ -87,6 +88,7 @@ async def test_an_mcp_client_calls_a_tool(client: httpx.AsyncClient) -> None:
     assert called.json()["result"]["structuredContent"]["total"] == 0
 
 
+@promise("verbatim")
 async def test_a_streamed_upload_comes_back_byte_for_byte(client: httpx.AsyncClient) -> None:
     async def body() -> AsyncIterator[bytes]:
         for _ in range(PIECES):

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from engram.embedding.hashed import HashedEmbedder
-from engram.embedding.tiers import QueryVectorCache
+from engram.embedding.port import Embedder
+from engram.embedding.tiers import QueryVectorCache, WatchedEmbedder
 from engram.limits import QUERY_CHARACTERS_KEPT, QUERY_VECTORS_KEPT
+from tests.promises import promise
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vector
@@ -27,6 +29,10 @@ class CountingEmbedder(HashedEmbedder):
         return await super().embed_query(query)
 
 
+def cache_of(embedder: Embedder) -> QueryVectorCache:
+    return QueryVectorCache(WatchedEmbedder(embedder, tier="deep"))
+
+
 async def ask(
     vectors: QueryVectorCache, texts: Sequence[str], *, organization_id: str = "a"
 ) -> None:
@@ -36,18 +42,19 @@ async def ask(
 
 async def test_a_query_is_embedded_once() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectorCache(embedder)
+    vectors = cache_of(embedder)
 
     first = await vectors.embed("where?", organization_id="a")
     second = await vectors.embed("where?", organization_id="a")
 
-    assert np.array_equal(first, second)
+    assert np.array_equal(first.vector, second.vector)
     assert embedder.asked == ["where?"]
 
 
+@promise("apart")
 async def test_organisations_do_not_share_cached_queries() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectorCache(embedder)
+    vectors = cache_of(embedder)
 
     await ask(vectors, ["where?"], organization_id="a")
     await ask(vectors, ["where?"], organization_id="b")
@@ -57,7 +64,7 @@ async def test_organisations_do_not_share_cached_queries() -> None:
 
 async def test_the_least_recently_used_query_is_evicted_first() -> None:
     embedder = CountingEmbedder()
-    vectors = QueryVectorCache(embedder)
+    vectors = cache_of(embedder)
     await ask(vectors, [str(number) for number in range(QUERY_VECTORS_KEPT)])
 
     await ask(vectors, ["0", "one more"])
@@ -70,16 +77,16 @@ async def test_the_least_recently_used_query_is_evicted_first() -> None:
 async def test_a_long_query_is_not_cached() -> None:
     embedder = CountingEmbedder()
 
-    await ask(QueryVectorCache(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
+    await ask(cache_of(embedder), ["x" * (QUERY_CHARACTERS_KEPT + 1)] * 2)
 
     assert len(embedder.asked) == 2
 
 
 async def test_a_cached_vector_is_read_only() -> None:
-    vectors = QueryVectorCache(HashedEmbedder())
+    vectors = cache_of(HashedEmbedder())
     await ask(vectors, ["where?"])
 
     kept = await vectors.embed("where?", organization_id="a")
 
     with pytest.raises(ValueError, match="read-only"):
-        kept[0] = 1
+        kept.vector[0] = 1

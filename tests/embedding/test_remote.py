@@ -286,7 +286,7 @@ async def test_a_cancelled_probe_frees_the_slot_for_the_next() -> None:
         scene.service.asked.clear()
 
         probe = asyncio.create_task(scene.embedder.embed_query("probe"))
-        assert await asyncio.to_thread(scene.service.asked.wait, timeout=5)
+        assert await asyncio.to_thread(scene.service.asked.wait, timeout=60)
         with pytest.raises(EmbedderUnavailableError, match="suspended"):
             await scene.embedder.embed_query("beside the probe")
         probe.cancel()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engram.text.quoting import quote_after
 from engram.text.tokens import count_tokens
-from engram_eval.delivery import SentText, StoredTexts, evidence_curve, fold, score_sent
+from engram_eval.scoring import SentText, StoredTexts, evidence_curve, fold, score_sent
 from tests.evaluation.sets import conversation_of, question_of
 
 KEY = "The spare key hangs\nbehind the blue door."

@@ -10,11 +10,12 @@ import pytest
 
 from engram.embedding.retry import Backoff
 from engram.errors import LanguageModelError
-from engram.language import LanguageModel, Prompt
-from engram.language.choice import (
+from engram.language import (
     AnthropicModel,
+    LanguageModel,
     NoLanguageModel,
     OpenAIModel,
+    Prompt,
     parse_language_choice,
 )
 from engram.language.remote import (
@@ -162,7 +163,7 @@ async def test_a_hanging_service_times_out(service: Service) -> None:
 async def test_an_endless_response_is_aborted(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engram.language.remote.LANGUAGE_RESPONSE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("engram.limits.LANGUAGE_RESPONSE_BYTES_MAX", 1_000)
     service.usual = lambda _: Reply(body=b" " * 2_000)
 
     async with asking(service) as model:

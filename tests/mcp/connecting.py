@@ -20,8 +20,7 @@ from engram.embedding.choice import NoEmbedder
 from engram.http.asgi import create_app
 from engram.mcp.server import Caller, build_server
 from engram.mcp.tools import TOOLS_BY_NAME
-from engram.model.access import KeyDraft, KeyScope, OrganizationDraft
-from engram.model.toolsets import TOOLSETS
+from engram.model.access import TOOLSETS, KeyDraft, KeyScope, OrganizationDraft
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
@@ -41,9 +40,19 @@ INITIALIZE: dict[str, Any] = {
 }
 
 TransportName = Literal[
-    "http", "http-handshake", "sse", "stdio", "stdio-handshake", "relay", "relay-handshake"
+    "http",
+    "http-handshake",
+    "sse",
+    "stdio",
+    "stdio-handshake",
+    "engine",
+    "engine-handshake",
+    "relay",
+    "relay-handshake",
 ]
 TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
+OF_THE_ENGINE = {"EMBEDDER": "none", "ENGINE_IDLE": "1"}
+"""Settings with which a bridge finds the server; an engine that it started instead would end soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class RunningServer:
     url: str
     service: Service
     key: str
+    home: Path
 
     async def new_organization(self, name: str) -> str:
         """Return a key of a new organisation."""
@@ -71,14 +81,17 @@ async def running_server(settings: Settings) -> AsyncGenerator[RunningServer]:
     """Serve the store of `settings`."""
     async with serving(create_app(settings)) as url, open_service(settings) as service:
         _, first = await service.operator.create_organization(OrganizationDraft(name="first"))
-        yield RunningServer(url, service, first.secret)
+        yield RunningServer(url, service, first.secret, settings.home)
 
 
 @asynccontextmanager
 async def connect(
     transport: TransportName, server: RunningServer, *, home: Path
 ) -> AsyncGenerator[Client]:
-    """Yield the SDK's client over `transport`; stdio opens the store of `home`."""
+    """Yield the SDK's client over `transport`; stdio opens the store of `home`.
+
+    An engine is the server itself, through a bridge.
+    """
     match transport:
         case "http":
             connecting = http_client(server.url, server.key)
@@ -90,6 +103,10 @@ async def connect(
             connecting = Client(local_process(home))
         case "stdio-handshake":
             connecting = Client(local_process(home), mode="legacy")
+        case "engine":
+            connecting = Client(local_process(server.home, **OF_THE_ENGINE))
+        case "engine-handshake":
+            connecting = Client(local_process(server.home, **OF_THE_ENGINE), mode="legacy")
         case "relay":
             connecting = Client(relay_process(server.url, server.key))
         case "relay-handshake":
@@ -139,8 +156,8 @@ def relay_process(url: str, key: str | None, **settings: str) -> StdioServerPara
 
 
 def engram_environment(settings: dict[str, str]) -> dict[str, str]:
-    """Return an environment with these settings of Engram and no others."""
-    own = {f"ENGRAM_{name}": value for name, value in settings.items()}
+    """Return an environment with these settings of Engram and no others, by default no engine."""
+    own = {f"ENGRAM_{name}": value for name, value in {"ENGINE_IDLE": "0", **settings}.items()}
     return get_default_environment() | own
 
 

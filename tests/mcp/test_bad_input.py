@@ -10,6 +10,9 @@ from mcp import Client, MCPError
 
 from engram import limits
 from tests.mcp.connecting import RunningServer, call, http_client, refusal, text_of
+from tests.promises import promise
+
+pytestmark = promise("clear")
 
 MESSAGE: dict[str, Any] = {"role": "user", "content": "kept"}
 

@@ -16,6 +16,7 @@ from engram.mcp.tools import TOOLS, call_bytes_max
 from engram.model.access import KeyDraft
 from tests.mcp.connecting import HANDSHAKE, MODERN, RunningServer, bearer, call
 from tests.mcp.test_stdio import append, converse
+from tests.promises import promise
 
 LONG = 'é🦝\n"\\\x01' * 100 + "x" * 300_000
 SMALL = limits.CONTROL_BODY_BYTES_MAX
@@ -39,6 +40,7 @@ def test_every_tool_has_a_bound_and_only_writers_get_a_large_one() -> None:
     assert call_bytes_max(frozenset({"write"}), ("notes",)) == SMALL
 
 
+@promise("verbatim")
 async def test_a_call_with_long_texts_keeps_them_verbatim(client: Client) -> None:
     made = await call(client, "create_conversation")
     messages = [{"role": "user", "content": LONG, "metadata": {"a": ["b" * 5_000]}}]
@@ -55,6 +57,7 @@ async def narrow_key(server: RunningServer, draft: KeyDraft) -> str:
     return (await server.service.access.create_key(principal, draft)).secret
 
 
+@promise("bodies")
 @pytest.mark.parametrize(
     "draft",
     [
@@ -75,6 +78,7 @@ async def test_a_key_gets_the_largest_bound_that_it_may_use(
     assert response.json()["limit"] == SMALL
 
 
+@promise("bodies")
 @pytest.mark.parametrize("version", [HANDSHAKE, MODERN])
 @pytest.mark.parametrize(
     ("arguments", "unit"),
@@ -99,6 +103,7 @@ async def test_a_message_that_is_too_wide_or_deep_is_refused_before_it_is_built(
     assert response.json()["error"]["data"]["unit"] == unit
 
 
+@promise("bodies")
 async def test_a_message_without_an_announced_length_is_counted(server: RunningServer) -> None:
     async def too_much() -> AsyncIterator[bytes]:
         for _ in range(SMALL // 100_000 + 1):

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from engram.mcp.tools import TOOLS, TOOLS_BY_NAME
 from tests.mcp.connecting import call, refusal, text_of
 from tests.mcp.schemas import whole_schema
+from tests.promises import promise
 
 VERBATIM = 'é\x00\x1b[31m "red"\r\n\u2028 \U0001f9a1 ﬁ\t'
 
@@ -49,6 +50,7 @@ async def test_a_conversation_can_be_kept_found_read_listed_and_deleted(client: 
     assert (await call(client, "search", query="badger"))["results"] == []
 
 
+@promise("verbatim")
 async def test_content_comes_back_byte_for_byte(client: Client) -> None:
     message = {"role": "tool", "content": VERBATIM, "tool_name": "cat", "metadata": {"n": [1.5]}}
 
@@ -98,6 +100,7 @@ async def test_answers_match_their_published_schema(over_http: Client) -> None:
         jsonschema.validate(answer, whole_schema(tool))
 
 
+@promise("idempotent")
 async def test_other_messages_with_the_same_idempotency_key_are_refused(client: Client) -> None:
     message = {"role": "user", "content": "once"}
     await call(client, "append_messages", messages=[message], idempotency_key="k")

@@ -13,6 +13,7 @@ from mcp import Client
 from engram import limits
 from engram.mcp.tools import TOOLS_BY_NAME
 from tests.mcp.connecting import RunningServer, call, http_client, in_process_client, refusal
+from tests.promises import promise
 
 DOCUMENT_TOOLS = ("memory_store_document", "memory_query_document", "memory_ingest_document_stream")
 LINES = "".join(f"Day {day}: nothing happened at the lighthouse.\n" for day in range(2_000))
@@ -76,6 +77,7 @@ async def test_answers_fit_their_published_schemas(tmp_path: Path) -> None:
         jsonschema.validate(answer, TOOLS_BY_NAME[name].structure)
 
 
+@promise("parts")
 async def test_a_document_comes_in_parts_and_its_progress_is_told(tmp_path: Path) -> None:
     body = (BOOK * 4).encode()
     parts = [body[start : start + 200_001] for start in range(0, len(body), 200_001)]

@@ -10,11 +10,11 @@ from mcp import Client
 
 from engram.errors import StorageError, StoreBusyError
 from engram.mcp.server import Caller, build_server
-from engram.model.access import Principal
+from engram.model.access import TOOLSETS, Principal, Toolset
 from engram.model.search import SearchAnswer, SearchRequest
-from engram.model.toolsets import TOOLSETS, Toolset
 from engram.service.search import Search
 from tests.mcp.connecting import RunningServer, call, refusal, text_of
+from tests.promises import promise
 
 
 class FailingSearch(Search):
@@ -56,6 +56,7 @@ async def test_an_unexpected_failure_is_masked_and_logged(
     assert record.exc_info is not None
 
 
+@promise("clear")
 @pytest.mark.parametrize("failure", [StorageError(), StoreBusyError()])
 async def test_a_failure_of_the_store_has_its_code(
     server: RunningServer, failure: StorageError

@@ -6,8 +6,10 @@ import pytest
 from mcp import Client, MCPError
 
 from tests.mcp.connecting import RunningServer, call, http_client, refusal
+from tests.promises import promise
 
 
+@promise("apart")
 async def test_another_organisation_finds_reads_and_deletes_nothing(
     over_http: Client, server: RunningServer
 ) -> None:

@@ -21,6 +21,7 @@ from engram.text.quoting import quote_after
 from engram.text.tokens import count_tokens
 from tests.fakes import SOME_DAY
 from tests.mcp.connecting import call, in_process_client, refusal, text_of
+from tests.promises import promise
 
 CRANES = "The crane of the harbour is painted green, because the port authority asked for it. "
 PLANTED = "港口的起重机是绿色的。"
@@ -64,6 +65,10 @@ async def fill(client: Client) -> dict[str, dict[str, Any]]:
     kept = await call(client, "append_messages", messages=messages)
     for number in range(30):
         await call(client, "create_conversation", title=f"{number} {'title ' * 60}")
+        gone = await call(client, "create_conversation", title=f"gone {number} {'title ' * 60}")
+        await call(
+            client, "delete_conversation", conversation_id=gone["conversation_id"], undo=True
+        )
         await call(client, "store_note", content=f"{number} {CRANES * 5}")
     return {
         "search": {"query": "crane"},
@@ -94,11 +99,13 @@ async def fill(client: Client) -> dict[str, dict[str, Any]]:
         "memory_verify": {},
         "memory_dump": {},
         "memory_consolidate": {"dry_run": True},
+        "trash_list": {"limit": 100},
         "memory_episode_list": {"limit": 100},
         "memory_episode_recall": {"episode_id": episode["episode_id"]},
     }
 
 
+@promise("bounded")
 async def test_every_lean_answer_fits_its_budget(client: Client) -> None:
     arguments = await fill(client)
 
@@ -111,6 +118,7 @@ async def test_every_lean_answer_fits_its_budget(client: Client) -> None:
             assert count_tokens(text) <= token_budget, (name, token_budget, text)
 
 
+@promise("bounded")
 async def test_a_budget_that_cuts_says_so_and_where_to_go_on(client: Client) -> None:
     arguments = await fill(client)
 
@@ -175,6 +183,7 @@ async def test_a_recall_shows_what_supersedes_contradicts_and_is_connected(clien
     assert f"\n{other} contradicts {new}\n" in text
 
 
+@promise("bounded")
 async def test_a_recall_without_an_answer_costs_one_line(client: Client) -> None:
     padding = " ".join(f"word{number}" for number in range(300))
     memory_id = await store(client, f"The flight is late. {padding}")
@@ -299,6 +308,7 @@ LONG = st.lists(
 ).map("".join)
 
 
+@promise("verbatim")
 @given(content=LONG, token_budget=st.integers(400, 900))
 def test_pieces_of_a_long_message_join_back_to_it(content: str, token_budget: int) -> None:
     pieces, start = list[str](), 0
@@ -317,6 +327,7 @@ def test_pieces_of_a_long_message_join_back_to_it(content: str, token_budget: in
     assert "".join(pieces) == content
 
 
+@promise("verbatim")
 async def test_the_rest_of_a_message_comes_verbatim(client: Client) -> None:
     content = "é\r\n\x00" + CRANES * 10
     messages = [{"role": "user", "content": text} for text in ("before", content, "after")]

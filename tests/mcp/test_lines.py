@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram import limits
-from engram.mcp.lines import LineTooLongError, LineWriter, read_lines
+from engram.bodies.lines import LineTooLongError
+from engram.mcp.lines import LineWriter, read_lines
 
 A_LINE = st.binary(max_size=40).filter(lambda line: b"\n" not in line)
 
@@ -25,7 +26,7 @@ async def lines_of(*pieces: bytes, bytes_max: int = 1_000_000) -> list[bytes | L
                 pipe.write(piece)
 
     lines = list[bytes | LineTooLongError]()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, write)
             async for line in read_lines(reading, bytes_max=bytes_max):

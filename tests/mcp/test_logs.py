@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from tests.mcp.connecting import call, http_client, legacy_sse_client
+from tests.promises import promise
 from tools.server import running_server
+
+pytestmark = promise("secrets")
 
 
 async def test_the_log_of_a_server_does_not_hold_what_clients_say() -> None:

@@ -23,6 +23,7 @@ from tests.mcp.connecting import (
     refusal,
     running_server,
 )
+from tests.promises import promise
 
 FACT = "The nightly backup of the billing database runs at two and is kept for thirty days."
 NEAR = "The nightly backup of the billing database runs at two, and is kept for thirty days!"
@@ -70,6 +71,7 @@ async def test_the_toolset_is_off_by_default_and_shown_when_asked_for(
     assert default.isdisjoint(shown)
 
 
+@promise("maintenance")
 async def test_near_duplicates_are_merged_and_brought_back(client: Client) -> None:
     older, newer = await store(client, FACT), await store(client, NEAR)
     other = await store(client, "Lena prefers tea over coffee in the afternoon.")
@@ -158,6 +160,7 @@ async def test_an_export_is_taken_back_by_another_organisation_of_another_instal
     assert recalled["episode"]["description"] == "the move"
 
 
+@promise("files")
 async def test_what_one_organisation_exports_no_other_can_read(
     server: RunningServer, client: Client, data: Path
 ) -> None:
@@ -365,5 +368,6 @@ def test_annotations_tell_reading_from_writing_and_destroying() -> None:
         "memory_dump",
         "memory_episode_list",
         "memory_episode_recall",
+        "trash_list",
     }
     assert destroying == {"memory_delete_project"}

@@ -13,6 +13,9 @@ from mcp import Client
 from engram.clock import SystemClock, format_time
 from engram.mcp.tools import TOOLS
 from tests.mcp.connecting import call, in_process_client, refusal
+from tests.promises import promise
+
+pytestmark = promise("clear")
 
 NOTE: dict[str, Any] = {"content": "The harbour opens at six."}
 TOMORROW = SystemClock().now() + timedelta(days=1)

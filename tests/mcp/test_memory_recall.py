@@ -11,6 +11,7 @@ from mcp import Client
 
 from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, call, http_client, in_process_client, refusal
+from tests.promises import promise
 
 LONG = "".join(f"Line {number} of the log of the harbour.\n" for number in range(400))
 
@@ -79,6 +80,7 @@ async def test_a_full_recall_gives_memories_with_what_is_related(over_http: Clie
     ]
 
 
+@promise("relations")
 async def test_related_memories_come_from_as_far_as_asked(over_http: Client) -> None:
     ids = [await store(over_http, text) for text in ("a harbour", "a tide", "a moon")]
     for source, target in pairwise(ids):
@@ -112,6 +114,7 @@ async def test_detail_says_how_much_text_comes(over_http: Client) -> None:
     assert whole["memory"]["content"] == LONG + "The lighthouse is green."
 
 
+@promise("bounded")
 async def test_an_answer_stays_within_its_token_budget(over_http: Client) -> None:
     for number in range(3):
         await store(over_http, f"harbour {number} " * 400)
@@ -227,6 +230,7 @@ async def test_an_event_can_be_spoken_of_in_feedback(over_http: Client) -> None:
     assert "event_id" not in await call(over_http, "memory_recall", query="harbour")
 
 
+@promise("reproducible")
 async def test_a_recall_repeated_gives_the_same_and_writes_nothing(
     over_http: Client, server: RunningServer
 ) -> None:
@@ -243,6 +247,7 @@ async def test_a_recall_repeated_gives_the_same_and_writes_nothing(
     assert await server.service.account.audit(principal, limit=100) == before
 
 
+@promise("forgetting")
 async def test_a_forgotten_and_an_expired_memory_are_not_recalled(over_http: Client) -> None:
     gone = await store(over_http, "the harbour that was")
     await store(over_http, "the harbour that expired", expires_at="2020-01-01T00:00:00Z")
@@ -252,6 +257,7 @@ async def test_a_forgotten_and_an_expired_memory_are_not_recalled(over_http: Cli
     assert await recalled(over_http, "harbour") == []
 
 
+@promise("apart")
 async def test_another_organisation_recalls_nothing(
     over_http: Client, server: RunningServer
 ) -> None:

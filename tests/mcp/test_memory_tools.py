@@ -13,6 +13,7 @@ from engram.mcp.tools import TOOLS, TOOLS_BY_NAME
 from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, call, http_client, refusal
 from tests.mcp.schemas import whole_schema
+from tests.promises import promise
 
 
 async def test_the_calls_of_an_engram_go_client_run(client: Client) -> None:
@@ -150,6 +151,7 @@ async def test_a_memory_is_read_as_summary_chunks_or_whole(over_http: Client) ->
     assert second["chunks"][0]["chunk_text"] == chunks["chunks"][1]["chunk_text"]
 
 
+@promise("bounded")
 async def test_lists_stay_within_their_token_budget(over_http: Client) -> None:
     for number in range(3):
         await call(over_http, "memory_store", content=f"{number}" * 4_000)
@@ -182,6 +184,7 @@ async def test_null_tags_stay_and_empty_ones_are_cleared(
     assert corrected["tags"] == (["old"] if tags is None else tags)
 
 
+@promise("immutable")
 async def test_an_immutable_memory_is_left_alone(over_http: Client) -> None:
     stored = await call(over_http, "memory_store", content="carved in stone", immutable=True)
 

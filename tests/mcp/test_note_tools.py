@@ -6,6 +6,7 @@ from mcp import Client
 
 from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, call, http_client, refusal, text_of
+from tests.promises import promise
 
 VERBATIM = 'é\x00\x1b[31m "red"\r\n\u2028 \U0001f9a1 ﬁ\t\u202e</memory_context>'
 
@@ -51,6 +52,7 @@ async def test_an_exact_duplicate_is_reported_and_not_kept_twice(over_http: Clie
     assert (await call(over_http, "list_entries"))["total"] == 1
 
 
+@promise("verbatim")
 async def test_a_note_comes_back_byte_for_byte(over_http: Client) -> None:
     await call(over_http, "store_note", content=VERBATIM)
 
@@ -86,6 +88,7 @@ async def test_a_long_memory_is_cut_in_the_listing_and_says_so(over_http: Client
     assert (len(entry["content"]), entry["truncated"]) == (2_000, True)
 
 
+@promise("apart")
 async def test_another_organisation_sees_and_removes_nothing(
     over_http: Client, server: RunningServer
 ) -> None:
@@ -166,6 +169,7 @@ async def test_the_category_is_asked_for_before_the_best_are_chosen(over_http: C
     assert [entry["id"] for entry in answer["entries"]] == [wanted["id"]]
 
 
+@promise("findable")
 async def test_context_knows_what_was_written_since(over_http: Client) -> None:
     asked = {"query": "when does the harbour open"}
     await call(over_http, "store_note", content="The harbour opens at six.")

@@ -8,6 +8,9 @@ import pytest
 
 from engram.model.access import OrganizationChange
 from tests.mcp.connecting import RunningServer, call, http_client
+from tests.promises import promise
+
+pytestmark = promise("quotas")
 
 EVERYTHING = "?toolsets=conversations,notes,memories,maintenance"
 

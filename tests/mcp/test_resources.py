@@ -14,6 +14,7 @@ from engram.text.quoting import FIRST_LINE, SPOKEN_FIRST_LINE
 from engram.text.tokens import count_tokens
 from tests.fakes import SOME_DAY
 from tests.memories import a_memory
+from tests.promises import promise
 from tests.text.hostile import STORED, UNSEEN
 
 
@@ -85,6 +86,7 @@ def test_messages_past_the_first_page_are_counted() -> None:
     assert "6 of 7 messages are not shown" in text
 
 
+@promise("bounded")
 @given(st.lists(st.text(max_size=200), max_size=12), st.integers(400, 600))
 def test_a_transcript_never_passes_its_bound(contents: list[str], tokens_max: int) -> None:
     text = transcript(page(*contents, title="a long title " * 40), tokens_max=tokens_max)
@@ -118,6 +120,7 @@ def test_a_memory_is_quoted_whole(content: str) -> None:
     assert len(lines) == 1 + content.replace("\r\n", "\n").count("\n")
 
 
+@promise("bounded")
 @given(st.lists(STORED, max_size=9).map("".join), st.integers(310, 340))
 def test_a_memory_never_passes_its_bound(content: str, tokens_max: int) -> None:
     text = memory_text(a_memory(content, project="项目" * 64), tokens_max=tokens_max)

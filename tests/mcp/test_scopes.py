@@ -19,6 +19,9 @@ from engram.model.access import KEY_SCOPES, KeyScope
 from engram.settings import Settings
 from tests.filling import filled
 from tests.mcp.connecting import RunningServer, call, http_client, refusal, running_server
+from tests.promises import promise
+
+pytestmark = promise("scopes")
 
 SECRET = "zanzibar"
 PROJECT = "harbour"
@@ -48,7 +51,10 @@ CASES: dict[str, Case] = {
     "search": Case(("search",), {"query": SECRET}),
     "get_conversation": Case(("read",), {"conversation_id": "{conversation}"}),
     "list_conversations": Case(("read",), {}),
+    "edit_conversation": Case(("write",), {"conversation_id": "{conversation}", "tags": ["new"]}),
     "delete_conversation": Case(("delete",), {"conversation_id": "{conversation}"}),
+    "trash_list": Case(("read",), {}),
+    "trash_restore": Case(("write", "delete"), {"id": "{conversation}"}),
     "store_note": Case(("write",), {"content": "The gate is blue."}),
     "fetch_context": Case(("search",), {"query": SECRET}),
     "list_entries": Case(("read",), {}),

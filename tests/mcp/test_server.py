@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+
 import pytest
 from mcp import Client, MCPError
 from mcp_types import TextContent, TextResourceContents
 
 from engram import __version__, limits
-from engram.mcp.prompts import find_prompt
+from engram.embedding.choice import NoEmbedder
+from engram.engine.address import address_of
+from engram.engine.launch import ask_engine
+from engram.mcp.resources import find_prompt
+from engram.settings import Settings
 from engram.text.quoting import FIRST_LINE
 from engram.text.tokens import count_tokens
-from tests.mcp.connecting import RunningServer, call, http_client, refusal
+from tests.mcp.connecting import RunningServer, call, connect, http_client, refusal
 
 INVALID_PARAMS = -32602
 
@@ -228,3 +235,14 @@ async def test_a_key_that_may_not_read_sees_no_resources(server: RunningServer) 
         required = (await refusal(writer, "list_conversations"))["required"]
 
     assert refused.value.error.data == {"code": "insufficient_scope", "required": required}
+
+
+async def test_a_bridge_on_the_store_of_a_server_is_served_by_it(server: RunningServer) -> None:
+    async with connect("engine", server, home=server.home) as client:
+        await call(client, "store_note", content="The heron stands in the reeds.")
+
+        settings = Settings(home=server.home, embedder=NoEmbedder())
+        found = await asyncio.to_thread(ask_engine, address_of(settings))
+
+    assert found is not None
+    assert (found["pid"], found["clients"]) == (os.getpid(), 1)

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.mcp.connecting import INITIALIZE, engram_environment
+from tests.promises import promise
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 
 
 def start(home: Path, *arguments: str, **settings: str) -> subprocess.Popen[bytes]:
@@ -103,6 +104,7 @@ def test_a_field_whose_name_no_text_can_hold_is_refused(tmp_path: Path) -> None:
     assert "isError" not in outcomes[2]["result"]
 
 
+@promise("findable", "processes")
 def test_what_one_process_kept_another_one_finds(tmp_path: Path) -> None:
     converse(tmp_path, append(1, "the kingfisher is blue"))
     search = {"name": "search", "arguments": {"query": "kingfisher"}}

@@ -17,8 +17,8 @@ from inline_snapshot import external_file
 from mcp import Client
 
 from engram.mcp.tools import TOOLS, Reading, Tool, tools_of
+from engram.model.access import DEFAULT_TOOLSETS, TOOLSETS, Toolset
 from engram.model.shape import fields_of
-from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS, Toolset
 from engram.text.tokens import count_tokens
 from tests.mcp.connecting import RunningServer, http_client
 from tests.mcp.schemas import BY_TOOL
@@ -149,7 +149,8 @@ def test_the_tools_of_a_toolset_are_in_the_order_of_the_table(toolset: Toolset) 
     assert tools_of((toolset,)) == listed
 
 
-def test_the_toolsets_list_all_tools_but_short_forms() -> None:
+def test_the_toolsets_list_all_tools_but_short_forms_and_edits() -> None:
     unlisted = {tool.name for tool in set(TOOLS) - set(tools_of(TOOLSETS))}
 
-    assert unlisted == {"memory_quick_store", "memory_query", "memory_status_ping"}
+    short_forms = {"memory_quick_store", "memory_query", "memory_status_ping"}
+    assert unlisted == {*short_forms, "edit_conversation"}

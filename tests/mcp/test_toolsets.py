@@ -15,8 +15,15 @@ from mcp import Client, MCPError
 from engram.embedding.choice import NoEmbedder
 from engram.errors import InvalidRequestError
 from engram.mcp.tools import TOOLS, tools_of
-from engram.model.access import KEY_SCOPES, KeyDraft, KeyScope
-from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS, Toolset, parse_toolsets
+from engram.model.access import (
+    DEFAULT_TOOLSETS,
+    KEY_SCOPES,
+    TOOLSETS,
+    KeyDraft,
+    KeyScope,
+    Toolset,
+    parse_toolsets,
+)
 from engram.settings import Settings
 from tests.mcp.connecting import (
     RunningServer,
@@ -28,6 +35,7 @@ from tests.mcp.connecting import (
     relay_process,
     running_server,
 )
+from tests.promises import promise
 
 Way = Literal["http", "http-handshake", "sse", "relay", "relay-handshake"]
 
@@ -123,6 +131,7 @@ async def test_a_hidden_tool_can_be_called_as_far_as_the_scopes_go(server: Runni
     assert refused == {"code": "insufficient_scope", "required": "write"}
 
 
+@promise("scopes")
 @pytest.mark.parametrize("way", ["http", "http-handshake", "sse", "relay"])
 async def test_a_key_may_call_no_tool_outside_of_its_toolsets(
     server: RunningServer, way: Way
@@ -138,6 +147,7 @@ async def test_a_key_may_call_no_tool_outside_of_its_toolsets(
     assert listed["total"] == 0
 
 
+@promise("scopes")
 async def test_a_key_may_read_no_resource_outside_of_its_toolsets(server: RunningServer) -> None:
     narrow = await key_with(server, ("notes",), *KEY_SCOPES)
     uris = [f"engram://{kind}/x" for kind in ("conversations", "memories", "documents")]
@@ -153,6 +163,7 @@ async def test_a_key_may_read_no_resource_outside_of_its_toolsets(server: Runnin
     assert refused.value.error.data == {"code": "toolset_denied", "toolset": "conversations"}
 
 
+@promise("scopes")
 async def test_a_connection_that_asks_for_more_than_its_key_may_use_is_refused(
     server: RunningServer,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,12 +47,12 @@ class Server:
 
 
 @contextmanager
-def serve(home: Path, **settings: object) -> Generator[Server]:
-    """Run a server on a free port until the block ends."""
+def serve(home: Path, *, prefix: Sequence[str] = (), **settings: object) -> Generator[Server]:
+    """Run a server on a free port until the block ends; `prefix` is a command that runs it."""
     chosen = {"home": home, "port": 0, "rate_limit": 0, "model_dir": model_dir(), **settings}
     variables = {f"ENGRAM_{name.upper()}": str(value) for name, value in chosen.items()}
     process = subprocess.Popen(
-        [sys.executable, "-m", "engram", "serve", "--json"],
+        [*prefix, sys.executable, "-m", "engram", "serve", "--json"],
         env={**inherited_environment(), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,18 +9,13 @@ from pathlib import Path
 import pytest
 
 from engram.api.search import SearchAnswered, search, search_text
-from engram.clock import RandomIds
-from engram.embedding.choice import LocalModel
-from engram.model.access import OrganizationDraft, Principal
+from engram.model.access import Principal
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.search import SearchRequest
 from engram.service import Service
-from engram.service.work.indexing import Indexer
-from engram.settings import Settings
-from engram.storage.sqlite.store import SqliteStore
 from engram.text.tokens import count_tokens
-from engram.wiring import build_embedders, build_service
-from tests.fakes import FakeClock
+from tests.meaning.local_service import open_local_service
+from tests.promises import promise
 
 SMALL_TALK = (
     "Good morning! Did you sleep well?",
@@ -39,24 +34,13 @@ async def remembered(
     directory: Path, *contents: str, is_indexed: bool = True
 ) -> AsyncGenerator[tuple[Service, Principal]]:
     """Yield a service whose only conversation has these messages after some small talk."""
-    settings = Settings(home=directory, embedder=LocalModel())
-    clock, ids = FakeClock(), RandomIds()
-    store = SqliteStore(directory, clock=clock, ids=ids)
-    await store.open()
-    tiers = build_embedders(settings, clock=clock)
-    try:
-        service = build_service(store, tiers, settings, clock=clock, ids=ids)
-        made, _ = await service.operator.create_organization(OrganizationDraft(name="Acme"))
-        me = await service.operator.act_for(made.id)
-        drafts = [MessageDraft(role="user", content=text) for text in (*SMALL_TALK, *contents)]
-        await service.conversations.append_messages(me, AppendRequest(messages=tuple(drafts)))
-        indexer = Indexer(store, tiers, owner="job_test")
-        while is_indexed and await indexer.work(made.id):
-            pass
-        yield service, me
-    finally:
-        await tiers.close()
-        await store.close()
+    drafts = [MessageDraft(role="user", content=text) for text in (*SMALL_TALK, *contents)]
+    async with open_local_service(directory) as local:
+        append = AppendRequest(messages=tuple(drafts))
+        await local.service.conversations.append_messages(local.me, append)
+        if is_indexed:
+            await local.index()
+        yield local.service, local.me
 
 
 async def ask(
@@ -72,6 +56,7 @@ def lines_of(answer: SearchAnswered) -> list[str]:
 FACT = "Maria Okafor signed the Zanzibar contract on the third of March."
 
 
+@promise("bounded")
 async def test_a_fact_comes_without_the_small_talk_around_it(tmp_path: Path) -> None:
     async with remembered(tmp_path, FACT) as (service, me):
         answer = await ask(service, me, "who signed the Zanzibar contract?")
@@ -90,13 +75,14 @@ async def test_everything_comes_if_it_is_asked_for_best_first(tmp_path: Path) ->
     assert scores == sorted(scores, reverse=True)
 
 
+@promise("bounded")
 async def test_a_question_about_something_else_is_answered_by_a_line(tmp_path: Path) -> None:
     async with remembered(tmp_path, FACT) as (service, me):
         answer = await ask(service, me, "which vaccine did the veterinarian recommend?")
 
     assert lines_of(answer) == []
     text = search_text(answer, 1500)
-    assert text.splitlines()[-1].startswith("nothing relevant; nearest: 1#")
+    assert text.splitlines()[-1].startswith("nothing relevant; nearest: a")
     assert count_tokens(text) < 60
 
 

@@ -11,16 +11,10 @@ import pytest
 
 from bench.note_questions import ASKED_NOTES, FOREIGN_QUERIES
 from engram import limits
-from engram.clock import RandomIds
-from engram.embedding.choice import LocalModel
-from engram.model.access import OrganizationDraft
 from engram.model.memory import NoteDraft
 from engram.model.recall import ContextRequest
-from engram.service.work.indexing import Indexer
-from engram.settings import Settings
-from engram.storage.sqlite.store import SqliteStore
-from engram.wiring import build_embedders, build_service
-from tests.fakes import FakeClock
+from tests.meaning.local_service import open_local_service
+from tests.promises import promise
 
 NOTES = (
     "Postgres connection pool size is 40; raising it above 60 exhausted memory in June.",
@@ -52,32 +46,19 @@ async def notes_kept(
     directory: Path, notes: Sequence[NoteDraft], *, is_indexed: bool
 ) -> AsyncGenerator[Fetch]:
     """Keep notes, and yield a function that returns the texts that a query brings, best first."""
-    settings = Settings(home=directory, embedder=LocalModel())
-    clock, ids = FakeClock(), RandomIds()
-    store = SqliteStore(directory, clock=clock, ids=ids)
-    await store.open()
-    tiers = build_embedders(settings, clock=clock)
-    try:
-        service = build_service(store, tiers, settings, clock=clock, ids=ids)
-        made, _ = await service.operator.create_organization(OrganizationDraft(name="Acme"))
-        principal = await service.operator.act_for(made.id)
+    async with open_local_service(directory) as local:
         for start in range(0, len(notes), limits.MEMORIES_PER_CALL_MAX):
             batch = notes[start : start + limits.MEMORIES_PER_CALL_MAX]
-            await service.memories.store_notes(principal, batch)
+            await local.service.memories.store_notes(local.me, batch)
         if is_indexed:
-            indexer = Indexer(store, tiers, owner="job_test")
-            while await indexer.work(made.id):
-                pass
+            await local.index()
 
         async def fetch(query: str, min_score: float | None = None) -> list[str]:
             request = ContextRequest(query=query, min_score=min_score)
-            context = await service.search.fetch_context(principal, request)
+            context = await local.service.search.fetch_context(local.me, request)
             return [entry.content for entry in context.entries]
 
         yield fetch
-    finally:
-        await tiers.close()
-        await store.close()
 
 
 async def fetch_all(directory: Path, queries: list[str], *, is_indexed: bool) -> list[list[str]]:
@@ -92,6 +73,7 @@ async def test_notes_are_fetched_that_answer_in_other_words(tmp_path: Path) -> N
     assert [texts[:1] for texts in fetched] == [[note] for note in QUESTIONS.values()]
 
 
+@promise("bounded")
 @pytest.mark.parametrize("is_indexed", [False, True])
 async def test_nothing_is_fetched_for_a_question_that_no_note_answers(
     tmp_path: Path, *, is_indexed: bool
@@ -134,6 +116,7 @@ async def test_the_session_start_query_brings_status_and_decisions(
     assert fitting <= {*fetched}
 
 
+@promise("bounded")
 async def test_the_cut_keeps_answers_and_is_silent_on_foreign_questions(tmp_path: Path) -> None:
     """`python -m bench notes` measures stores of other sizes too."""
     notes = [NoteDraft(content=note.content) for note in ASKED_NOTES]

@@ -9,6 +9,9 @@ from typing import Self
 import httpx
 
 from tests.meaning.servers import append, found, search, serve
+from tests.promises import promise
+
+pytestmark = promise("findable")
 
 ROUNDS = 100
 WRITERS = 4

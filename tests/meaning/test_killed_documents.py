@@ -23,6 +23,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.meaning.hashing import QuickEmbedder
 from tests.meaning.programs.killed_documents import LaterClock
+from tests.promises import promise
 from tests.service.bodies import prose, stream
 from tests.storage.places import is_database, store_at
 
@@ -45,6 +46,7 @@ async def store(place: str) -> AsyncIterator[Store]:
     await store.close()
 
 
+@promise("durable", "whole-body", kills=KILLS)
 async def test_documents_are_whole_and_indexed_whoever_is_killed(place: str, store: Store) -> None:
     local = await store.control.create_organization(OrganizationDraft(name="local"), actor="test")
     organization = await store.organization(local.id)

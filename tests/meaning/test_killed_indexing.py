@@ -19,6 +19,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 from tests.meaning.hashing import SHORT, ToldEmbedder
 from tests.meaning.programs.killed_indexing import LaterClock
+from tests.promises import promise
 from tests.storage.drafts import opened
 from tests.storage.places import is_database, store_at
 
@@ -39,6 +40,7 @@ async def store(place: str) -> AsyncIterator[Store]:
     await store.close()
 
 
+@promise("durable", kills=KILLS)
 async def test_every_message_gets_its_vectors_once_whoever_is_killed(
     tmp_path: Path, place: str, store: Store
 ) -> None:

@@ -19,6 +19,7 @@ from engram.service.work.indexing import Indexer
 from engram.service.work.reembedding import Reembedding
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
+from tests.promises import promise
 from tests.service.embedders import NamedEmbedder
 from tests.storage.drafts import opened
 from tests.storage.places import is_database, store_at
@@ -38,6 +39,7 @@ async def store(place: str) -> AsyncIterator[Store]:
     await store.close()
 
 
+@promise("durable", kills=KILLS)
 async def test_every_message_has_vectors_of_one_embedder_whoever_was_killed(
     tmp_path: Path, place: str, store: Store
 ) -> None:

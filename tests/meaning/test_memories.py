@@ -13,6 +13,9 @@ from engram.model.search import SearchAnswer
 from tests.fakes import FakeClock
 from tests.meaning.hashing import QuickEmbedder
 from tests.meaning.house import House, opened_house
+from tests.promises import promise
+
+pytestmark = promise("findable")
 
 
 def two_tiers() -> Tiers:

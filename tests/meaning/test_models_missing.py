@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.commands import Engram
 from tests.meaning.servers import Server, append, found, model_dir, search, serve, status
+from tests.promises import promise
 
 WITHOUT_MODELS = ["words_only", "embedder_unavailable", "instant_unavailable"]
 TEXT = "The ferry to the island leaves at seven"
@@ -19,6 +20,7 @@ QUESTION = "When does the boat leave for the island?"
 AGAIN = ("the deep embedder is available again", "the instant embedder is available again")
 
 
+@promise("alone")
 async def test_missing_models_are_told_and_used_once_they_are_there(tmp_path: Path) -> None:
     with serve(tmp_path / "store", embedder="local", model_dir=tmp_path / "models") as server:
         async with server.client() as client:

@@ -15,6 +15,9 @@ from engram.embedding.tiers import Tiers
 from tests.fakes import FakeClock
 from tests.meaning.house import explained, opened_house
 from tests.meaning.servers import append, found, search, serve
+from tests.promises import promise
+
+pytestmark = promise("findable")
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors

@@ -8,6 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.planted import PLANTED, planted_document
+from tests.promises import promise
+
+pytestmark = promise("findable", "whole-body")
 
 
 async def test_sentences_of_a_document_are_found_by_meaning_at_once(tmp_path: Path) -> None:

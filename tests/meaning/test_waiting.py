@@ -71,7 +71,7 @@ class Workplace:
 
     async def wait_until_pending(self, count: int) -> None:
         """Return when so many messages wait."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while await self.pending() != count:
                 pass
 
@@ -109,7 +109,7 @@ async def running(place: Workplace) -> AsyncIterator[Workplace]:
     worker = asyncio.create_task(place.background.run(nothing_to_record))
     yield place
     worker.cancel()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await asyncio.wait([worker])
 
 

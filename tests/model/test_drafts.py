@@ -20,6 +20,7 @@ from engram.model.conversation import (
 )
 from engram.model.ids import ConversationId
 from engram.model.search import SearchRequest
+from tests.promises import promise
 
 A_MESSAGE = MessageDraft(role="user", content="hello")
 SOME_CONVERSATION = ConversationId("conv_x")
@@ -89,6 +90,7 @@ REFUSALS: list[tuple[str, str, Callable[[], object]]] = [
 ]  # fmt: skip
 
 
+@promise("clear")
 @pytest.mark.parametrize(("field", "code", "construct"), REFUSALS)
 def test_a_value_outside_its_bounds_is_refused_and_the_field_named(
     field: str, code: str, construct: Callable[[], object]
@@ -108,6 +110,7 @@ def test_a_call_of_too_many_bytes_is_refused() -> None:
     assert (caught.value.field, caught.value.code) == ("messages", "request_too_large")
 
 
+@promise("verbatim")
 @pytest.mark.parametrize("content", ["", "\x00", "\r", "\x1b[31mred\x1b[0m", "a\u202eb", "🦝"])
 def test_any_text_that_utf8_can_hold_is_a_message(content: str) -> None:
     assert MessageDraft(role="tool", content=content).content == content

@@ -19,7 +19,7 @@ METHODS = frozenset({"match", "fullmatch", "search", "findall", "finditer", "spl
 
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {
     "engram.transfer.markdown._id": {"prefixes": ("mem_",)},
-    "engram.text.escaping._any_of": {"characters": "&<>"},
+    "engram.text.quoting._any_of": {"characters": "&<>"},
     "engram.text.markdown._fence_end": {"character": "`", "length": 3},
 }
 """What functions are given that make patterns of their arguments, as they are called."""

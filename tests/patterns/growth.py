@@ -9,12 +9,12 @@ from dataclasses import dataclass
 GROWTH_MAX = 2.5
 """Linear work doubles; the rest is room for caches and for the clock."""
 
-SIZE_MAX = 8_192
-"""Quadratic work on so much takes a hundred times longer than linear work."""
+SIZE_MAX = 4_096
+"""Quadratic work on so much takes tens of times longer than linear work."""
 
 _SIZE_MIN = 8
-_WORTH_JUDGING_S = 0.000_25
-"""What takes less than this at `SIZE_MAX` is quick, whatever the clock says of its growth."""
+_WORTH_JUDGING_S = 0.002
+"""What takes less than this at `SIZE_MAX` is quick: quadratic work takes ten times longer and more."""
 
 _LONG_ENOUGH_S = 0.02
 """Sizes past this tell nothing new, and would take seconds for quadratic work."""
@@ -27,7 +27,7 @@ _STEP = 1.25
 _STEP_GROWTH = 2
 """Exponential work grows so much in such a step; a pattern's bound that is reached, hardly at all."""
 
-_ROUNDS = 5
+_ROUNDS = 3
 _TRIES = 3
 """A processor that others use at times takes longer over the same work; not three times in a row."""
 

@@ -12,8 +12,8 @@ from bench.needles.generate import PLACES, SIZES, rows
 from bench.needles.plants import KINDS
 from engram.text.quoting import quote_after
 from engram_eval.dataset import EvaluationSet, Question
-from engram_eval.delivery import SentText, fold
 from engram_eval.reading import read_set
+from engram_eval.scoring import SentText, fold
 
 
 @pytest.fixture(scope="module")

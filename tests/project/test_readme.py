@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from engram.cli.serve import STDIO
+from engram.cli.serve import CONNECT_HEADING
 from tools.server import running_server
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +54,8 @@ def said_in_terminal(home: Path) -> str:
     os.close(child)
     try:
         with os.fdopen(terminal, encoding="utf-8") as shown:
-            lines = list(iter(shown.readline, f"  {STDIO}\n"))
-            return "".join(lines)
+            lines = list(iter(shown.readline, f"{CONNECT_HEADING}\n"))
+            return "".join([*lines, CONNECT_HEADING, "\n", shown.readline()])
     finally:
         process.terminate()
         process.wait(30)

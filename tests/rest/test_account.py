@@ -13,9 +13,11 @@ from engram.http.asgi import Application, create_app
 from engram.limits import STORED_ROW_BYTES
 from engram.settings import Settings
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, append, connect, new_conversation, new_key, refusal
 
 
+@promise("secrets")
 async def test_a_key_shows_its_secret_once(app: Application, api: httpx.AsyncClient) -> None:
     body = {"name": "ci", "scopes": ["read"], "expires_at": "2030-01-01T00:00:00Z"}
 
@@ -71,6 +73,8 @@ async def test_status_counts_what_is_stored(api: httpx.AsyncClient) -> None:
         "pending": 0,
         "embedder": None,
         "degraded": ["words_only"],
+        "scrubbed_at": None,
+        "faults": 0,
     }
 
 
@@ -117,6 +121,7 @@ async def test_usage_is_told_by_day(settings: Settings, clock: FakeClock) -> Non
     assert refusal(refused)[:2] == (400, "invalid_request")
 
 
+@promise("audit")
 async def test_the_audit_tells_who_did_what_but_never_the_content(
     api: httpx.AsyncClient, clock: FakeClock
 ) -> None:
@@ -170,6 +175,9 @@ async def test_a_deleted_account_leaves_nothing_but_a_receipt(
             "content_bytes": 6,
             "keys": 1,
         },
+        "files": [IsStr(regex=r"org_.*\.db"), "engram.db"],
+        "backups": [],
+        "still_held": [],
     }
     assert refused.status_code in {401, 404}
     assert (await operator.get("/admin/organizations")).json()["organizations"] == []

@@ -7,6 +7,7 @@ import pytest
 from dirty_equals import IsPartialDict, IsStr
 
 from engram.http.asgi import Application
+from tests.promises import promise
 from tests.rest.calls import append, connect, new_conversation, refusal
 
 
@@ -26,6 +27,7 @@ async def test_a_new_organisation_comes_with_a_key_that_works(
     assert listed == [IsPartialDict(id=made.json()["organization_id"], name="acme", messages_max=7)]
 
 
+@promise("quotas")
 async def test_a_quota_is_changed_and_holds_at_once(
     app: Application, operator: httpx.AsyncClient
 ) -> None:
@@ -62,6 +64,7 @@ async def test_what_is_no_change_of_an_organisation_is_refused(
     assert (await operator.get("/admin/organizations")).json()["organizations"] == listed
 
 
+@promise("operators")
 async def test_a_change_needs_the_operators_token_and_an_organisation(
     operator: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:
@@ -71,6 +74,7 @@ async def test_a_change_needs_the_operators_token_and_an_organisation(
     assert refusal(await operator.patch(path, json={"bytes_max": 1})) == (404, "not_found", None)
 
 
+@promise("quotas")
 async def test_little_more_than_the_quota_is_ever_stored(
     app: Application, operator: httpx.AsyncClient
 ) -> None:
@@ -109,6 +113,7 @@ async def test_a_deleted_organisation_is_gone(
     assert (await operator.get("/admin/organizations")).json()["organizations"] == []
 
 
+@promise("backfill")
 async def test_nothing_is_left_to_compress_in_a_new_store(
     operator: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:
@@ -122,6 +127,7 @@ async def test_nothing_is_left_to_compress_in_a_new_store(
     assert without.json() == IsPartialDict(expected)
 
 
+@promise("backfill")
 @pytest.mark.parametrize("batch_size", [0, 1_001, "10", None])
 async def test_a_batch_outside_its_bounds_is_refused(
     operator: httpx.AsyncClient, batch_size: object
@@ -131,6 +137,7 @@ async def test_a_batch_outside_its_bounds_is_refused(
     assert refusal(answer) == (400, "invalid_request", "batch_size")
 
 
+@promise("one-truth")
 async def test_a_reindexed_store_is_covered_and_finds_the_same(
     operator: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:

@@ -9,7 +9,10 @@ import httpx
 from engram.http.asgi import create_app
 from engram.settings import Settings
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, connect, new_key
+
+pytestmark = promise("audit")
 
 
 async def audit_of(settings: Settings, clock: FakeClock, key: str, action: str) -> list[Any]:

@@ -9,7 +9,10 @@ import httpx
 import pytest
 
 from engram import limits
+from tests.promises import promise
 from tests.rest.calls import new_conversation, refusal, stored
+
+pytestmark = promise("clear")
 
 A_MESSAGE = {"role": "user", "content": "hello"}
 JSON = {"Content-Type": "application/json"}
@@ -206,7 +209,7 @@ async def test_a_parameter_beside_a_body_is_refused(api: httpx.AsyncClient) -> N
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/api", "/api/v1", "/api/v1/", "/api/v2/search", "/api/v1/conversations/", "//"]
+    "path", ["/api", "/api/v1", "/api/v1/", "/api/v2/search", "/api/v1/conversations/"]
 )
 async def test_an_unknown_address_is_a_problem_too(api: httpx.AsyncClient, path: str) -> None:
     assert refusal(await api.get(path)) == (404, "not_found", None)

@@ -15,6 +15,7 @@ from engram.api.operation import STREAMED
 from engram.api.table import OPERATIONS
 from engram.http.asgi import Application
 from engram.http.routes import OperationRoute, operation_routes
+from tests.promises import promise
 from tests.rest.calls import connect, refusal, scoped_key, stored
 
 JSON = {"Content-Type": "application/json"}
@@ -23,12 +24,14 @@ ONE = '{"messages":[{"role":"user","content":"%s"}]}'
 BOUNDS = {
     "append_messages": limits.BODY_BYTES_MAX,
     "append_messages_to_default": limits.BODY_BYTES_MAX,
+    "capture_session": limits.BODY_BYTES_MAX,
     "memory_store_batch": limits.BODY_BYTES_MAX,
     "memory_store": limits.MEMORY_BODY_BYTES_MAX,
     "memory_correct": limits.MEMORY_BODY_BYTES_MAX,
     "store_notes": limits.NOTES_BODY_BYTES_MAX,
     "add_part": limits.UPLOAD_PART_BYTES_MAX,
     "memory_store_document": STREAMED,
+    "import": STREAMED,
 }
 """The operations that take more than a search does."""
 
@@ -47,6 +50,7 @@ async def narrow(
         yield client
 
 
+@promise("bodies")
 def test_every_route_declares_its_scopes_and_a_bound_for_its_body() -> None:
     routes = [
         route for route in operation_routes(OPERATIONS, {}) if isinstance(route, OperationRoute)
@@ -62,6 +66,7 @@ def test_every_route_declares_its_scopes_and_a_bound_for_its_body() -> None:
     assert without_scope == {route.name for route in routes if route.path.startswith("/admin")}
 
 
+@promise("bodies")
 @pytest.mark.parametrize(
     ("path", "bound", "field"),
     [
@@ -88,6 +93,7 @@ async def test_an_announced_length_past_the_bound_of_a_route_is_refused_unread(
     assert await stored(api) == (0, 0)
 
 
+@promise("bodies")
 async def test_a_body_in_pieces_is_counted_and_refused_past_the_bound(
     api: httpx.AsyncClient,
 ) -> None:
@@ -102,6 +108,7 @@ async def test_a_body_in_pieces_is_counted_and_refused_past_the_bound(
     assert refusal(past) == (413, "request_too_large", "body")
 
 
+@promise("bodies")
 async def test_a_key_without_the_scope_is_refused_before_its_body_is_read(
     app: Application, api: httpx.AsyncClient
 ) -> None:
@@ -125,6 +132,7 @@ async def test_a_length_that_is_no_number_is_refused(api: httpx.AsyncClient, len
     assert refusal(answer) == (400, "invalid_request", "Content-Length")
 
 
+@promise("bodies")
 @pytest.mark.parametrize(
     ("body", "unit"),
     [
@@ -154,6 +162,7 @@ async def test_a_large_body_without_texts_is_refused(api: httpx.AsyncClient) -> 
     assert refusal(answer) == (413, "request_too_large", "body")
 
 
+@promise("verbatim")
 @pytest.mark.parametrize(
     "content",
     [

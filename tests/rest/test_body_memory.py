@@ -55,7 +55,7 @@ def held_bytes() -> int:
 
 async def wait_until_freed() -> None:
     """Return when no text is held; threads let go of theirs soon after an answer."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while True:
             if held_bytes() < len(TEXT):
                 return

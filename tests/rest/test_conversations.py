@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.rest.calls import append, new_conversation, refusal, stored
 
 VERBATIM = ["", "\x00", "a\rb", "\x1b[31mred\x1b[0m", "zwei\r\n\tZeilen ", "日本 🦝", "'; DROP --"]
@@ -33,6 +34,7 @@ async def test_a_conversation_needs_no_body_at_all(api: httpx.AsyncClient) -> No
     assert made.json() == {"conversation_id": IsStr(regex="conv_.{21}")}
 
 
+@promise("verbatim")
 @pytest.mark.parametrize("content", VERBATIM)
 async def test_messages_come_back_byte_for_byte(api: httpx.AsyncClient, content: str) -> None:
     conversation_id = await new_conversation(api)
@@ -60,6 +62,7 @@ async def test_appending_answers_with_ids_and_sequences(api: httpx.AsyncClient) 
     }
 
 
+@promise("verbatim")
 async def test_every_field_of_a_message_is_kept(api: httpx.AsyncClient) -> None:
     conversation_id = await new_conversation(api)
     message = {
@@ -85,6 +88,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
+@promise("verbatim")
 @given(content=st.text(), metadata=st.dictionaries(st.text(), json_values, max_size=3))
 async def test_any_text_and_any_metadata_come_back_as_they_were(
     api: httpx.AsyncClient, content: str, metadata: dict[str, object]
@@ -142,6 +146,7 @@ async def test_messages_may_name_their_conversation_in_the_body(api: httpx.Async
     assert appended.json()["conversation_id"] == conversation_id
 
 
+@promise("idempotent")
 async def test_a_repeated_idempotency_key_returns_the_first_answer(api: httpx.AsyncClient) -> None:
     path = f"/api/v1/conversations/{await new_conversation(api)}/messages"
     body = {"messages": [{"role": "user", "content": "once"}], "idempotency_key": "k"}
@@ -167,6 +172,7 @@ async def test_conversations_are_listed_under_all_filters_with_their_true_total(
     assert (page["total"], page["next_offset"]) == (3, 2)
 
 
+@promise("removal")
 async def test_a_deleted_conversation_is_gone_and_its_receipt_names_what_went(
     api: httpx.AsyncClient,
 ) -> None:
@@ -188,6 +194,7 @@ async def test_a_deleted_conversation_is_gone_and_its_receipt_names_what_went(
     assert found.json()["results"] == []
 
 
+@promise("idempotent")
 async def test_another_body_under_the_same_idempotency_key_is_a_conflict(
     api: httpx.AsyncClient,
 ) -> None:
@@ -201,3 +208,45 @@ async def test_another_body_under_the_same_idempotency_key_is_a_conflict(
     assert refusal(another) == (409, "idempotency_conflict", None)
     assert refusal(to_default) == (409, "idempotency_conflict", None)
     assert await stored(api) == (1, 1)
+
+
+async def test_a_conversation_is_renamed_tagged_and_moved(api: httpx.AsyncClient) -> None:
+    conversation_id = await new_conversation(api, title="Plans", tags=["a"], agent_id="helper")
+    await append(api, conversation_id, "the ferry leaves at nine")
+    change = {"title": None, "tags": ["b"], "metadata": {"n": 2}, "project": "harbour"}
+
+    edited = await api.patch(f"/api/v1/conversations/{conversation_id}", json=change)
+
+    assert edited.status_code == 200
+    assert edited.json() == {
+        "conversation_id": conversation_id,
+        "edited": sorted(change),
+        "updated_at": IsStr,
+    }
+    read = (await api.get(f"/api/v1/conversations/{conversation_id}")).json()
+    assert read["conversation"] == IsPartialDict({**change, "agent_id": "helper"})
+    found = await api.post("/api/v1/search", json={"query": "ferry", "project": "harbour"})
+    assert [each["tags"] for each in found.json()["results"]] == [["b"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"), [({}, None), ({"agent_id": "x"}, "agent_id"), ({"tags": "x"}, "tags")]
+)
+async def test_an_edit_that_says_nothing_or_too_much_is_refused(
+    api: httpx.AsyncClient, change: dict[str, object], field: str | None
+) -> None:
+    conversation_id = await new_conversation(api)
+
+    refused = await api.patch(f"/api/v1/conversations/{conversation_id}", json=change)
+
+    assert refusal(refused) == (400, "invalid_request", field)
+
+
+async def test_a_conversation_of_others_cannot_be_edited(
+    api: httpx.AsyncClient, stranger: httpx.AsyncClient
+) -> None:
+    conversation_id = await new_conversation(api, title="Plans")
+
+    refused = await stranger.patch(f"/api/v1/conversations/{conversation_id}", json={"title": "x"})
+
+    assert refusal(refused) == (404, "not_found", None)

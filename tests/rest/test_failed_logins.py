@@ -7,7 +7,10 @@ import pytest
 
 from engram import limits
 from engram.http.asgi import Application
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, connect, refusal, scoped_key
+
+pytestmark = promise("rates")
 
 ATTACKER = "10.6.6.6"
 LIMITED = (429, "too_many_failed_logins", None)

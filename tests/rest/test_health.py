@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -10,6 +13,7 @@ from dirty_equals import IsFloat
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Receive, Scope, Send
 
+from engram import limits
 from engram.http.asgi import Application
 from engram.settings import Settings
 from tests.rest.calls import ADMIN_TOKEN, URL, append, connect, new_conversation, refusal
@@ -42,6 +46,7 @@ async def test_readiness_tells_the_latency_of_the_store_and_what_is_missing(
         "status": "ready",
         "latency_ms": IsFloat(ge=0),
         "degraded": ["words_only"],
+        "homes_away": [],
     }
 
 
@@ -59,6 +64,20 @@ async def test_a_server_whose_store_is_damaged_is_not_ready(
 
     assert refusal(answer) == (503, "unavailable", None)
     assert (await anybody.get("/healthz")).status_code == 200
+
+
+async def test_a_server_whose_store_was_removed_is_not_ready_and_acknowledges_nothing(
+    anybody: httpx.AsyncClient, api: httpx.AsyncClient, settings: Settings
+) -> None:
+    conversation_id = await new_conversation(api)
+    shutil.rmtree(settings.home)
+
+    refused = await append(api, conversation_id, "into a deleted file")
+    ready = await anybody.get("/readyz")
+
+    assert refusal(refused) == (500, "store_replaced", None)
+    assert refusal(ready) == (503, "unavailable", None)
+    assert not settings.home.exists()
 
 
 async def test_requests_are_counted_by_template_and_not_by_address(
@@ -153,3 +172,42 @@ async def test_every_answer_has_an_id_of_its_own(
 
     ids = {answer.headers["x-request-id"] for answer in answers}
     assert len(ids) == len(answers)
+
+
+async def test_a_server_whose_store_was_removed_is_not_ready(
+    anybody: httpx.AsyncClient, settings: Settings
+) -> None:
+    (settings.home / "engram.db").rename(settings.home / "elsewhere.db")
+
+    answer = await anybody.get("/readyz")
+
+    assert refusal(answer) == (503, "unavailable", None)
+    assert "missing" in answer.json()["detail"]
+
+
+async def test_a_store_that_does_not_answer_in_time_is_not_ready(
+    anybody: httpx.AsyncClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "READY_S", 0.2)
+
+    with closing(sqlite3.connect(settings.home / "engram.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        late = await anybody.get("/readyz")
+        other.rollback()
+
+    assert refusal(late) == (503, "unavailable", None)
+    assert "within 0.2 s" in late.json()["detail"]
+    monkeypatch.undo()
+    assert (await anybody.get("/readyz")).status_code == 200
+
+
+async def test_readiness_writes_seldom_however_often_it_is_asked(
+    anybody: httpx.AsyncClient, settings: Settings
+) -> None:
+    await anybody.get("/readyz")
+    with closing(sqlite3.connect(settings.home / "engram.db")) as other:
+        seen = other.execute("PRAGMA data_version").fetchone()
+        for _ in range(20):
+            await anybody.get("/readyz")
+
+        assert other.execute("PRAGMA data_version").fetchone() == seen

@@ -15,8 +15,11 @@ from engram.http.asgi import Application, create_app
 from engram.model.authority import host_of
 from engram.model.value import replace
 from engram.settings import Settings, load_settings
+from tests.promises import promise
 from tests.rest.calls import connect, refusal
 from tests.serving import serving
+
+pytestmark = promise("hosts")
 
 PATHS = ["/healthz", "/api/v1/status", "/mcp", "/admin/stats", "/metrics", "/nowhere"]
 

@@ -7,6 +7,7 @@ import re
 import httpx
 import pytest
 
+from tests.promises import promise
 from tests.rest.calls import refusal
 
 DIGITS = "9" * 4_301
@@ -28,6 +29,7 @@ def queries(
     ]  # fmt: skip
 
 
+@promise("clear")
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=["whole", "negative", "decimal", "exponent"])
 async def test_no_parameter_takes_a_number_too_long_to_convert_for_a_fault_of_the_server(
     api: httpx.AsyncClient, operator: httpx.AsyncClient, spelling: str

@@ -13,6 +13,7 @@ from dirty_equals import IsPartialDict, IsStr
 from engram.clock import format_time
 from engram.http.asgi import Application
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.rest.calls import connect, refusal, scoped_key
 
 JSON = {"Content-Type": "application/json"}
@@ -197,6 +198,7 @@ async def test_a_bad_reading_is_refused(api: httpx.AsyncClient, path: str, field
     assert refusal(refused) == (400, "invalid_request", field)
 
 
+@promise("versions")
 async def test_a_correction_changes_what_it_names_and_keeps_the_past(
     api: httpx.AsyncClient, clock: FakeClock
 ) -> None:
@@ -222,6 +224,23 @@ async def test_a_correction_changes_what_it_names_and_keeps_the_past(
     assert [memory["content"] for memory in then.json()["memories"]] == ["We chose SQLite"]
 
 
+async def test_a_memory_is_moved_to_another_project(api: httpx.AsyncClient) -> None:
+    memory_id = await store(api, "We chose SQLite", project="apollo")
+
+    moved = await api.patch(f"{MEMORIES}/{memory_id}", json={"to_project": "soyuz"})
+
+    assert moved.json() == IsPartialDict(id=memory_id, project="soyuz", version=2)
+    for project, count in (("apollo", 0), ("soyuz", 1)):
+        found = await api.get(
+            "/api/v1/search", params={"q": "SQLite", "project": project, "kinds": "note"}
+        )
+        listed = await api.get(MEMORIES, params={"project": project})
+        assert (len(found.json()["results"]), listed.json()["total"]) == (count, count)
+    newest = (await api.get("/api/v1/audit")).json()["entries"][0]
+    assert newest == IsPartialDict(action="memory_correct", subject=memory_id)
+    assert newest["details"]["fields"] == ["project"]
+
+
 @pytest.mark.parametrize(
     ("change", "code", "field"),
     [
@@ -230,6 +249,7 @@ async def test_a_correction_changes_what_it_names_and_keeps_the_past(
         ({"importance": 5}, "invalid_request", "importance"),
         ({"category": "song"}, "invalid_request", "category"),
         ({"project": "apollo"}, "invalid_request", "project"),
+        ({"to_project": "apollo/../soyuz\n"}, "invalid_request", "to_project"),
         ({"valid_to": "2000-01-01T00:00:00Z"}, "invalid_request", "valid_from"),
         ({"tags": ["a", "a"]}, "invalid_request", "tags"),
     ],
@@ -246,6 +266,7 @@ async def test_a_bad_correction_changes_nothing(
     assert await fetch(api, memory_id) == before
 
 
+@promise("forgetting")
 async def test_a_forgotten_memory_is_found_no_more_and_stays_readable(
     api: httpx.AsyncClient, clock: FakeClock
 ) -> None:
@@ -266,6 +287,7 @@ async def test_a_forgotten_memory_is_found_no_more_and_stays_readable(
     assert refusal(await api.patch(f"{MEMORIES}/{memory_id}", json={"importance": 1}))[0] == 409
 
 
+@promise("immutable")
 async def test_an_immutable_memory_is_neither_corrected_nor_forgotten(
     api: httpx.AsyncClient,
 ) -> None:
@@ -287,6 +309,7 @@ async def test_an_immutable_memory_is_neither_corrected_nor_forgotten(
     assert await kept(api) == 0
 
 
+@promise("forgetting")
 async def test_a_purged_memory_leaves_a_tombstone_and_nothing_else(api: httpx.AsyncClient) -> None:
     memory_id, other = await store(api, "the tanuki rule"), await store(api, "another rule")
     await api.patch(f"{MEMORIES}/{memory_id}", json={"content": "the second tanuki rule"})
@@ -302,6 +325,7 @@ async def test_a_purged_memory_leaves_a_tombstone_and_nothing_else(api: httpx.As
     assert "tanuki" not in (await api.get("/api/v1/audit")).text
 
 
+@promise("relations")
 async def test_related_memories_are_listed_from_both_ends(api: httpx.AsyncClient) -> None:
     old, new, far = [await store(api, text) for text in ("old", "new", "far")]
 
@@ -349,6 +373,7 @@ async def test_a_bad_relation_is_refused(
     assert (await api.get(f"{MEMORIES}/{ids['self']}/relations")).json()["count"] == 0
 
 
+@promise("relations")
 async def test_what_supersedes_cannot_go_in_a_circle(api: httpx.AsyncClient) -> None:
     one, two, three = [await store(api, text) for text in ("one", "two", "three")]
     supersedes = {"relation_type": "supersedes"}
@@ -399,6 +424,7 @@ async def test_the_status_counts_what_is_there(api: httpx.AsyncClient) -> None:
     assert (await api.get("/api/v1/status")).json()["messages"] == 0
 
 
+@promise("apart")
 async def test_another_organisations_memories_do_not_exist(
     api: httpx.AsyncClient, stranger: httpx.AsyncClient
 ) -> None:
@@ -470,3 +496,37 @@ async def test_each_use_of_memories_needs_its_scope(
 
     assert refused.status_code == 403
     assert refused.json()["required"] == scope
+
+
+async def test_memories_of_all_projects_are_browsed_by_any_field(api: httpx.AsyncClient) -> None:
+    first = await store(api, "one", project="apollo", tags=["db"], source="adr")
+    second = await store(api, "two", category="technical", memory_type="decision")
+    ended = await store(api, "three", valid_to="2020-01-01T00:00:00Z")
+
+    async def found(**query: Any) -> list[str]:
+        answer = await api.get(f"{MEMORIES}/browse", params=query)
+        return [each["id"] for each in answer.json()["memories"]]
+
+    assert await found() == [second, first]
+    assert await found(project="apollo", tags="db", source="adr") == [first]
+    assert await found(category="technical", memory_type="decision") == [second]
+    assert await found(validity="not_now") == [ended]
+    assert await found(validity="any", ids=[ended, first]) == [ended, first]
+    assert await found(limit=1, offset=1) == [first]
+    refused = await api.get(f"{MEMORIES}/browse", params={"validity": "never"})
+    assert refusal(refused) == (400, "invalid_request", "validity")
+
+
+async def test_ratings_and_projects_are_counted(api: httpx.AsyncClient) -> None:
+    memory_id = await store(api, project="apollo")
+    for helpful in (True, True, False):
+        rating = {"memory_ids": [memory_id], "helpful": helpful, "project": "apollo"}
+        await api.post(f"{MEMORIES}/feedback", json=rating)
+    made = await api.post("/api/v1/conversations", json={"project": "apollo"})
+
+    counted = (await api.get(f"{MEMORIES}/{memory_id}/feedback")).json()
+    projects = (await api.get("/api/v1/projects/counts")).json()["projects"]
+
+    assert made.status_code == 201
+    assert counted == {"memory_id": memory_id, "helpful": 2, "unhelpful": 1}
+    assert projects == [IsPartialDict(project="apollo", conversations=1, messages=0, memories=1)]

@@ -12,6 +12,7 @@ from dirty_equals import IsPartialDict, IsStr
 
 from engram.http.asgi import Application
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.rest.calls import connect, new_key, refusal, scoped_key
 
 JSON = {"Content-Type": "application/json"}
@@ -26,6 +27,7 @@ async def kept(api: httpx.AsyncClient) -> int:
     return (await api.get("/api/v1/status")).json()["memories"]
 
 
+@promise("verbatim")
 async def test_a_note_is_kept_verbatim_with_all_its_fields(
     api: httpx.AsyncClient, clock: FakeClock
 ) -> None:
@@ -184,6 +186,7 @@ async def test_a_bad_listing_is_refused(api: httpx.AsyncClient, query: str, fiel
     assert refusal(refused) == (400, "invalid_request", field)
 
 
+@promise("forgetting")
 async def test_a_removed_note_is_gone_and_removing_it_again_is_the_same(
     api: httpx.AsyncClient, clock: FakeClock
 ) -> None:
@@ -241,6 +244,7 @@ async def test_a_conversation_is_no_note(api: httpx.AsyncClient) -> None:
     assert await kept(api) == 1
 
 
+@promise("apart")
 async def test_another_organisation_cannot_see_or_remove_a_note(
     api: httpx.AsyncClient, stranger: httpx.AsyncClient
 ) -> None:

@@ -27,6 +27,7 @@ from engram.http.openapi import openapi_document
 from engram.http.server import listen
 from engram.mcp.tools import tools_of
 from engram.settings import Settings
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN
 
 # The library's own types are partly unknown.
@@ -93,6 +94,7 @@ CONFLICTS = (
 """Arguments that exclude each other's values, which no schema can say."""
 
 NEEDED = {
+    "edit_conversation": {"title", "tags", "metadata", "project"},
     "memory_correct": {"content", "tags", "importance", "memory_type", "category"},
     "memory_feedback": {"memory_ids", "event_id"},
     "change_organization": {"name", "messages_max", "bytes_max"},
@@ -119,6 +121,10 @@ PARTICULAR = {
     "memory_store_document",  # its body may be no text
     "memory_query_document",  # its regex may be none
     "delete_account",  # it wants the name of the organisation
+    "erase",  # it wants exactly one field, and a subject that is one
+    "count_erasure",  # as above
+    "import",  # its body is an export
+    "retention_set",  # it wants a span such as 90d
 }
 """Operations that refuse what the document cannot describe."""
 
@@ -139,6 +145,7 @@ def is_refused_for_good_reason(case: Any) -> bool:
     )
 
 
+@promise("clear")
 @schema.parametrize()
 def test_every_operation_does_what_the_document_says(case: Any, url: str, key: str) -> None:
     if case.path == "/api/v1/account":
@@ -161,12 +168,16 @@ MAKERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "episode_id": ("/episodes", {"json": {}}, "episode_id"),
     "document_id": ("/documents", {"content": b"# Harbours"}, "document_id"),
     "upload_id": ("/documents/uploads", {"json": {}}, "upload_id"),
+    "erasure_id": ("/erasures", {"json": {"subject": "name=nobody"}}, "id"),
+    "hold_id": ("/holds", {"json": {"reason": "case 12", "project": "held"}}, "id"),
+    "rule_id": ("/retention", {"json": {"keep": "90d", "project": "short"}}, "id"),
     "key_id": ("/keys", {"json": {"name": "extra"}}, "id"),
     "organization_id": ("/admin/organizations", {"json": {"name": "extra"}}, "organization_id"),
 }
 """How to make what each id in an address names, and where the answer tells its id."""
 
 
+@promise("clear")
 @valid.parametrize()
 def test_every_operation_on_what_exists_does_what_the_document_says(
     case: Any, url: str, key: str

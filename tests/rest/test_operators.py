@@ -9,10 +9,13 @@ import pytest
 from engram.errors import ConfigurationError
 from engram.http.asgi import create_app
 from engram.model.value import replace
-from engram.service.access.operator_tokens import new_operator_token
+from engram.service.access.credentials import new_operator_token
 from engram.settings import Settings
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.rest.calls import connect, new_key, refusal
+
+pytestmark = promise("operators")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from engram.errors import EngramError
 from engram.http.headers import AnswerHeaders
 from engram.http.problems import Failures, problem_of
 from engram.service.access.admission import Turns
+from tests.promises import promise
 from tests.rest.calls import refusal
 
 EXAMPLES: list[tuple[EngramError, int]] = [
@@ -26,10 +27,12 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.UnauthenticatedError(), 401),
     (errors.AccessDeniedError("read"), 403),
     (errors.ToolsetDeniedError("notes"), 403),
+    (errors.CrossSiteError(), 403),
     (errors.QuotaExceededError(resource="messages", limit=1, used=1, needed=1), 403),
     (errors.NotFoundError("conversation", "conv_x"), 404),
     (errors.ConflictError(), 409),
     (errors.IdempotencyConflictError(), 409),
+    (errors.HeldError("conv_x", hold="hold_x", reason="case 12"), 409),
     (errors.RateLimitedError(retry_after_s=0.1, limit=2), 429),
     (errors.TooManyFailedLoginsError(retry_after_s=0.1, limit=2), 429),
     (errors.TooManyAtOnceError(waiting=3), 429),
@@ -41,11 +44,16 @@ EXAMPLES: list[tuple[EngramError, int]] = [
     (errors.LanguageModelError(), 503),
     (errors.StoreBusyError(), 503),
     (errors.StoreUnavailableError(), 503),
+    (errors.OpenFilesError(), 503),
     (errors.StoreFullError(), 507),
     (errors.StorageError(), 500),
     (errors.StoreReadOnlyError(), 500),
     (errors.StoreCorruptError(), 500),
+    (errors.StoreReplacedError(), 500),
+    (errors.StoreMovedError("postgresql://db/engram"), 409),
     (errors.StoreNewerError(), 500),
+    (errors.BackupUnavailableError(), 500),
+    (errors.BackupDamagedError(), 500),
     (errors.EmbedderMismatchError(), 500),
     (errors.InvalidVectorError(), 500),
     (errors.ConfigurationError("ENGRAM_PORT", "x"), 500),
@@ -63,6 +71,7 @@ def test_every_error_has_an_example_here() -> None:
     assert {type(error) for error, _ in EXAMPLES} >= set(every_error())
 
 
+@promise("clear")
 @pytest.mark.parametrize(("error", "status"), EXAMPLES)
 def test_an_error_has_its_status_and_keeps_its_code(error: EngramError, status: int) -> None:
     problem = problem_of(error)
@@ -88,6 +97,7 @@ async def broken(scope: Scope, receive: Receive, send: Send) -> None:
     raise ValueError(message)
 
 
+@promise("clear")
 async def test_an_unexpected_error_is_logged_and_not_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

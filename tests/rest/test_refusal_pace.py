@@ -11,6 +11,7 @@ from engram import limits
 from engram.http.problems import RefusalPace
 from engram.model.ids import OrganizationId
 from engram.service.access.admission import Turns
+from tests.promises import promise
 
 ANYBODY = OrganizationId("org_anybody")
 AT_ONCE = limits.REFUSALS_PER_S_SHARED
@@ -30,6 +31,7 @@ async def answered(pace: RefusalPace, address: str, *, refusals: int) -> int:
     return at_once
 
 
+@promise("fair")
 async def test_refusals_beyond_a_rate_wait_while_an_organisation_is_served() -> None:
     turns = Turns()
     await turns.enter(ANYBODY)

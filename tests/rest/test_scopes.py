@@ -16,7 +16,11 @@ from engram.http.asgi import Application
 from engram.http.openapi import openapi_document
 from engram.model.access import KEY_SCOPES, KeyScope
 from tests.filling import filled
+from tests.promises import promise
 from tests.rest.calls import connect, scoped_key
+from tests.transfer.exports import rewritten
+
+pytestmark = promise("scopes")
 
 SECRET = "zanzibar"
 PROJECT = "harbour"
@@ -36,6 +40,19 @@ class Case:
     content: bytes | None = None
 
 
+EMPTY_EXPORT = rewritten(
+    [
+        {
+            "type": "header",
+            "format": "engram-export",
+            "version": 1,
+            "exported_at": LATER,
+            "engram": "0",
+            "organization": {"id": "org_1", "name": "A"},
+        }
+    ]
+)
+
 MESSAGES = {"messages": [{"role": "user", "content": "hello"}]}
 MEMORY = "/api/v1/memories/{memory}"
 DOCUMENT = "/api/v1/documents/{document}"
@@ -46,12 +63,31 @@ CASES: dict[str, Case] = {
         "POST", "/api/v1/conversations/{conversation}/messages", ("write",), MESSAGES
     ),
     "append_messages_to_default": Case("POST", "/api/v1/messages", ("write",), MESSAGES),
+    "capture_session": Case(
+        "POST",
+        "/api/v1/capture",
+        ("write",),
+        {
+            "source": "claude",
+            "session": "s1",
+            "messages": [{"role": "user", "content": "hello", "original_id": "m1"}],
+        },
+    ),
     "create_conversation": Case("POST", "/api/v1/conversations", ("write",), {}),
     "search": Case("POST", "/api/v1/search", ("search",), {"query": SECRET}),
     "search_by_address": Case("GET", f"/api/v1/search?q={SECRET}", ("search",)),
     "list_conversations": Case("GET", "/api/v1/conversations", ("read",)),
     "get_conversation": Case("GET", "/api/v1/conversations/{conversation}", ("read",)),
     "delete_conversation": Case("DELETE", "/api/v1/conversations/{conversation}", ("delete",)),
+    "edit_conversation": Case(
+        "PATCH", "/api/v1/conversations/{conversation}", ("write",), {"tags": ["new"]}
+    ),
+    "count_erasure": Case(
+        "POST", "/api/v1/erasures/count", ("admin", "delete"), {"project": PROJECT}
+    ),
+    "erase": Case("POST", "/api/v1/erasures", ("admin", "delete"), {"project": PROJECT}),
+    "get_erasure": Case("GET", "/api/v1/erasures/{erasure}", ("admin",)),
+    "list_erasures": Case("GET", "/api/v1/erasures", ("admin",)),
     "fetch_context": Case("POST", "/api/v1/context", ("search",), {"query": SECRET}),
     "store_note": Case("POST", "/api/v1/notes", ("write",), {"content": "The gate is blue."}),
     "store_notes": Case(
@@ -75,6 +111,9 @@ CASES: dict[str, Case] = {
         "GET", f"/api/v1/memories/timeline?as_of=2020-01-01T00:00:00Z&project={PROJECT}", ("read",)
     ),
     "memory_status": Case("GET", "/api/v1/memories/status", ("read",)),
+    "memory_browse": Case("GET", f"/api/v1/memories/browse?project={PROJECT}", ("read",)),
+    "count_projects": Case("GET", "/api/v1/projects/counts", ("read",)),
+    "count_feedback": Case("GET", MEMORY + "/feedback", ("read",)),
     "memory_fetch": Case("GET", MEMORY, ("read",)),
     "memory_correct": Case("PATCH", MEMORY, ("write",), {"importance": 1}),
     "memory_correct, ending it": Case("PATCH", MEMORY, ("write", "delete"), {"valid_to": LATER}),
@@ -110,12 +149,32 @@ CASES: dict[str, Case] = {
     "memory_episode_end": Case(
         "POST", "/api/v1/episodes/{episode}/end", ("write",), {"project": PROJECT}
     ),
+    "trash_list": Case("GET", "/api/v1/trash", ("read",)),
+    "trash_restore": Case("POST", "/api/v1/trash/{conversation}/restore", ("write", "delete")),
+    "trash_empty": Case("DELETE", "/api/v1/trash", ("delete",)),
+    "trash_remove": Case("DELETE", "/api/v1/trash/{conversation}", ("delete",)),
+    "retention_list": Case("GET", "/api/v1/retention", ("admin",)),
+    "retention_set": Case("POST", "/api/v1/retention", ("admin",), {"keep": "90d"}),
+    "retention_remove": Case("DELETE", "/api/v1/retention/ret_unknown", ("admin",)),
+    "retention_run": Case("POST", "/api/v1/retention/run", ("admin", "delete"), {"dry_run": True}),
+    "hold_list": Case("GET", "/api/v1/holds", ("admin",)),
+    "hold_add": Case("POST", "/api/v1/holds", ("admin",), {"reason": "trial"}),
+    "hold_lift": Case("DELETE", "/api/v1/holds/hold_unknown", ("admin",)),
     "list_keys": Case("GET", "/api/v1/keys", ("admin",)),
     "create_key": Case("POST", "/api/v1/keys", ("admin",), {"name": "k"}),
     "revoke_key": Case("DELETE", "/api/v1/keys/{key}", ("admin",)),
     "status": Case("GET", "/api/v1/status", ("read",)),
     "usage": Case("GET", "/api/v1/usage", ("read",)),
     "audit": Case("GET", "/api/v1/audit", ("admin",)),
+    "list_deliveries": Case("GET", "/api/v1/deliveries", ("read",)),
+    "health": Case("GET", "/api/v1/health", ("read",)),
+    "examine": Case("POST", "/api/v1/examination", ("admin",)),
+    "activity": Case("GET", "/api/v1/activity", ("read",)),
+    "preview_reminder": Case(
+        "POST", "/api/v1/reminders/preview", ("search",), {"prompt": "what is in the harbour?"}
+    ),
+    "export": Case("GET", "/api/v1/export", ("read",)),
+    "import": Case("POST", "/api/v1/import", ("write",), content=EMPTY_EXPORT),
     "rotate_key": Case("POST", "/api/v1/keys/{key}/rotate", ("admin",), {}),
     "delete_account": Case(
         "DELETE", "/api/v1/account", ("admin", "delete"), {"organization": "acme"}
@@ -164,6 +223,7 @@ async def house(app: Application, api: httpx.AsyncClient) -> House:
     await api.put(f"/api/v1/documents/uploads/{ids['upload']}/parts/0", content=SECRET.encode())
     stored = await api.post(f"/api/v1/documents?name={SECRET}&project={PROJECT}", content=SECRET)
     ids["document"] = stored.json()["document_id"]
+    ids["erasure"] = await _made(api, "/api/v1/erasures", {"subject": "name=nobody"})
     return House(app, api, ids)
 
 

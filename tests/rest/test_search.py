@@ -6,6 +6,7 @@ import httpx
 import pytest
 from dirty_equals import IsFloat, IsPartialDict
 
+from tests.promises import promise
 from tests.rest.calls import append, new_conversation, refusal
 
 
@@ -72,6 +73,7 @@ async def test_a_query_of_a_hundred_kilobytes_is_answered(
     assert answer.json()["results"][0]["conversation_id"] == filled
 
 
+@promise("clear")
 @pytest.mark.parametrize(
     ("change", "code", "field"),
     [
@@ -143,6 +145,7 @@ async def test_a_whole_number_may_be_written_with_a_point(
     assert len(answer.json()["results"]) == 1
 
 
+@promise("clear")
 async def test_an_unknown_conversation_in_a_search_is_an_error(api: httpx.AsyncClient) -> None:
     answer = await api.post("/api/v1/search", json={"query": "a", "conversation_id": "conv_no"})
 

@@ -22,6 +22,7 @@ from engram.http.asgi import create_app
 from engram.http.server import listen
 from engram.model.value import replace
 from engram.settings import Settings
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, append, new_conversation, new_key, refusal, stored
 from tests.serving import serving
 
@@ -77,7 +78,7 @@ async def test_a_body_announced_too_large_is_refused_before_it_is_sent(
     reader, writer = await connection(client)
 
     writer.write(head(client, f"Content-Length: {limits.BODY_BYTES_MAX + 1}"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         status = await reader.readline()
     writer.close()
 
@@ -92,7 +93,7 @@ async def test_a_body_in_pieces_is_one_body(client: httpx.AsyncClient) -> None:
     for piece in (*pieces, b"0\r\n\r\n"):
         writer.write(piece)
         await writer.drain()
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         status = await reader.readline()
     writer.close()
 
@@ -100,6 +101,7 @@ async def test_a_body_in_pieces_is_one_body(client: httpx.AsyncClient) -> None:
     assert await stored(client) == (1, 1)
 
 
+@promise("verbatim")
 async def test_large_messages_come_back_whole_over_the_wire(client: httpx.AsyncClient) -> None:
     content = "0123456789 é🦝\x00\r\n" * 50_000
     conversation_id = await new_conversation(client)
@@ -110,6 +112,7 @@ async def test_large_messages_come_back_whole_over_the_wire(client: httpx.AsyncC
     assert read.json()["messages"][0]["content"] == content
 
 
+@promise("hosts")
 async def test_other_hosts_are_refused_over_the_wire(client: httpx.AsyncClient) -> None:
     answer = await client.get("/healthz", headers={"Host": "evil.example"})
 
@@ -184,7 +187,7 @@ async def test_a_started_server_serves_its_first_key_and_stops_when_told(
             found = await client.get("/api/v1/search", params={"q": "private"})
 
         process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             _, log = await process.communicate()
 
     assert process.returncode == 0
@@ -193,6 +196,45 @@ async def test_a_started_server_serves_its_first_key_and_stops_when_told(
     assert {record["level"] for record in records} <= {"debug", "info"}
     assert b"private" not in log
     assert key.encode() not in log
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_server_stops_in_time_however_long_its_background_work_is(
+    tmp_path: Path, workers: str
+) -> None:
+    await anyio.Path(tmp_path / "engram.toml").write_text('embedder = "hash"\n')
+    async with serve_command(tmp_path, "--workers", workers) as (process, started):
+        key = (await anyio.Path(started["api_key_file"]).read_text()).strip()
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(
+            base_url=started["url"], headers=headers, timeout=60
+        ) as client:
+            # Its vectors take half a minute of one core.
+            conversation_id = await new_conversation(client)
+            (await append(client, conversation_id, "x" * 10_000_000)).raise_for_status()
+
+        process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(limits.SHUTDOWN_S + limits.STOP_S):
+            await process.communicate()
+
+    assert process.returncode == 0
+
+
+async def test_a_process_that_does_not_stop_exits(tmp_path: Path) -> None:
+    program = Path(__file__).parent / "programs" / "never_done.py"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(program), str(tmp_path), stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        with anyio.fail_after(60):
+            _, log = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+    assert process.returncode == 0
+    assert b"exits with work unfinished" in log
 
 
 async def test_a_server_that_is_told_to_stop_before_it_has_started_ends(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from engram.embedding.choice import NoEmbedder
 from engram.http.asgi import create_app
 from engram.settings import Settings
 from tests.permissions import give_away, unprivileged
+from tests.promises import promise
 from tests.rest.calls import (
     ADMIN_TOKEN,
     append,
@@ -26,6 +27,8 @@ from tests.rest.calls import (
     refusal,
     stored,
 )
+
+pytestmark = promise("failures")
 
 
 @asynccontextmanager
@@ -83,6 +86,7 @@ async def test_an_organisations_file_that_cannot_be_used_fails_its_requests_and_
     assert (ready.status_code, unharmed.status_code) == (200, 200)
 
 
+@promise("durable")
 async def test_a_full_disk_stores_nothing_of_a_call(settings: Settings) -> None:
     key, conversation_id, _ = await filled_store(settings)
 

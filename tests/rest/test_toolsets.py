@@ -11,7 +11,8 @@ from engram.api.table import OPERATIONS
 from engram.http.asgi import Application
 from engram.http.openapi import openapi_document
 from engram.mcp.tools import TOOLS
-from engram.model.toolsets import TOOLSETS, Toolset
+from engram.model.access import TOOLSETS, Toolset
+from tests.promises import promise
 from tests.rest.calls import connect, refusal
 
 TOOLSET_OF: dict[str, Toolset | None] = {
@@ -57,6 +58,7 @@ def test_every_operation_has_its_place_and_a_tool_has_the_same_over_rest() -> No
     assert shared == {name: TOOLSET_OF[name] for name in shared}
 
 
+@promise("scopes")
 @pytest.mark.parametrize("toolset", TOOLSETS)
 async def test_a_key_is_refused_what_is_of_another_toolset(
     app: Application, api: httpx.AsyncClient, toolset: Toolset

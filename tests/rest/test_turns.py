@@ -13,7 +13,10 @@ import pytest
 from engram.http.asgi import Application
 from engram.service import Service
 from engram.service.access.admission import TurnBounds, Turns
+from tests.promises import promise
 from tests.rest.calls import new_conversation, refusal
+
+pytestmark = promise("fair")
 
 STATUS = "/api/v1/status"
 HOUR_S = 3_600

@@ -11,6 +11,7 @@ import pytest
 
 from engram.http.asgi import create_app
 from engram.settings import Settings
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, new_key, scoped_key
 from tests.serving import serving
 
@@ -55,7 +56,7 @@ async def test_a_client_that_sends_all_of_a_refused_body_reads_the_answer(
     reader, writer = await connection(client)
 
     writer.write(head(sent_token, f"Content-Length: {LENGTH}", f"Connection: {ending}"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for _ in range(LENGTH // len(PIECE)):
             writer.write(PIECE)
             await writer.drain()
@@ -69,7 +70,7 @@ async def test_a_connection_is_used_again_after_a_refused_body(client: httpx.Asy
     reader, writer = await connection(client)
     token = client.headers["authorization"]
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for _ in range(2):
             writer.write(head(token, "Content-Length: 100000") + PIECE)
             answer = await reader.readuntil(b"\r\n\r\n")
@@ -88,7 +89,7 @@ async def test_the_connection_of_a_refused_body_in_pieces_ends_after_the_answer(
 
     writer.write(head(client.headers["authorization"], "Transfer-Encoding: chunked") + chunk)
     writer.write(b"0\r\n\r\n")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await reader.read()
     writer.close()
 
@@ -96,6 +97,7 @@ async def test_the_connection_of_a_refused_body_in_pieces_ends_after_the_answer(
     assert b"connection: close" in answer
 
 
+@promise("bodies")
 async def test_a_client_that_waits_to_be_told_sends_nothing_when_refused(
     client: httpx.AsyncClient,
 ) -> None:
@@ -103,7 +105,7 @@ async def test_a_client_that_waits_to_be_told_sends_nothing_when_refused(
     token = client.headers["authorization"]
 
     writer.write(head(token, f"Content-Length: {LENGTH}", "Expect: 100-continue"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await reader.read()  # to the end: the connection is closed
     writer.close()
 
@@ -119,7 +121,7 @@ async def test_a_client_that_waits_is_told_to_go_on(client: httpx.AsyncClient) -
     )
 
     writer.write(request.replace(b"/messages", b"/search"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         assert b" 100 " in await reader.readline()
         await reader.readline()
         writer.write(body)

@@ -34,6 +34,7 @@ class Row:
     coverage: float = 0.0
     cosine: float = math.nan
     around: float = math.nan
+    tokens: float = math.nan
     is_deep: bool = False
     characters: int = 40
     said_at: int = NOW
@@ -64,6 +65,7 @@ def table(rows: Iterable[Row]) -> Candidates:
         is_deep=np.array([row.is_deep for row in found], dtype=np.bool_),
         importance=np.array([row.importance for row in found], dtype=np.float64),
         usefulness=np.array([row.usefulness for row in found], dtype=np.float64),
+        token_match=np.array([row.tokens for row in found], dtype=np.float64),
     )
 
 
@@ -77,6 +79,7 @@ def _row(draw: st.DrawFn) -> Row:
         window=draw(st.floats(0, 1)),
         cosine=draw(st.floats(-1, 1)) if has_vector else math.nan,
         around=draw(st.floats(-1, 1)) if has_vector else math.nan,
+        tokens=draw(st.floats(-1, 1)) if has_vector and draw(st.booleans()) else math.nan,
         is_deep=has_vector and draw(st.booleans()),
         characters=draw(st.one_of(st.integers(0, 400), st.integers(0, 100_000))),
         said_at=NOW - draw(st.integers(-HOUR, 10_000 * HOUR)),

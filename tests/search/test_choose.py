@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isnan
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,16 +10,14 @@ from engram.model.search import CutBy, Detail, ProfileName, SearchRequest
 from engram.model.value import replace
 from engram.search.choose import (
     RELEVANT_COVERAGE,
+    RELEVANT_NEARNESS,
     RELEVANT_SCORE,
     Best,
     Chosen,
     choose,
     choose_best,
     choose_either_way,
-    fetched_min,
 )
-from engram.search.profiles import usable_profile
-from engram.search.score import score
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 coverages = st.lists(st.floats(0, 1), min_size=60, max_size=60)
@@ -50,7 +46,7 @@ def chosen(
 
 
 @given(rows, coverages)
-def test_what_is_relevant_has_a_good_score_or_most_of_the_words(
+def test_what_is_relevant_has_a_good_score_or_most_of_the_words_or_a_near_vector(
     found: list[Row], coverages: list[float]
 ) -> None:
     covered = [
@@ -62,7 +58,9 @@ def test_what_is_relevant_has_a_good_score_or_most_of_the_words(
     ranked = answer.scoring.rank()
     coverage_of = {row.key: row.coverage for row in covered}
     is_relevant = any(
-        item.score >= RELEVANT_SCORE or coverage_of[item.key] >= RELEVANT_COVERAGE
+        item.score >= RELEVANT_SCORE
+        or coverage_of[item.key] >= RELEVANT_COVERAGE
+        or answer.scoring.nearness[item.row] >= RELEVANT_NEARNESS
         for item in ranked
     )
     assert answer.is_relevant == is_relevant
@@ -84,6 +82,32 @@ def test_a_weak_message_with_most_of_the_words_is_relevant(
     assert [item.key for item in answer.packed.handles] == [weak.key] * (not is_relevant)
 
 
+@pytest.mark.parametrize("is_deep", [True, False])
+def test_a_message_that_is_near_by_its_deep_vector_alone_is_relevant(*, is_deep: bool) -> None:
+    scale = CALIBRATIONS["deep" if is_deep else "instant"].message
+    cosine = scale.offset + 0.79 * scale.span
+    near = Row(1, 1, cosine=cosine, around=0.0, is_deep=is_deep, characters=1_500)
+
+    answer = chosen([near])
+
+    assert answer.scoring.scores[0] < RELEVANT_SCORE
+    assert answer.is_relevant == is_deep
+
+
+@pytest.mark.parametrize(("cosine", "count"), [(0.40, 1), (0.55, 2)])
+def test_a_message_that_only_its_neighbours_make_good_is_left_out(
+    cosine: float, count: int
+) -> None:
+    answer = Row(1, 1, message=0.5, window=0.5, cosine=0.75, around=0.7, is_deep=True)
+    beside = Row(1, 2, window=0.5, cosine=cosine, around=0.7, is_deep=True)
+
+    found = chosen([answer, beside])
+
+    assert [item.sequence for item in found.packed.items] == [1, 2][:count]
+    assert found.packed.weaker == 2 - count
+    assert len(chosen([answer, beside], min_score=0.0).packed.items) == 2
+
+
 def test_if_nothing_is_relevant_only_the_nearest_conversations_are_named() -> None:
     weak = [Row(number, 1, message=0.01 * number) for number in range(1, 7)]
 
@@ -103,25 +127,48 @@ def test_a_least_score_delivers_everything_that_reaches_it(
     answer = chosen(short, min_score=min_score, limit=200)
 
     expected = [item.key for item in answer.scoring.rank() if item.score >= min_score]
-    assert [item.key for item in answer.packed.items] == expected
+    # What looks like an earlier one is compared when it is read, and comes if its text differs.
+    packed = {item.key for item in (*answer.packed.items, *answer.packed.alike)}
+    assert packed == set(expected)
+    order = [item.key for item in answer.packed.items]
+    assert order == [key for key in expected if key in order]
     assert not answer.is_silent
     assert answer.packed.weaker == 0
 
 
 @given(rows)
-def test_search_and_recall_score_alike(found: list[Row]) -> None:
+def test_search_and_recall_order_alike(found: list[Row]) -> None:
     """Messages up to half of a search's budget are charged alike; recall delivers longer ones whole."""
     short = [replace(row, characters=min(row.characters, 3_000)) for row in found]
-    searched = chosen(short, min_score=0.0).scoring
 
-    profile = usable_profile("default", has_vectors=any(not isnan(row.cosine) for row in found))
-    recalled = score(table(short), profile=profile, calibrations=CALIBRATIONS, now=NOW)
-
-    assert searched.scores.tolist() == recalled.scores.tolist()
+    searched = chosen(short, min_score=0.0).scoring.rank()
     best = choose_best(
         table(short), CALIBRATIONS, profile="default", limit=100, score_min=0.0, now=NOW
     )
-    assert list(best.ranked) == list(searched.rank())
+
+    assert [(item.key, item.order) for item in best.ranked] == [
+        (item.key, item.order) for item in searched
+    ]
+
+
+@given(found=rows, is_topic=st.booleans())
+def test_what_is_fetched_by_default_scores_one_half_or_has_most_of_the_words(
+    found: list[Row], *, is_topic: bool
+) -> None:
+    best = choose_best(
+        table(found),
+        CALIBRATIONS,
+        profile="default",
+        limit=100,
+        score_min=None,
+        now=NOW,
+        is_topic=is_topic,
+    )
+
+    coverage_of = {row.key: row.coverage for row in found}
+    assert best.is_relevant == bool(best.ranked)
+    for item in best.ranked:
+        assert item.score >= RELEVANT_SCORE or coverage_of[item.key] >= RELEVANT_COVERAGE
 
 
 @pytest.mark.parametrize(("limit", "cut_by"), [(2, "limit"), (3, None)])
@@ -157,8 +204,7 @@ def test_recall_leaves_out_what_scores_too_low_unless_asked(
     )
 
     assert len(best.ranked) == count
-    cut = fetched_min(best.scoring, is_topic=False)
-    assert all(item.score >= cut for item in best.ranked) == (count == 1)
+    assert all(item.score >= RELEVANT_SCORE for item in best.ranked) == (count == 1)
 
 
 def test_an_answer_in_other_words_comes_second_to_the_best_that_has_the_words() -> None:
@@ -201,10 +247,17 @@ def deep_rows(count: int) -> list[Row]:
 
 
 def cut(found: list[Row], *, is_topic: bool = False) -> float:
+    """Return the order value at which entries begin to be fetched."""
     best = choose_best(
-        table(found), CALIBRATIONS, profile="default", limit=1, score_min=None, now=NOW
+        table(found),
+        CALIBRATIONS,
+        profile="default",
+        limit=1,
+        score_min=None,
+        now=NOW,
+        is_topic=is_topic,
     )
-    return fetched_min(best.scoring, is_topic=is_topic)
+    return best.scoring.profile.middle
 
 
 def test_the_cut_rises_with_the_candidates_and_less_for_a_topic() -> None:

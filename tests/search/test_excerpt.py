@@ -198,3 +198,12 @@ def test_of_a_very_long_text_only_places_of_interest_are_scanned() -> None:
 
     assert found.start >= place - SURROUNDING_CHARACTERS
     assert found.end <= place + len("zeppelin") + SURROUNDING_CHARACTERS
+
+
+def test_an_identifier_is_worth_more_than_its_parts_elsewhere() -> None:
+    parts = [f"if staticRoute{n} then poll the window v6 of route {n}.\n" for n in range(40)]
+    planted = "pollStaticWindowV6: 'edcea24adf24'.\n"
+
+    found = excerpt("".join([*parts[:30], planted, *parts[30:]]), "pollStaticWindowV6")
+
+    assert planted.strip() in found

@@ -23,6 +23,7 @@ from engram.search.score import EXCERPT_TOKENS_MAX, Scoring, score
 from engram.storage.organization import OrganizationStore
 from engram.text.chunks import chunks_of
 from engram.text.tokens import count_tokens
+from tests.promises import promise
 from tests.search.asking import add, add_meant, meant, search
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
@@ -146,7 +147,10 @@ async def test_windows_of_many_memories_are_few_and_say_that_there_are_more(
 async def test_importance_decides_between_equals(
     store: OrganizationStore, profile: ProfileName
 ) -> None:
-    kept = {level: await keep(store, "The crane is green", importance=level) for level in (4, 0, 2)}
+    kept = {
+        level: await keep(store, f"The crane is green{mark}", importance=level)
+        for level, mark in ((4, "."), (0, "!"), (2, "?"))
+    }
 
     request = SearchRequest(query="green crane", profile=profile, explain=True, min_score=0)
     answer = await search(request, store)
@@ -159,8 +163,9 @@ async def test_importance_decides_between_equals(
     assert factors[1] == 1
 
 
+@promise("feedback")
 async def test_what_was_said_after_recalls_decides_between_equals(store: OrganizationStore) -> None:
-    blamed, unknown, praised = [await keep(store, "The crane is green") for _ in range(3)]
+    blamed, unknown, praised = [await keep(store, f"The crane is green{mark}") for mark in ".!?"]
     for memory_id, helpful in ((praised, True), (blamed, False)):
         for _ in range(3):
             feedback = Feedback(memory_ids=(memory_id,), helpful=helpful)
@@ -178,7 +183,7 @@ async def test_importance_is_part_of_the_score_in_every_profile(
     store: OrganizationStore, profile: ProfileName, factor: float
 ) -> None:
     await keep(store, "The crane is green", importance=4)
-    await add(store, "The crane is green")
+    await add(store, "The crane is green!")
 
     request = SearchRequest(query="green crane", profile=profile, explain=True, min_score=0)
     answer = await search(request, store)

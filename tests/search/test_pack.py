@@ -14,16 +14,17 @@ from engram.model.search import CutBy
 from engram.search.pack import (
     BAR_RISE,
     BAR_SHARE,
+    COVERING_ROOM,
     HANDLES_MAX,
-    LINE_TOKENS,
-    NEW_SOURCE_TOKENS,
-    SOURCE_TOKENS,
+    NEW_SOURCE_SHARE,
+    REPEATS_MAX,
     Packed,
     count_good,
     pack,
 )
 from engram.search.profiles import PROFILES
 from engram.search.score import COVERING_MAX, Ranking, score
+from tests.promises import promise
 from tests.search.candidates import CALIBRATIONS, NOW, Row, rows, table
 
 limits = st.integers(1, 50)
@@ -60,15 +61,16 @@ def ranking(*places: tuple[int, float], tokens: int = 10, covering: Container[in
         scores=[min(order, 1.0) for _, order in places],
         orders=[order for _, order in places],
         covers=[place in covering for place in range(len(places))],
+        look_of=lambda row: (row, 0.0, 0.0, 0.0),
     )
 
 
-def bar_after(*, tokens: int, messages: int, sources: int, is_new: bool) -> float:
+def bar_after(*, tokens: int, is_new: bool) -> float:
     """Return the share of the best order value that the next message must reach."""
-    paid = tokens + LINE_TOKENS * messages + SOURCE_TOKENS * sources
-    return BAR_SHARE + BAR_RISE * (paid + (NEW_SOURCE_TOKENS if is_new else 0)) / 1000
+    return BAR_SHARE + BAR_RISE * (tokens / 1000) ** 2 + NEW_SOURCE_SHARE * is_new
 
 
+@promise("bounded")
 @given(found=rows, limit=limits, budget=budgets, has_bar=bars)
 def test_neither_the_budget_nor_the_limit_is_ever_exceeded(
     found: list[Row], limit: int, budget: int, *, has_bar: bool
@@ -96,6 +98,7 @@ def test_every_message_comes_once_in_the_order_of_the_ranking(
     assert len(set(conversations)) == len(conversations)
 
 
+@promise("bounded")
 @given(found=rows, limit=limits, budget=budgets, has_bar=bars)
 def test_what_is_left_out_is_counted_or_named(
     found: list[Row], limit: int, budget: int, *, has_bar: bool
@@ -104,7 +107,7 @@ def test_what_is_left_out_is_counted_or_named(
 
     packed = pack(items, limit=limit, token_budget=budget, has_bar=has_bar)
 
-    left_out = len(items) - len(packed.items) - packed.weaker
+    left_out = len(items) - len(packed.items) - len(packed.alike) - packed.weaker
     assert (packed.cut_by is not None) == bool(packed.handles) == (left_out > 0)
     assert has_bar or packed.weaker == 0
 
@@ -119,7 +122,7 @@ def test_without_a_bar_everything_comes_that_the_bounds_admit(
 
     if len(packed.items) < limit:
         left = budget - sum(item.tokens for item in packed.items)
-        kept = {*packed_keys(packed)}
+        kept = {item.key for item in (*packed.items, *packed.alike)}
         assert all(item.tokens > left for item in items if item.key not in kept)
 
 
@@ -135,7 +138,7 @@ def test_the_bar_rises_with_what_is_packed_and_more_for_another_conversation(
     sources = set[int]()
     for place, item in enumerate(packed.items):
         is_new = bool(place) and item.conversation not in sources
-        bar = bar_after(tokens=tokens, messages=place, sources=len(sources), is_new=is_new)
+        bar = bar_after(tokens=tokens, is_new=is_new)
         assert item.order >= items[0].order * bar * (1 - 1e-12)
         tokens += item.tokens
         sources.add(item.conversation)
@@ -189,8 +192,8 @@ def test_a_message_has_to_reach_more_after_a_long_answer_than_after_a_short_one(
 def test_the_first_message_of_another_conversation_needs_more(
     conversation: int, count: int
 ) -> None:
-    known = bar_after(tokens=10, messages=1, sources=1, is_new=False)
-    new = bar_after(tokens=10, messages=1, sources=1, is_new=True)
+    known = bar_after(tokens=10, is_new=False)
+    new = bar_after(tokens=10, is_new=True)
     order = (known + new) / 2
 
     packed = pack(
@@ -201,10 +204,7 @@ def test_the_first_message_of_another_conversation_needs_more(
 
 
 def test_a_conversation_that_is_named_needs_no_more_for_its_later_messages() -> None:
-    below_new = (
-        bar_after(tokens=20, messages=2, sources=2, is_new=True)
-        + bar_after(tokens=20, messages=2, sources=2, is_new=False)
-    ) / 2
+    below_new = (bar_after(tokens=20, is_new=True) + bar_after(tokens=20, is_new=False)) / 2
     items = ranking((1, 1.0), (2, 0.9), (3, below_new), (2, below_new))
 
     packed = pack(items, limit=9, token_budget=1000, has_bar=True)
@@ -228,6 +228,7 @@ def test_a_bar_is_relative_to_the_best_however_low_that_is() -> None:
     assert counts == {1}
 
 
+@promise("bounded")
 @pytest.mark.parametrize(
     ("limit", "budget", "cut_by"),
     [
@@ -278,10 +279,67 @@ def test_handles_are_of_the_best_left_out_one_for_each_conversation() -> None:
     assert handle_keys(packed)[:2] == [2002, 1004]
 
 
+def test_messages_that_look_alike_take_neither_places_nor_tokens() -> None:
+    repeats = [Row(1, place, message=0.5, cosine=0.6) for place in range(1, 10)]
+    other = Row(2, 1, message=0.4, cosine=0.5)
+
+    packed = pack(rank([*repeats, other]), limit=2, token_budget=20, has_bar=False)
+
+    assert packed_keys(packed) == [repeats[0].key, other.key]
+    assert [item.key for item in packed.alike] == [row.key for row in repeats[1:]]
+    assert packed.cut_by is None
+
+
+def test_more_of_them_than_are_read_are_left_out_as_others_are() -> None:
+    repeats = [Row(1, place, message=0.5) for place in range(1, REPEATS_MAX + 3)]
+
+    packed = pack(rank(repeats), limit=1, token_budget=100, has_bar=False)
+
+    assert (len(packed.items), len(packed.alike), packed.cut_by) == (1, REPEATS_MAX, "limit")
+
+
+def test_better_messages_leave_room_for_one_with_the_words_of_the_query() -> None:
+    places = [(1, 1.0)] * 10
+
+    packed = pack(
+        ranking(*places, tokens=100, covering={9}), limit=20, token_budget=1000, has_bar=True
+    )
+
+    kept = [item.row for item in packed.items]
+    assert kept == [*range(6), 9]
+    assert sum(item.tokens for item in packed.items[:-1]) <= 1000 * (1 - COVERING_ROOM) - 100
+    assert packed.cut_by == "token_budget"
+
+
+def test_better_messages_leave_it_a_place_of_the_limit() -> None:
+    places = [(1, 1.0)] * 10
+
+    packed = pack(
+        ranking(*places, tokens=10, covering={9}), limit=4, token_budget=1000, has_bar=True
+    )
+
+    assert [item.row for item in packed.items] == [0, 1, 2, 9]
+    assert packed.cut_by == "limit"
+
+
+@pytest.mark.parametrize("tokens", [100, 300])
+def test_many_of_them_leave_others_their_room(tokens: int) -> None:
+    places = [(1, 1.0)] * 10
+
+    packed = pack(
+        ranking(*places, tokens=tokens, covering={*range(4, 10)}),
+        limit=20,
+        token_budget=1000,
+        has_bar=True,
+    )
+
+    assert [item.row for item in packed.items][:3] == [0, 1, 2]
+
+
 def test_nothing_found_is_nothing_packed() -> None:
     packed = pack(rank([]), limit=5, token_budget=100, has_bar=True)
 
-    assert packed == Packed(items=[], handles=[], weaker=0, cut_by=None)
+    assert packed == Packed(items=[], handles=[], weaker=0, cut_by=None, alike=[])
 
 
 @given(rows)

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engram.embedding.hashed import HashedEmbedder
+from engram.embedding.tiers import Tiers
 from engram.errors import NotFoundError
 from engram.model.ids import ConversationId, chunk_id
 from engram.model.search import Detail, SearchRequest
@@ -18,7 +20,8 @@ from engram.storage.organization import OrganizationStore
 from engram.text.excerpts import tokens_of
 from engram.text.tokens import count_tokens
 from engram.text.windows import window_text
-from tests.search.asking import add, contents_of, search
+from tests.promises import promise
+from tests.search.asking import NO_EMBEDDER, add, add_meant, contents_of, search
 
 HARBOUR = (
     "Shall we sail on Sunday?",
@@ -52,6 +55,7 @@ async def test_the_best_messages_come_verbatim_and_first(store: OrganizationStor
     assert answer.pending == 0
 
 
+@promise("bounded")
 async def test_each_message_comes_once_and_tokens_are_what_was_delivered(
     store: OrganizationStore,
 ) -> None:
@@ -70,6 +74,7 @@ async def test_each_message_comes_once_and_tokens_are_what_was_delivered(
     assert answer.tokens == sum(map(count_tokens, contents_of(answer)))
 
 
+@promise("bounded")
 async def test_past_the_budget_results_are_handles(store: OrganizationStore) -> None:
     for number in range(6):
         await add(store, f"harbour {number} " + "x " * 80)
@@ -133,15 +138,80 @@ async def test_consecutive_messages_of_one_conversation_share_a_result(
     )
 
 
-async def test_the_same_text_is_delivered_once(store: OrganizationStore) -> None:
+async def test_the_same_text_is_delivered_once_and_repeats_are_counted(
+    store: OrganizationStore,
+) -> None:
     repeated = "The harbour opens at six on every day of the week."
-    await add(store, repeated, "harbour: yes")
+    await add(store, repeated, "harbour: yes", "harbour:  yes\n")
     await add(store, repeated, "harbour: yes")
 
     answer = await search(SearchRequest(query="harbour", min_score=0), store)
 
-    assert sorted(contents_of(answer)) == [repeated, "harbour: yes", "harbour: yes"]
+    assert len(contents_of(answer)) == 2
+    assert contents_of(answer)[1] == repeated
+    assert " ".join(contents_of(answer)[0].split()) == "harbour: yes"
+    assert answer.repeated == 3
     assert answer.tokens == sum(map(count_tokens, contents_of(answer)))
+
+
+@pytest.mark.parametrize("has_vectors", [False, True])
+async def test_repeats_take_no_place_from_other_texts(
+    store: OrganizationStore, *, has_vectors: bool
+) -> None:
+    repeated = ["The harbour opens at six."] * 40
+    others = ["The harbour has lanterns, and a master.", "A harbour in the rain, seen from afar."]
+    for contents in (repeated, others):
+        await (add_meant if has_vectors else add)(store, *contents)
+    tiers = Tiers.of(deep=HashedEmbedder()) if has_vectors else NO_EMBEDDER
+
+    request = SearchRequest(query="harbour opens", limit=3, min_score=0)
+    answer = await search(request, store, tiers=tiers)
+
+    assert sorted(contents_of(answer)) == sorted({*repeated, *others})
+    assert answer.repeated == 39
+
+
+@promise("findable")
+async def test_texts_that_look_alike_leave_a_place_for_one_with_all_words_of_the_query(
+    store: OrganizationStore,
+) -> None:
+    letters = "abcdefghij"
+    alike = [f"lanterns {one}{other}" for one in letters for other in letters]
+    long = "The keeper has lanterns. " + "It was a long day at the old harbour. " * 100
+    await add(store, *alike)
+    await add(store, "It was said.", long)
+
+    # The repeated word ranks all of them before the long message.
+    query = "keeper" + " lanterns" * 30
+    answer = await search(SearchRequest(query=query, limit=5, token_budget=100_000), store)
+
+    assert long in contents_of(answer)
+    assert len(contents_of(answer)) == 5
+    assert answer.cut_by == "limit"
+
+
+async def test_texts_that_only_look_alike_all_come(store: OrganizationStore) -> None:
+    alike = [f"The harbour opens at {hour}." for hour in ("six", "ten", "two")]
+    await add(store, *alike)
+
+    answer = await search(SearchRequest(query="harbour opens", min_score=0), store)
+    two = await search(SearchRequest(query="harbour opens", limit=2, min_score=0), store)
+
+    assert sorted(contents_of(answer)) == sorted(alike)
+    assert answer.repeated == 0
+    assert len(contents_of(two)) == 2
+    assert two.cut_by == "limit"
+
+
+async def test_the_same_window_is_delivered_once(store: OrganizationStore) -> None:
+    await add(store, *HARBOUR[:3])
+    await add(store, *HARBOUR[:3])
+
+    request = SearchRequest(query="harbour opens", detail="window", min_score=0)
+    answer = await search(request, store)
+
+    assert len(answer.results) == 1
+    assert answer.repeated == 1
 
 
 async def test_what_is_much_weaker_than_the_best_is_counted_and_shown_on_request(
@@ -282,6 +352,7 @@ async def test_a_query_that_meets_nothing_says_so(store: OrganizationStore, quer
     assert answer.note == "nothing relevant"
 
 
+@promise("bounded")
 @pytest.mark.parametrize("detail", ["messages", "window", "handle"])
 async def test_of_what_is_not_relevant_only_the_nearest_places_come(
     store: OrganizationStore, detail: Detail
@@ -346,6 +417,7 @@ async def test_a_long_query_is_shortened_and_says_so(store: OrganizationStore) -
     assert answer.degraded == ("words_only", "query_shortened")
 
 
+@promise("reproducible")
 async def test_the_same_search_gives_the_same_answer(store: OrganizationStore) -> None:
     for _ in range(5):
         await add(store, *HARBOUR)

@@ -26,10 +26,12 @@ from engram.search.score import (
     Scored,
     Scoring,
     Values,
+    best_rows,
     fuse,
     length_charge,
     score,
 )
+from tests.promises import promise
 from tests.search.candidates import CALIBRATIONS, HOUR, NOW, Row, rows, table
 
 profiles = st.sampled_from(PROFILE_NAMES)
@@ -58,6 +60,7 @@ def only(found: Row, profile: ProfileName = "default") -> ScoreBreakdown:
     return scored.explain(item)
 
 
+@promise("reproducible")
 @given(rows, profiles, st.randoms(use_true_random=False))
 def test_the_order_does_not_depend_on_the_order_of_the_input(
     found: list[Row], profile: ProfileName, chance: random.Random
@@ -382,6 +385,7 @@ def test_a_document_is_not_put_back_for_its_length() -> None:
     assert [item.conversation for item in scoring([long, short]).rank()] == [1, 2]
 
 
+@promise("reproducible")
 def test_ties_are_broken_by_key() -> None:
     found = [Row(2, 1, message=0.2), Row(1, 9, message=0.2)]
 
@@ -390,3 +394,56 @@ def test_ties_are_broken_by_key() -> None:
 
 def test_nothing_found_is_nothing_ranked() -> None:
     assert not scoring([]).rank()
+
+
+def test_tokens_weigh_beside_the_other_legs_where_they_were_compared() -> None:
+    found = Row(1, 1, cosine=0.6, around=0.6, is_deep=True, tokens=0.4)
+    without = replace(found, sequence=9, tokens=math.nan)
+
+    scored = scoring([found, without])
+    breakdowns = {item.sequence: scored.explain(item) for item in scored.rank()}
+
+    assert "token_vectors" not in breakdowns[9].legs
+    assert breakdowns[9].fused == only(without).fused
+    assert breakdowns[1].raw["token_vectors"] == 0.4
+    assert breakdowns[1].weights["token_vectors"] == pytest.approx(0.5 / 1.95)
+
+
+@given(rows, absolute)
+def test_without_tokens_nothing_depends_on_their_leg(
+    found: list[Row], profile: ProfileName
+) -> None:
+    bare = table([replace(row, tokens=math.nan) for row in found])
+    score_with = partial(score, calibrations=CALIBRATIONS, now=NOW)
+    weights = {
+        name: weight
+        for name, weight in PROFILES[profile].weights.items()
+        if name != "token_vectors"
+    }
+
+    scored = score_with(replace(bare, token_match=None), profile=PROFILES[profile])
+
+    known = score_with(bare, profile=replace(PROFILES[profile], weights=weights))
+    assert scored.rank() == known.rank()
+
+
+@given(rows, st.integers(0, 80))
+def test_the_best_rows_are_those_of_the_ranking(found: list[Row], limit: int) -> None:
+    candidates, profile = table(found), PROFILES["default"]
+    ranked = score(candidates, profile=profile, calibrations=CALIBRATIONS, now=NOW).rank()
+
+    best = best_rows(candidates, profile=profile, calibrations=CALIBRATIONS, now=NOW, limit=limit)
+
+    assert best.tolist()[: len(ranked)] == ranked.rows[:limit]
+
+
+def test_no_rows_are_compared_for_a_profile_without_tokens() -> None:
+    best = best_rows(
+        table([Row(1, 1, message=1.0)]),
+        profile=PROFILES["words"],
+        calibrations=CALIBRATIONS,
+        now=NOW,
+        limit=10,
+    )
+
+    assert best.tolist() == []

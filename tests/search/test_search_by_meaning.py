@@ -18,6 +18,7 @@ from engram.model.search import (
 )
 from engram.search.profiles import PROFILES, SCORE_WIDTH
 from engram.storage.organization import OrganizationStore
+from tests.promises import promise
 from tests.search.asking import add, add_meant, contents_of, search
 from tests.search.embedders import FailingEmbedder, OtherEmbedder
 
@@ -31,6 +32,7 @@ def found(answer: SearchAnswer) -> dict[str, FoundMessage]:
     return {one.message.content: one for result in answer.results for one in result.messages}
 
 
+@promise("findable")
 async def test_what_words_cannot_find_is_found_by_its_vector(store: OrganizationStore) -> None:
     await add_meant(store, "The harbour opens at six.", WORDLESS)
 
@@ -58,7 +60,7 @@ async def test_the_candidates_of_words_and_of_vectors_are_united(store: Organiza
     assert by_words is not None
     assert by_both is not None
     assert by_words.legs.keys() == {"message_words", "window_words"}
-    assert by_both.legs.keys() == PROFILES["default"].weights.keys()
+    assert by_both.legs.keys() == PROFILES["default"].weights.keys() - {"token_vectors"}
     assert (by_words.vector_tier, by_both.vector_tier) == (None, "deep")
 
 
@@ -115,6 +117,7 @@ async def test_the_instant_embedder_is_asked_only_where_vectors_of_it_are_stored
     assert breakdown.vector_tier == "instant"
 
 
+@promise("findable")
 @pytest.mark.parametrize("failure", EMBEDDING_FAILURES)
 async def test_words_answer_while_the_embedder_fails(
     store: OrganizationStore, failure: type[EngramError]
@@ -264,6 +267,7 @@ async def test_a_question_about_nothing_stored_says_so_with_vectors_too(
     assert answer.note == "nothing relevant"
 
 
+@promise("reproducible")
 async def test_the_same_search_by_meaning_gives_the_same_answer(store: OrganizationStore) -> None:
     for number in range(5):
         await add_meant(store, f"harbour number {number}", "Bring coffee.", WORDLESS)

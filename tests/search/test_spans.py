@@ -7,10 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.model.document_query import Match, Span
+from engram.model.document import Match, Span
 from engram.model.ids import MemoryId
 from engram.search.spans import Windows, cut_span, fit_spans, span_of, windows_around
 from engram.text.tokens import count_tokens
+from tests.promises import promise
+
+pytestmark = promise("spans")
 
 MEMORY = MemoryId("mem_1")
 TEXTS = st.text(alphabet="ab\né€😀", min_size=1, max_size=120)
@@ -83,6 +86,7 @@ def test_spans_are_apart_in_order_and_say_where_they_are(
         assert earlier.end < later.start
 
 
+@promise("bounded")
 @given(texts_with_matches(), st.integers(1, 60), st.integers(1, 150))
 def test_a_budget_is_used_up_and_never_passed(
     made: tuple[str, list[Match]], window: int, budget: int

@@ -22,8 +22,10 @@ from engram.http.asgi import Application, create_app
 from engram.model.search import SearchRequest
 from engram.search.pack import HANDLES_MAX
 from engram.settings import Settings
+from engram.wiring import open_service
 from tests.fakes import FakeClock
 from tests.mcp.connecting import call, in_process_client
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, append, connect, new_conversation, new_key, refusal
 from tests.seeds.house import opened_house
 from tests.service.embedders import NamedEmbedder
@@ -80,6 +82,7 @@ async def test_a_list_of_conversations_has_its_true_total(api: httpx.AsyncClient
     assert (len(listed["conversations"]), listed["total"], listed["next_offset"]) == (2, 5, 2)
 
 
+@promise("processes")
 async def test_appends_at_once_share_no_sequence(api: httpx.AsyncClient) -> None:
     """1.3: the highest sequence was read before the messages were written."""
     conversation_id = await new_conversation(api)
@@ -90,6 +93,7 @@ async def test_appends_at_once_share_no_sequence(api: httpx.AsyncClient) -> None
     assert firsts == list(range(1, 24, 2))
 
 
+@promise("chunks")
 async def test_a_window_spans_messages_that_came_one_at_a_time(api: httpx.AsyncClient) -> None:
     """1.8: chunks were built of each append alone."""
     conversation_id = await new_conversation(api)
@@ -102,6 +106,7 @@ async def test_a_window_spans_messages_that_came_one_at_a_time(api: httpx.AsyncC
     assert len(window["messages"]) == 5
 
 
+@promise("chunks")
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 8, 10, 11])
 async def test_no_window_is_a_part_of_another(api: httpx.AsyncClient, count: int) -> None:
     """1.8: the printed loop made a last window of one message, which the one before it held."""
@@ -132,6 +137,7 @@ async def test_signs_of_a_query_do_not_silence_its_words(
     assert contents(answer) == [HARBOUR]
 
 
+@promise("quotas")
 async def test_a_full_quota_stops_new_messages_and_nothing_else(
     app: Application, operator: httpx.AsyncClient, api: httpx.AsyncClient
 ) -> None:
@@ -155,6 +161,7 @@ async def test_a_full_quota_stops_new_messages_and_nothing_else(
     assert room_again.is_success
 
 
+@promise("findable")
 async def test_a_message_whose_vectors_fail_is_found_and_counted_as_waiting(tmp_path: Path) -> None:
     """4.1.2 and 4.1.4: indexing failed unseen, or took the request down with it."""
     embedder = NamedEmbedder("down")
@@ -171,6 +178,7 @@ async def test_a_message_whose_vectors_fail_is_found_and_counted_as_waiting(tmp_
         assert (waiting, await house.pending()) == (1, 0)
 
 
+@promise("one-truth", "chunks")
 async def test_a_repeated_call_and_a_reindex_make_no_second_chunk(
     api: httpx.AsyncClient, operator: httpx.AsyncClient
 ) -> None:
@@ -188,6 +196,7 @@ async def test_a_repeated_call_and_a_reindex_make_no_second_chunk(
     assert len(again["results"]) == 1
 
 
+@promise("bounded")
 async def test_an_answer_holds_each_text_once_and_stays_within_its_budget(
     api: httpx.AsyncClient,
 ) -> None:
@@ -250,6 +259,7 @@ async def test_a_search_within_a_conversation_gives_all_that_it_finds(
     assert sorted(contents(answer)) == sorted(texts)
 
 
+@promise("findable")
 async def test_the_end_of_a_long_message_is_found_by_its_meaning(tmp_path: Path) -> None:
     """4.1.7 and 1.8: what was longer than the model's window was cut without a word."""
     long = "We talked about this and that. " * 400 + HARBOUR
@@ -273,6 +283,10 @@ async def test_a_copy_made_by_sqlite_is_a_whole_store(tmp_path: Path) -> None:
             for path in (tmp_path / "store").rglob("*.db"):
                 copy_database(path, tmp_path / "copy" / path.relative_to(tmp_path / "store"))
 
+    # As after a restore, the files are taken deliberately: `engram doctor --accept`.
+    async with open_service(settings_of(tmp_path / "copy"), accept=True) as service:
+        for organization in await service.doctor.patients():
+            assert [fault async for fault in service.doctor.examine(organization)] == []
     async with served(tmp_path / "copy") as app, connect(app, key) as api:
         assert contents(await search(api, "harbour")) == [HARBOUR]
 
@@ -283,6 +297,7 @@ def copy_database(source: Path, target: Path) -> None:
         origin.backup(copy)
 
 
+@promise("quotas")
 async def test_calls_at_once_never_pass_a_quota(
     app: Application, operator: httpx.AsyncClient
 ) -> None:
@@ -302,6 +317,7 @@ async def test_calls_at_once_never_pass_a_quota(
     assert status["messages"] + status["memories"] == 7
 
 
+@promise("findable")
 async def test_what_is_kept_without_naming_a_conversation_is_found_at_once(tmp_path: Path) -> None:
     """4.1.12: a conversation had to be named, and few ever saw what they had kept again."""
     async with in_process_client(tmp_path) as client:
@@ -323,6 +339,7 @@ SECRETS = (
 )
 
 
+@promise("verbatim")
 async def test_what_looks_like_a_secret_is_kept_byte_for_byte(api: httpx.AsyncClient) -> None:
     """4.1.14 and 1.1: hashes, addresses and numbers were replaced before they were stored."""
     conversation_id = await new_conversation(api)
@@ -331,10 +348,11 @@ async def test_what_looks_like_a_secret_is_kept_byte_for_byte(api: httpx.AsyncCl
     page = (await api.get(f"/api/v1/conversations/{conversation_id}")).json()
 
     assert tuple(message["content"] for message in page["messages"]) == SECRETS
-    (found,) = (await search(api, "9fceb02d0ae598e95dc970b74767f19372d61af8", limit=1))["results"]
-    assert found["messages"][0]["content"] == SECRETS[0]
+    answer = await search(api, "9fceb02d0ae598e95dc970b74767f19372d61af8", limit=1)
+    assert contents(answer) == [SECRETS[0]]
 
 
+@promise("revocation")
 async def test_a_revoked_key_opens_no_route(app: Application, api: httpx.AsyncClient) -> None:
     """4.1.14: a revoked key could still be used to link an account."""
     made = (await api.post("/api/v1/keys", json={"name": "gone"})).json()

@@ -10,7 +10,7 @@ import pytest
 from engram import limits
 from engram.embedding.choice import NoEmbedder
 from engram.errors import ConflictError, NotFoundError, RequestTooLargeError
-from engram.language.choice import OpenAIModel
+from engram.language import OpenAIModel
 from engram.model.access import Principal
 from engram.model.document import Document, DocumentDraft, DocumentLimits
 from engram.model.memory import MemoryChange, MemoryFilters, MemoryQuery
@@ -21,6 +21,7 @@ from engram.text.tokens import count_tokens
 from engram.wiring import open_service
 from tests.language.service import Service as LanguageService
 from tests.language.service import failing, running_language_service
+from tests.promises import promise
 from tests.service.asking import ask, in_pieces, store_document
 
 PADDING = "The tide tables repeat themselves from page to page, as tides do.\n"
@@ -57,6 +58,7 @@ async def body_of(service: Service, principal: Principal, document: Document) ->
     return b"".join([piece async for piece in pieces])
 
 
+@promise("tiers")
 def test_3_5_the_first_tier_ends_at_one_size() -> None:
     bounds = DocumentLimits()
 
@@ -64,6 +66,7 @@ def test_3_5_the_first_tier_ends_at_one_size() -> None:
     assert (1, 2) == (bounds.tier_of(8 * 1024 * 1024), bounds.tier_of(8 * 1024 * 1024 + 1))
 
 
+@promise("all-or-nothing")
 async def test_3_5_the_largest_size_is_a_setting_and_above_it_nothing_is_written(
     tmp_path: Path,
 ) -> None:
@@ -79,6 +82,7 @@ async def test_3_5_the_largest_size_is_a_setting_and_above_it_nothing_is_written
     assert 0 == page.total
 
 
+@promise("verbatim")
 async def test_3_5_a_document_of_the_middle_tier_comes_back_verbatim(
     service: Service, principal: Principal, document: Document
 ) -> None:
@@ -86,6 +90,7 @@ async def test_3_5_a_document_of_the_middle_tier_comes_back_verbatim(
     assert MIDDLE.encode() == await body_of(service, principal, document)
 
 
+@promise("whole-body")
 async def test_3_5_and_3_8_a_question_looks_at_the_whole_body_and_not_at_a_synopsis(
     service: Service, principal: Principal, document: Document
 ) -> None:
@@ -97,6 +102,7 @@ async def test_3_5_and_3_8_a_question_looks_at_the_whole_body_and_not_at_a_synop
     assert MIDDLE[found.spans[0].start : found.spans[0].end] == found.spans[0].text
 
 
+@promise("whole-body")
 async def test_3_5_words_far_behind_the_synopsis_are_recalled(
     service: Service, principal: Principal, document: Document
 ) -> None:
@@ -107,6 +113,7 @@ async def test_3_5_words_far_behind_the_synopsis_are_recalled(
     assert [document.memory_id] == [each.memory.id for each in recalled.results]
 
 
+@promise("removal")
 async def test_3_5_deleting_a_memory_deletes_its_body(
     service: Service, principal: Principal, document: Document
 ) -> None:
@@ -129,6 +136,7 @@ async def test_3_5_a_correction_does_not_destroy_the_index_of_a_document(
     assert any(PLANTED in span.text for span in near.spans)
 
 
+@promise("spans-without-model")
 async def test_3_8_spans_need_no_language_model(
     service: Service, principal: Principal, document: Document
 ) -> None:
@@ -138,6 +146,7 @@ async def test_3_8_spans_need_no_language_model(
     assert answer.answer is None
 
 
+@promise("spans-without-model")
 async def test_3_8_a_failing_language_model_loses_no_span(
     tmp_path: Path, model: LanguageService
 ) -> None:
@@ -155,6 +164,7 @@ async def test_3_8_a_failing_language_model_loses_no_span(
     assert "language_model" in answer.degraded
 
 
+@promise("spans")
 @pytest.mark.parametrize("window_chars", range(1, 9))
 async def test_3_8_no_span_parts_a_character(
     service: Service, principal: Principal, window_chars: int
@@ -176,6 +186,7 @@ async def test_3_8_no_span_parts_a_character(
     assert 5 + window_chars == len(span.text)
 
 
+@promise("spans")
 async def test_3_8_the_question_chooses_the_spans(
     service: Service, principal: Principal, document: Document
 ) -> None:
@@ -190,6 +201,7 @@ async def test_3_8_the_question_chooses_the_spans(
     assert any(PLANTED in span.text for span in answer.spans)
 
 
+@promise("spans")
 async def test_3_8_merged_windows_name_every_match(service: Service, principal: Principal) -> None:
     stored = await store_document(service, principal, "one fish two fish red fish blue fish")
 
@@ -198,6 +210,7 @@ async def test_3_8_merged_windows_name_every_match(service: Service, principal: 
     assert [4, 13, 18, 22, 32] == [match.start for match in answer.spans[0].matches]
 
 
+@promise("spans")
 async def test_3_8_a_span_that_is_cut_still_shows_its_match(
     service: Service, principal: Principal, document: Document
 ) -> None:

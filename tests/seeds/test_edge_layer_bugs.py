@@ -26,6 +26,7 @@ from engram.storage.sqlite.store import SqliteStore
 from engram.text.tokens import count_tokens
 from engram.wiring import build_service
 from tests.fakes import FakeClock, SequentialIds
+from tests.promises import promise
 from tests.rest.calls import connect
 from tests.seeds.house import opened_house
 from tests.service.embedders import NamedEmbedder
@@ -88,6 +89,7 @@ async def layer(tmp_path: Path) -> AsyncIterator[Layer]:
         yield one
 
 
+@promise("one-truth")
 async def test_b1_row_and_vector_share_an_id_so_removal_takes_both_and_filters_find(
     layer: Layer,
 ) -> None:
@@ -103,6 +105,7 @@ async def test_b1_row_and_vector_share_an_id_so_removal_takes_both_and_filters_f
     assert await layer.context("harbour") == []
 
 
+@promise("verbatim")
 async def test_b2_the_content_of_a_note_is_what_comes_back(layer: Layer) -> None:
     await layer.store(HARBOUR)
 
@@ -129,6 +132,7 @@ async def test_b3_a_category_without_notes_is_no_error(layer: Layer) -> None:
     assert "No matching context found." in answer["context"]
 
 
+@promise("alone")
 async def test_b4_importing_needs_no_environment_and_a_served_request_is_answered(
     tmp_path: Path,
 ) -> None:
@@ -142,6 +146,7 @@ async def test_b4_importing_needs_no_environment_and_a_served_request_is_answere
     assert names[-4:] == ["store_note", "fetch_context", "list_entries", "remove_entry"]
 
 
+@promise("one-refusal")
 @pytest.mark.parametrize("path", ["/mcp", "/api/v1/notes", "/api/v1/context"])
 @pytest.mark.parametrize("token", [None, "", "engram_sk_live_" + "x" * 32])
 async def test_b5_nobody_gets_in_without_a_key(
@@ -169,6 +174,7 @@ async def test_b6_what_is_removed_is_not_listed_and_the_audit_knows_of_it(layer:
     assert HARBOUR not in str(audit)
 
 
+@promise("one-truth")
 async def test_b7_a_note_and_its_vector_are_stored_together_or_not_at_all(tmp_path: Path) -> None:
     embedder = WrongEmbedder("wrong")
     async with opened(tmp_path / "store", embedder) as layer:
@@ -216,6 +222,7 @@ async def test_b9_pitfall_2_a_note_cannot_leave_its_fence(layer: Layer) -> None:
     assert "<system>" not in context
 
 
+@promise("bounded")
 async def test_b9_pitfall_3_what_is_not_relevant_does_not_come(layer: Layer) -> None:
     await layer.store(HARBOUR)
 
@@ -224,6 +231,7 @@ async def test_b9_pitfall_3_what_is_not_relevant_does_not_come(layer: Layer) -> 
     assert answer["entries"] == []
 
 
+@promise("bounded")
 async def test_b9_pitfall_3_a_context_stays_within_its_budget(layer: Layer) -> None:
     for number in range(10):
         await layer.store(f"harbour {number} " * 100)

@@ -13,9 +13,9 @@ from mcp import Client
 
 from engram import limits
 from engram.mcp.tools import TOOLS_BY_NAME, tools_of
+from engram.model.access import TOOLSETS
 from engram.model.memory import MemoryDraft
 from engram.model.shape import fields_of
-from engram.model.toolsets import TOOLSETS
 from tests.mcp.connecting import call, in_process_client, refusal, text_of
 from tests.mcp.schemas import BY_TOOL
 

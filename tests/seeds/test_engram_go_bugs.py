@@ -18,10 +18,11 @@ from mcp import Client
 
 from engram.mcp.tools import TOOLS, Tool
 from engram.model.ids import MemoryId
-from engram.model.memory_reading import MemoryFetch
+from engram.model.recall import MemoryFetch
 from engram.service.memories import read_memory
 from tests.mcp.connecting import call, in_process_client, refusal
 from tests.memories import a_memory
+from tests.promises import promise
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ def test_lesson_1_every_argument_has_a_type_in_the_schema(tool: Tool) -> None:
         assert schema["type"] != "array" or schema["items"].get("type"), name
 
 
+@promise("clear")
 async def test_lesson_1_a_batch_sent_as_text_is_an_error_and_no_success_with_a_count_of_0(
     client: Client,
 ) -> None:
@@ -58,6 +60,7 @@ async def test_lesson_1_numbers_sent_as_text_are_understood(client: Client) -> N
     assert (memory["importance"], memory["pattern_confidence"]) == (1, 0.5)
 
 
+@promise("reproducible")
 async def test_lesson_5_a_recall_changes_nothing_that_a_later_one_could_see(client: Client) -> None:
     for number in range(4):
         await store(client, f"harbour {number}")
@@ -74,6 +77,7 @@ async def test_lesson_5_a_recall_changes_nothing_that_a_later_one_could_see(clie
     assert await call(client, "memory_list") == before
 
 
+@promise("findable")
 async def test_lesson_6_one_word_of_several_is_enough_to_be_found(client: Client) -> None:
     memory_id = await store(client, "The harbour opens at six.")
 
@@ -128,6 +132,7 @@ async def test_a_list_has_a_true_total(client: Client) -> None:
     assert (listed["count"], listed["total"], listed["next_offset"]) == (2, 5, 2)
 
 
+@promise("clear")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -155,6 +160,7 @@ async def test_recall_knows_the_filters_that_were_only_documented(client: Client
     assert by_type["ids"] == by_tag["ids"] == [wanted]
 
 
+@promise("forgetting")
 async def test_a_forgotten_memory_can_still_be_read_and_says_that_it_is(client: Client) -> None:
     memory_id = await store(client, "true for a day")
     await call(client, "memory_forget", memory_id=memory_id, reason="the day is over")

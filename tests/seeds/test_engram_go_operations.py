@@ -20,6 +20,7 @@ from engram.mcp.tools import TOOLS
 from engram.settings import Settings
 from tests.cli.commands import Engram
 from tests.mcp.connecting import HANDSHAKE, http_client
+from tests.promises import promise
 from tests.rest.calls import ADMIN_TOKEN, connect, new_key, refusal
 from tests.seeds.house import opened_house
 from tests.service.embedders import NamedEmbedder
@@ -43,7 +44,7 @@ class SilentEmbedder(NamedEmbedder):
 
 async def test_lesson_2_storing_does_not_wait_for_an_embedder_that_hangs(tmp_path: Path) -> None:
     async with opened_house(tmp_path, deep=SilentEmbedder("silent")) as house:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             kept = await house.keep(HARBOUR)
             recalled = await house.recall("harbour", profile="words")
 
@@ -78,6 +79,7 @@ async def test_lesson_10_no_address_opens_what_needs_a_key(
     assert [refusal(answer)[:2] for answer in answers] == [(401, "unauthenticated")] * 2
 
 
+@promise("secrets")
 @pytest.mark.parametrize("command", list(all_commands()))
 def test_lesson_10_no_help_shows_a_secret_or_takes_one_as_a_flag(
     tmp_path: Path, command: str
@@ -94,6 +96,7 @@ def test_lesson_10_no_help_shows_a_secret_or_takes_one_as_a_flag(
         assert f"--{name.replace('_', '-')}" not in shown.stdout
 
 
+@promise("hosts")
 def test_lesson_10_a_server_is_reached_from_this_machine_alone_unless_told_otherwise(
     tmp_path: Path,
 ) -> None:

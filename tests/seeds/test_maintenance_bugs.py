@@ -25,6 +25,7 @@ from engram.settings import Settings
 from engram.text.near_duplicates import BANDS, PERMUTATIONS, find_candidates
 from engram.wiring import open_service
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.tool_calls import call_tool
 
 FACT = "The nightly backup of the billing database runs at two and is kept for thirty days."
@@ -51,11 +52,11 @@ class House:
         return (await self.call("memory_store", content=content, **fields))["id"]
 
     def rows(self) -> dict[str, list[Any]]:
-        """Return every row of the organisation's file."""
+        """Return every row of the organisation's file, but for the count of its commits."""
         with closing(sqlite3.connect(self._file)) as connection:
             tables = connection.execute(
                 "SELECT name FROM sqlite_schema WHERE type = 'table'"
-                " AND sql LIKE '%organization_id%'"
+                " AND sql LIKE '%organization_id%' AND name <> 'meta'"
             ).fetchall()
             return {
                 name: connection.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 our own
@@ -78,6 +79,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@promise("maintenance")
 async def test_3_9_consolidation_deletes_nothing_however_old_trivial_or_expired(
     house: House,
 ) -> None:
@@ -97,6 +99,7 @@ async def test_3_9_consolidation_deletes_nothing_however_old_trivial_or_expired(
         assert (await house.call("memory_fetch", id=memory_id, detail="full"))["content"]
 
 
+@promise("maintenance")
 async def test_3_9_near_duplicates_are_merged_without_a_language_model(house: House) -> None:
     older, newer = await house.store(FACT), await house.store(NEAR)
 
@@ -105,6 +108,7 @@ async def test_3_9_near_duplicates_are_merged_without_a_language_model(house: Ho
     assert [(merge["merged_id"], merge["kept_id"]) for merge in done["merges"]] == [(older, newer)]
 
 
+@promise("maintenance")
 async def test_3_9_and_4_2_14_the_text_that_gives_way_is_kept_and_can_come_back(
     house: House,
 ) -> None:
@@ -139,6 +143,7 @@ async def test_3_9_the_501st_memory_and_short_and_long_ones_are_compared_too(
     assert done["examined"] == 526
 
 
+@promise("maintenance")
 def test_3_9_candidates_are_found_as_often_as_the_formula_says() -> None:
     rows = PERMUTATIONS // BANDS
     chance = 1 - (1 - 0.85**rows) ** BANDS
@@ -147,6 +152,7 @@ def test_3_9_candidates_are_found_as_often_as_the_formula_says() -> None:
     assert chance == pytest.approx(0.994, abs=0.0005)
 
 
+@promise("maintenance")
 def test_3_9_the_seed_is_fixed() -> None:
     texts = [f"fact number {'x' * number} of a long list of facts" for number in range(60)]
 
@@ -196,6 +202,7 @@ async def test_4_2_3_every_field_survives_an_export_and_its_way_back(
     assert after == before
 
 
+@promise("reproducible")
 async def test_4_2_5_reading_writes_nothing(house: House) -> None:
     episode = await house.call("memory_episode_start", description="work")
     await house.store(FACT, episode_id=episode["episode_id"])
@@ -222,6 +229,7 @@ async def test_4_2_10_an_episode_of_another_project_is_not_recalled(house: House
         await house.call("memory_episode_recall", episode_id=episode["episode_id"])
 
 
+@promise("files")
 @pytest.mark.parametrize("tool", ["memory_ingest", "memory_import_claudemd"])
 @pytest.mark.parametrize("path", ["../secret.md", "link.md", "up/secret.md", "SECRET"])
 async def test_4_2_10_no_path_leads_out_of_the_data_directory(

@@ -10,6 +10,7 @@ import pytest
 
 from engram.model.recall import Recalled
 from engram.model.search import PROFILES, ProfileName
+from tests.promises import promise
 from tests.search.embedders import FailingEmbedder
 from tests.seeds.house import House, opened_house
 from tests.service.embedders import NamedEmbedder
@@ -38,6 +39,7 @@ async def test_the_weights_of_a_score_add_up(house: House, profile: ProfileName)
     assert sum(found.breakdown.weights.values()) == pytest.approx(1)
 
 
+@promise("reproducible")
 async def test_being_recalled_makes_no_memory_recent(house: House) -> None:
     """3.7: each recall touched what it found, so that what was found was found again."""
     first = await house.keep(HARBOUR)
@@ -54,6 +56,7 @@ async def test_being_recalled_makes_no_memory_recent(house: House) -> None:
     assert hours == {first: 48, second: 0}
 
 
+@promise("reproducible")
 async def test_a_store_is_ranked_years_later_as_it_is_today(house: House) -> None:
     """3.7: recency fell to nothing within weeks, and with it a share of every score."""
     for text in (HARBOUR, "A harbour.", "Of the harbour, and when it opens, much was said."):
@@ -78,6 +81,7 @@ async def test_a_rare_word_counts_more_than_a_common_one(house: House) -> None:
     assert ids(recalled)[0] == rare
 
 
+@promise("reproducible")
 async def test_equal_memories_come_in_the_order_of_their_storing(house: House) -> None:
     """3.7: equal scores came in the order of a map, another one each time."""
     kept = [await house.keep(HARBOUR) for _ in range(12)]

@@ -19,7 +19,7 @@ from engram.http.asgi import create_app
 from engram.model.access import OrganizationDraft, Principal
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft, NoteDraft
-from engram.model.memory_reading import MemoryFetch
+from engram.model.recall import MemoryFetch
 from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from engram.model.access import Principal
-from engram.model.document import DocumentDraft, StoredDocument
-from engram.model.document_query import DocumentQuery, QueriedDocuments
+from engram.model.document import DocumentDraft, DocumentQuery, QueriedDocuments, StoredDocument
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft
 from engram.model.request import parse

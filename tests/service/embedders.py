@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from engram.embedding.hashed import IDENTITY, HashedEmbedder, hashed_vectors
-from engram.embedding.port import EmbedderIdentity
+from engram.embedding.port import EmbeddedPassage, EmbeddedQueryText, EmbedderIdentity
 from engram.errors import EmbedderUnavailableError, InvalidRequestError
 from engram.model.value import replace
+from engram.model.vectors import QueryTokens
+from engram.vectors.tokens import TOKEN_DIMENSIONS, TOKENS_MAX, pack_tokens
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vector, Vectors
@@ -44,3 +48,27 @@ class NamedEmbedder(HashedEmbedder):
 
     async def embed_query(self, query: str) -> Vector:
         return hashed_vectors([query], self.identity.dimensions)[0]
+
+
+class TokenNamedEmbedder(NamedEmbedder):
+    """The same with vectors of words, which are hashed as texts are."""
+
+    async def embed_passages_with_tokens(self, passages: Sequence[str]) -> list[EmbeddedPassage]:
+        vectors = await self.embed_passages(passages)
+        tokens = [pack_tokens(_words(passage)) for passage in passages]
+        return [EmbeddedPassage(*both) for both in zip(vectors, tokens, strict=True)]
+
+    async def embed_query_with_tokens(self, query: str) -> EmbeddedQueryText:
+        words = _words(query)
+        tokens = QueryTokens(vectors=words, weights=np.ones(len(words)))
+        return EmbeddedQueryText(await self.embed_query(query), tokens)
+
+
+def _words(text: str) -> Vectors:
+    # Hashed vectors are mostly zeros, which two bits cannot tell.
+    return hashed_vectors(text.split()[:TOKENS_MAX], TOKEN_DIMENSIONS) @ _ROTATION
+
+
+_ROTATION = np.linalg.qr(np.random.default_rng(1).normal(size=(TOKEN_DIMENSIONS,) * 2))[0].astype(
+    np.float32
+)

@@ -13,15 +13,8 @@ from engram import limits
 from engram.errors import NotFoundError
 from engram.model.access import Principal
 from engram.model.ids import EpisodeId, MemoryId, chunk_id
-from engram.model.memory import (
-    Episode,
-    MemoryDraft,
-    MemoryFilters,
-    MemoryQuery,
-    NoteDraft,
-)
-from engram.model.memory_reading import MemoryChunk
-from engram.model.recall import RecalledMemory, RecallRequest
+from engram.model.memory import Episode, MemoryDraft, MemoryFilters, MemoryQuery, NoteDraft
+from engram.model.recall import MemoryChunk, RecalledMemory, RecallRequest
 from engram.model.search import ScoreBreakdown
 from engram.model.value import replace
 from engram.search.recall import raise_episodes

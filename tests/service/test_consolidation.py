@@ -19,14 +19,17 @@ from engram.model.access import OrganizationDraft, Principal
 from engram.model.ids import MemoryId
 from engram.model.maintenance import Consolidated, ConsolidationRequest
 from engram.model.memory import Memory, MemoryChange, MemoryDraft, RelationDraft
-from engram.model.memory_reading import MemoryFetch
+from engram.model.recall import MemoryFetch
 from engram.service import Service
 from engram.settings import Settings
 from engram.text.near_duplicates import JACCARD_MIN, compare_characters
 from engram.wiring import build_service
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.service.embedders import NamedEmbedder
 from tests.storage.places import place, store_at
+
+pytestmark = promise("maintenance")
 
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors

@@ -25,6 +25,7 @@ from engram.text.fence import FIRST_LINE
 from engram.text.tokens import count_tokens
 from engram.wiring import open_service
 from tests.fakes import SOME_DAY, FakeClock
+from tests.promises import promise
 from tests.service.contexts import House
 
 DAY = timedelta(days=1)
@@ -99,6 +100,7 @@ async def test_no_note_leaves_the_block_and_its_entry_stays_verbatim(house: Hous
     assert [entry.content for entry in context.entries] == [attack]
 
 
+@promise("bounded")
 async def test_nothing_relevant_is_said_and_not_padded(house: House) -> None:
     await house.keep(GREEN)
 
@@ -139,6 +141,7 @@ async def test_no_more_than_top_k_entries_come(house: House) -> None:
     assert len((await house.fetch(CRANE)).entries) == 5
 
 
+@promise("bounded")
 async def test_a_context_fits_its_budget_and_counts_what_it_omits(house: House) -> None:
     for number in range(5):
         await house.keep(f"harbour crane {number} " + "words " * 60)
@@ -203,6 +206,7 @@ async def test_a_repeated_question_is_answered_from_memory(
     assert fetches == ["harbour crane", "crane", "crane"]
 
 
+@promise("findable")
 async def test_every_write_makes_contexts_forgotten(house: House, fetches: list[str]) -> None:
     memory_id = await house.keep(GREEN)
     await house.fetch(CRANE)
@@ -221,6 +225,7 @@ async def test_every_write_makes_contexts_forgotten(house: House, fetches: list[
     assert len(fetches) == 4
 
 
+@promise("findable")
 async def test_a_write_of_another_process_does_so_too(
     house: House, tmp_path: Path, clock: FakeClock
 ) -> None:
@@ -251,6 +256,27 @@ async def test_a_context_is_not_remembered_past_its_time_or_a_memorys(
     await house.fetch(CRANE)
 
     assert len(fetches) == 3
+
+
+async def test_the_same_text_comes_once_in_a_context_and_takes_one_place(house: House) -> None:
+    await house.say(*[GREEN] * 12, "A harbour crane, seen from the bridge")
+    await house.keep(GREEN)
+
+    context = await house.fetch(CRANE, top_k=2, kinds=("note", "conversation"))
+
+    assert sorted(entry.content for entry in context.entries) == [
+        "A harbour crane, seen from the bridge",
+        GREEN,
+    ]
+
+
+async def test_the_same_text_comes_once_in_what_a_new_session_should_know(house: House) -> None:
+    for project in ("boats", "cranes"):
+        await house.keep(GREEN, project=project, category="technical")
+
+    context = await house.fetch()
+
+    assert [entry.content for entry in context.entries] == [GREEN]
 
 
 async def test_a_context_without_its_embedder_is_not_remembered(

@@ -20,6 +20,7 @@ from engram.search.document_query import (
 )
 from engram.service import Service
 from engram.text.tokens import count_tokens
+from tests.promises import promise
 from tests.service.asking import ask, in_pieces, store_document, store_text
 
 LINES = "".join(f"Line {number} of the log says nothing new.\n" for number in range(20_000))
@@ -28,6 +29,7 @@ HALF = len(LINES) // 2
 LOG = f"# Log\n\n{LINES[:HALF]}{PLANTED}{LINES[HALF:]}"
 
 
+@promise("spans")
 async def test_a_span_surrounds_each_match_of_a_pattern(
     service: Service, principal: Principal
 ) -> None:
@@ -45,6 +47,7 @@ async def test_a_span_surrounds_each_match_of_a_pattern(
     assert (len(span.text), answer.is_truncated, answer.note) == (110, False, None)
 
 
+@promise("spans")
 async def test_a_text_that_is_found_often_fills_the_budget_and_says_so(
     service: Service, principal: Principal
 ) -> None:
@@ -127,6 +130,7 @@ async def test_notes_can_be_asked_too(service: Service, principal: Principal) ->
     assert any("7-Ø-9" in span.text for span in near.spans)
 
 
+@promise("spans")
 async def test_several_texts_are_asked_at_once_in_the_order_given(
     service: Service, principal: Principal
 ) -> None:
@@ -220,6 +224,7 @@ async def test_a_match_of_a_filter_says_what_it_stands_under(
     ]
 
 
+@promise("linear")
 async def test_a_filter_that_takes_too_long_is_given_up_and_says_so(
     service: Service, principal: Principal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

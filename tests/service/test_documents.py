@@ -37,6 +37,7 @@ from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.service.bodies import (
     TIER_1_BYTES,
     CutError,
@@ -131,6 +132,7 @@ async def test_of_a_document_the_chunk_is_shown_that_was_found(
     assert "A pangolin sleeps here." in context.entries[0].content
 
 
+@promise("whole-body")
 async def test_a_large_document_is_found_part_by_part(
     service: Service, principal: Principal
 ) -> None:
@@ -150,6 +152,7 @@ async def test_a_large_document_is_found_part_by_part(
     assert (await service.documents.get(principal, stored.document.id)).state == "indexed"
 
 
+@promise("verbatim")
 @settings(max_examples=10)
 @given(
     sizes=st.lists(st.integers(1, 400_000), min_size=1, max_size=6), seed=st.integers(0, 1_000_000)
@@ -175,6 +178,7 @@ async def temporary_service() -> AsyncGenerator[tuple[Service, Principal]]:
             yield service, await service.access.local_principal()
 
 
+@promise("verbatim")
 async def test_a_range_is_those_bytes(service: Service, principal: Principal) -> None:
     body = prose(300_000)
     document = (await store(service, principal, body)).document
@@ -186,6 +190,7 @@ async def test_a_range_is_those_bytes(service: Service, principal: Principal) ->
     assert b"".join([piece async for piece in pieces]) == body[131_000:262_200]
 
 
+@promise("all-or-nothing")
 async def test_of_a_stream_that_is_cut_nothing_stays(
     service: Service, principal: Principal, home: Path
 ) -> None:
@@ -197,6 +202,7 @@ async def test_of_a_stream_that_is_cut_nothing_stays(
     assert left_of_documents(home, principal) == NOTHING
 
 
+@promise("all-or-nothing")
 async def test_of_a_caller_who_goes_away_nothing_stays(
     service: Service, principal: Principal, home: Path
 ) -> None:
@@ -218,6 +224,7 @@ async def test_of_a_caller_who_goes_away_nothing_stays(
     assert left_of_documents(home, principal) == NOTHING
 
 
+@promise("all-or-nothing")
 async def test_a_stream_past_the_limit_is_refused_before_it_ends(
     service: Service, principal: Principal, home: Path
 ) -> None:
@@ -258,6 +265,7 @@ async def test_one_announced_too_large_is_refused_unread(
     assert left_of_documents(home, principal) == NOTHING
 
 
+@promise("all-or-nothing")
 @pytest.mark.parametrize("announced", [9, 11])
 async def test_a_length_that_lies_leaves_nothing(
     service: Service, principal: Principal, home: Path, announced: int
@@ -381,6 +389,7 @@ async def test_a_damaged_document_rests_and_holds_up_no_other(
     assert not await service.document_indexing.work(principal.organization_id)
 
 
+@promise("parts")
 async def test_parts_come_in_order_and_the_last_may_be_repeated(
     service: Service, principal: Principal
 ) -> None:
@@ -414,6 +423,7 @@ async def test_a_part_is_bounded_and_not_empty(service: Service, principal: Prin
         await service.documents.add_part(principal, upload.id, 0, b"")
 
 
+@promise("all-or-nothing")
 async def test_an_upload_that_nobody_finishes_is_removed(
     service: Service, principal: Principal, home: Path, clock: FakeClock
 ) -> None:
@@ -468,6 +478,7 @@ async def test_documents_are_listed_beside_no_other_memory(
     assert [owned.document.id for owned in rest.documents] == [first.id]
 
 
+@promise("removal")
 async def test_removing_takes_everything(
     service: Service, principal: Principal, home: Path
 ) -> None:
@@ -482,6 +493,7 @@ async def test_removing_takes_everything(
         await service.documents.get(principal, document.memory_id)
 
 
+@promise("removal")
 async def test_one_removed_while_it_is_indexed_ends_its_index(
     service: Service, principal: Principal
 ) -> None:

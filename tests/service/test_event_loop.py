@@ -11,14 +11,15 @@ import pytest
 
 from engram import limits
 from engram.api.encoding import encode_answer, to_json
+from engram.embedding.hashed import HashedEmbedder
 from engram.model.access import Principal
 from engram.model.conversation import AppendRequest, MessageDraft
-from engram.model.document_query import DocumentQuery, TextFilter
+from engram.model.document import DocumentQuery, TextFilter
 from engram.model.memory import MemoryDraft
-from engram.model.memory_reading import MemoryFetch
-from engram.model.recall import ContextRequest, RecallRequest
+from engram.model.recall import ContextRequest, MemoryFetch, RecallRequest
 from engram.model.search import SearchRequest
 from engram.service import Service
+from tests.promises import promise
 from tests.stalls import STALL_MS_MAX, measured_callbacks
 
 STRANGE_WORDS = " ".join(f"w{number}x" for number in range(13_000))[: limits.QUERY_BYTES_MAX]
@@ -45,6 +46,7 @@ async def keep_long_memories(service: Service, principal: Principal) -> None:
     await service.memories.store_batch(principal, drafts)
 
 
+@promise("fair")
 @pytest.mark.parametrize(
     "contents",
     [["." * 10_000_000], ["a" * 10_000_000], [" " * 9_999_999 + "x"], ["\u4e2d " * 5_000] * 200],
@@ -63,6 +65,16 @@ async def test_appending_the_longest_messages_stops_nobody(
     assert took < STALL_MS_MAX
 
 
+async def test_embedding_long_passages_without_a_model_stops_nobody() -> None:
+    embedder = HashedEmbedder()
+    await warm_up(embedder.embed_passages(["first"]))
+
+    took = await worst_ms(lambda: embedder.embed_passages(["the letter came by post " * 40] * 300))
+
+    assert took < STALL_MS_MAX
+
+
+@promise("fair")
 @pytest.mark.parametrize("query", [STRANGE_WORDS, "1. " * 33_000, "\u4e2d\u6587" * 16_000])
 async def test_the_longest_queries_stop_nobody(
     service: Service, principal: Principal, query: str
@@ -79,6 +91,7 @@ async def test_the_longest_queries_stop_nobody(
     assert max(took) < STALL_MS_MAX
 
 
+@promise("fair")
 async def test_reading_long_memories_stops_nobody(service: Service, principal: Principal) -> None:
     (kept,) = (await service.memories.store(principal, MemoryDraft(content="short"))).memories
     budget = limits.TOKEN_BUDGET_MAX
@@ -117,6 +130,7 @@ async def test_reading_long_memories_stops_nobody(service: Service, principal: P
     assert {} == {name: each for name, each in took.items() if each >= STALL_MS_MAX}
 
 
+@promise("fair")
 async def test_writing_the_longest_answer_stops_nobody() -> None:
     contents = ['"\n' * 5_000_000, "\u00e9" * 5_000_000, "x" * 10_000_000]
     answer = {"messages": [{"content": content, "sequence": 1} for content in contents]}

@@ -27,6 +27,7 @@ from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
+from tests.promises import promise
 from tests.storage.memory_drafts import memory_drafts
 
 
@@ -106,6 +107,7 @@ async def test_more_files_than_a_batch_holds_are_all_stored(house: House) -> Non
     assert (await house.contents())[0] == "note 0"
 
 
+@promise("verbatim")
 async def test_a_file_is_stored_byte_for_byte(house: House) -> None:
     text = "\ufeff---\ntitle: mine\n---\r\n\0 a\rb\x1b[0m\n\n"
     (house.data / "a.md").write_bytes(text.encode())
@@ -185,6 +187,7 @@ async def test_a_second_export_replaces_the_first(house: House) -> None:
     assert file.read_bytes().endswith(b"to stay")
 
 
+@promise("files")
 async def test_an_export_never_overwrites_what_is_not_an_export(house: House) -> None:
     (house.data / "mine").mkdir()
     (house.data / "mine" / "thesis.md").write_text("years of work")
@@ -207,6 +210,7 @@ async def test_a_changed_file_of_an_export_is_named(house: House) -> None:
     assert file.name in (caught.value.field or "")
 
 
+@promise("files")
 async def test_without_a_data_directory_nothing_is_read_or_written(
     service: Service, principal: Principal
 ) -> None:

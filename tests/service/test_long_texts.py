@@ -14,7 +14,10 @@ from engram.model.conversation import AppendRequest, MessageDraft
 from engram.service.work.indexing import Indexer
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.service.embedders import NamedEmbedder
+
+pytestmark = promise("findable")
 
 
 async def test_a_text_too_long_for_the_write_waits_until_all_of_it_is_embedded(

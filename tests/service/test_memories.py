@@ -31,13 +31,14 @@ from engram.model.memory import (
     MemoryQuery,
     RelationDraft,
 )
-from engram.model.memory_reading import MemoryFetch, TimelineQuery
+from engram.model.recall import MemoryFetch, TimelineQuery
 from engram.model.value import replace
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import build_service
 from tests.fakes import SOME_DAY, FakeClock
+from tests.promises import promise
 from tests.service.embedders import NamedEmbedder
 from tests.tool_calls import call_tool
 
@@ -231,6 +232,7 @@ async def test_a_listing_keeps_to_its_filters(service: Service, principal: Princ
 # --- tending ------------------------------------------------------------------------------------
 
 
+@promise("versions")
 async def test_a_correction_keeps_what_was_said_before(
     service: Service, principal: Principal, clock: FakeClock
 ) -> None:
@@ -265,6 +267,7 @@ async def test_tags_are_kept_cleared_or_replaced(
     assert (corrected.tags, corrected.importance) == (expected, 3)
 
 
+@promise("findable")
 @pytest.mark.parametrize(
     "change",
     [
@@ -285,6 +288,7 @@ async def test_a_corrected_memory_is_found_by_meaning_at_once(
         assert (counters.memories, counters.vectors, counters.pending) == (1, 1, 0)
 
 
+@promise("immutable")
 async def test_an_immutable_memory_is_neither_corrected_nor_forgotten_nor_removed(
     service: Service, principal: Principal
 ) -> None:
@@ -301,6 +305,7 @@ async def test_an_immutable_memory_is_neither_corrected_nor_forgotten_nor_remove
     assert (await read(service, principal, memory_id)).version == 1
 
 
+@promise("forgetting")
 async def test_a_forgotten_memory_stays_in_the_past(
     service: Service, principal: Principal, clock: FakeClock
 ) -> None:

@@ -20,13 +20,7 @@ from engram.errors import AccessDeniedError, InvalidRequestError
 from engram.model.access import Principal
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.ids import MemoryId, RelationId
-from engram.model.memory import (
-    MemoryDraft,
-    MemoryFilters,
-    Relation,
-    RelationDraft,
-    RelationType,
-)
+from engram.model.memory import MemoryDraft, MemoryFilters, Relation, RelationDraft, RelationType
 from engram.model.recall import Recalled, RecallRequest
 from engram.model.value import replace
 from engram.search.recall import neighbours, put_behind
@@ -35,6 +29,7 @@ from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import open_service
 from tests.fakes import SOME_DAY, FakeClock
+from tests.promises import promise
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -216,6 +211,7 @@ async def test_contradictions_among_the_results_are_listed(house: House) -> None
     assert (conflict.source_id, conflict.target_id) == (red, green)
 
 
+@promise("relations")
 async def test_related_memories_come_up_to_two_hops(house: House) -> None:
     crane = await house.keep("The harbour crane is green")
     paint = await house.keep("Paint comes from Malmö")
@@ -268,6 +264,7 @@ async def test_the_part_of_a_long_memory_that_matched_is_told(house: House) -> N
     assert content[result.matched.start : result.matched.end] == result.matched.text
 
 
+@promise("reproducible", "feedback")
 async def test_recalling_writes_nothing_and_repeats_itself(
     meaning: House, tmp_path: Path, clock: FakeClock
 ) -> None:
@@ -359,12 +356,14 @@ def test_nothing_is_lost_or_comes_before_what_supersedes_it(
         assert ordered == ranked
 
 
+@promise("relations")
 def test_a_circle_of_what_supersedes_loses_nothing() -> None:
     one, two = MemoryId("mem_1"), MemoryId("mem_2")
 
     assert sorted(put_behind([one, two], {one: [two], two: [one]})) == [one, two]
 
 
+@promise("relations")
 @given(
     pairs=st.lists(st.tuples(some_ids, some_ids).filter(lambda pair: pair[0] != pair[1])),
     hops=st.integers(0, 2),

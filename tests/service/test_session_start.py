@@ -13,6 +13,7 @@ from engram.model.recall import Context
 from engram.search.context_block import NOTHING_FOUND, NOTHING_STORED
 from engram.service import Service
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.service.contexts import House
 
 
@@ -88,6 +89,7 @@ async def test_a_project_and_a_category_can_be_asked_for(house: House) -> None:
     assert texts_of(searched) == []
 
 
+@promise("bounded")
 async def test_an_overview_fits_its_budget_and_counts_what_it_omits(house: House) -> None:
     for number in range(10):
         await house.keep(f"Fact {number}: " + "words " * 90, project=f"project {number}")
@@ -136,6 +138,7 @@ async def test_a_minimum_score_asks_for_matches_alone(house: House) -> None:
     assert context.context == NOTHING_FOUND
 
 
+@promise("reproducible")
 async def test_an_overview_is_the_same_every_time_and_writes_nothing(
     house: House, service: Service
 ) -> None:

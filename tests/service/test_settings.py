@@ -8,6 +8,7 @@ import pytest
 
 from engram.errors import ConfigurationError
 from engram.settings import load_settings, to_environment
+from tests.promises import promise
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -20,6 +21,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert settings.host == "127.0.0.1"
 
 
+@promise("clear")
 def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     environment = {"ENGRAM_HOME": str(tmp_path), "ENGRAM_PROT": "1"}
 
@@ -27,6 +29,7 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) ->
         load_settings(environment=environment)
 
 
+@promise("clear")
 def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     (tmp_path / "engram.toml").write_text("worker = 2\n")
 
@@ -34,6 +37,7 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
         load_settings(environment={"ENGRAM_HOME": str(tmp_path)})
 
 
+@promise("clear")
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -45,6 +49,8 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
         ("ENGRAM_LOG", "loud"),
         ("ENGRAM_ADMIN_TOKEN", "short"),
         ("ENGRAM_WORKERS", "0"),
+        ("ENGRAM_TRASH_DAYS", "0"),
+        ("ENGRAM_TRASH_DAYS", "3651"),
         ("ENGRAM_LANGUAGE_MODEL", "claude"),
     ],
 )

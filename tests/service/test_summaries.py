@@ -11,11 +11,11 @@ import pytest
 from engram import limits
 from engram.embedding.choice import NoEmbedder
 from engram.errors import NotFoundError
-from engram.language.choice import OpenAIModel
+from engram.language import OpenAIModel
 from engram.model.access import Principal
 from engram.model.ids import MemoryId
 from engram.model.memory import MemoryDraft
-from engram.model.memory_reading import MemoryFetch
+from engram.model.recall import MemoryFetch
 from engram.service import Service
 from engram.settings import Settings
 from engram.text.quoting import FIRST_LINE, quote

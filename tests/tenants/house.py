@@ -8,6 +8,8 @@ from typing import Any
 
 from engram.http.asgi import Application
 from engram.model.access import Principal
+from engram.model.erasure import ErasureRequest
+from engram.model.retention import HoldDraft, RetentionDraft
 from engram.service import Service
 from tests.tool_calls import call_tool
 
@@ -81,6 +83,17 @@ async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
     upload = await made(owner, "memory_ingest_document_stream", action="start", **fields)
     part = {"action": "append", "upload_id": upload["upload_id"], "part": 0}
     await made(owner, "memory_ingest_document_stream", text=f"{MARKER} begins", **part)
+    gone = await made(owner, "create_conversation", title=f"{MARKER} thrown away")
+    trashed = gone["conversation_id"]
+    await made(owner, "append_messages", conversation_id=trashed, messages=[message])
+    await made(owner, "delete_conversation", conversation_id=trashed, undo=True)
+    rule = await service.retention.set_rule(
+        owner.principal, RetentionDraft(keep="9y", project=PROJECT)
+    )
+    hold = await service.retention.add_hold(
+        owner.principal, HoldDraft(reason=MARKER, project=f"{MARKER} held")
+    )
+    erasure = await service.erasure.erase(owner.principal, ErasureRequest(subject=f"name={MARKER}"))
     own = await made(stranger, "memory_store", content="nothing special")
     keys = await service.access.list_keys(owner.principal)
     return {
@@ -92,6 +105,10 @@ async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
         "document": document["document_id"],
         "document_memory": document["id"],
         "upload": upload["upload_id"],
+        "trashed": trashed,
+        "rule": rule.id,
+        "hold": hold.id,
+        "erasure": erasure.id,
         "own": own["id"],
     }
 

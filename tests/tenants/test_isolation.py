@@ -42,8 +42,11 @@ from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.tenants.conftest import HISTORIES
 from tests.tenants.other_process import OtherProcess
+
+pytestmark = promise("apart")
 
 T = TypeVar("T")
 TENANTS = 3

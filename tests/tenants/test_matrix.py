@@ -17,8 +17,11 @@ from engram.api.table import OPERATIONS
 from engram.http.openapi import openapi_document
 from engram.mcp.tools import TOOLS
 from tests.fuzz.mutants import sample
+from tests.promises import promise
 from tests.rest.calls import connect
 from tests.tenants.house import PROJECT, House
+
+pytestmark = promise("apart")
 
 Schema = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -36,13 +39,17 @@ KINDS = {
     "upload_id": "upload",
     "key_id": "key",
     "chunk_ids": "chunk",
+    "erasure_id": "erasure",
+    "hold_id": "hold",
+    "rule_id": "rule",
 }
 """What each argument names."""
 
-LABELS = {"agent_id", "tool_call_id", "event_id"}
+LABELS = {"agent_id", "tool_call_id", "event_id", "original_id"}
 """Arguments that look like ids, and hold what callers make up."""
 
 NEEDED: dict[str, dict[str, Any]] = {
+    "edit_conversation": {"title": "trespass"},
     "memory_connect": {"source_id": "{own}", "target_id": "{own}"},
     "memory_correct": {"content": "trespass"},
     "memory_fetch": {"id": "{own}", "detail": "chunk"},

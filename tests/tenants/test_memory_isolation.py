@@ -38,15 +38,17 @@ from engram.model.memory import (
     NoteDraft,
     RelationDraft,
 )
-from engram.model.memory_reading import MemoryFetch, TimelineQuery
-from engram.model.recall import RecallRequest
+from engram.model.recall import MemoryFetch, RecallRequest, TimelineQuery
 from engram.model.search import SearchRequest
 from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.tenants.conftest import HISTORIES
 from tests.tenants.other_process import OtherProcess
+
+pytestmark = promise("apart")
 
 T = TypeVar("T")
 TENANTS = 3

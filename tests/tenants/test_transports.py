@@ -18,6 +18,7 @@ from engram.http.openapi import openapi_document
 from engram.mcp.resources import TEMPLATES, read_resource
 from engram.mcp.tools import TOOLS
 from engram.model.ids import DocumentId
+from tests.promises import promise
 from tests.rest.calls import connect
 from tests.tenants.house import MARKER, PROJECT, House, filled
 
@@ -28,10 +29,15 @@ NAMING: list[tuple[str, dict[str, Any]]] = [
     ("search", {"query": MARKER, "conversation_id": "{conversation}"}),
     ("append_messages", {"conversation_id": "{conversation}", "messages": [MESSAGE]}),
     ("get_conversation", {"conversation_id": "{conversation}"}),
+    ("edit_conversation", {"conversation_id": "{conversation}", "title": "trespass"}),
     ("delete_conversation", {"conversation_id": "{conversation}"}),
     ("get_conversation", {"conversation_id": "{memory}"}),
     ("delete_conversation", {"conversation_id": "{memory}"}),
     ("remove_entry", {"entry_id": "{memory}"}),
+    ("remove_entry", {"entry_id": "{memory}", "undo": True}),
+    ("delete_conversation", {"conversation_id": "{trashed}"}),
+    ("trash_restore", {"id": "{trashed}"}),
+    ("trash_restore", {"id": "{memory}"}),
     ("memory_store", {"content": "trespass", "episode_id": "{episode}", **IN}),
     ("memory_store_batch", {"memories": [{"content": "x", "episode_id": "{episode}"}], **IN}),
     ("memory_fetch", {"id": "{memory}", "detail": "full", **IN}),
@@ -69,6 +75,7 @@ GENERAL: list[tuple[str, dict[str, Any]]] = [
     ("append_messages", {"messages": [MESSAGE]}),
     ("create_conversation", {"title": "trespass", "project": PROJECT}),
     ("list_conversations", {"limit": 100}),
+    ("trash_list", {"limit": 100}),
     ("store_note", {"content": "a note of the stranger", "project": PROJECT}),
     ("fetch_context", {"query": MARKER, "min_score": 0, "kinds": ["note", "conversation"]}),
     ("list_entries", {"limit": 50}),
@@ -99,6 +106,7 @@ def test_the_tables_hold_every_tool() -> None:
     assert {tool for tool, _ in (*NAMING, *GENERAL)} == {tool.name for tool in TOOLS}
 
 
+@promise("apart")
 async def test_a_tool_says_of_anothers_thing_what_it_says_of_nothing(house: House) -> None:
     before = await everything(house)
 
@@ -110,6 +118,7 @@ async def test_a_tool_says_of_anothers_thing_what_it_says_of_nothing(house: Hous
     assert await everything(house) == before
 
 
+@promise("apart")
 async def test_a_tool_answers_a_stranger_from_the_strangers_own_things(house: House) -> None:
     before = await everything(house)
 
@@ -120,6 +129,7 @@ async def test_a_tool_answers_a_stranger_from_the_strangers_own_things(house: Ho
     assert await everything(house) == before
 
 
+@promise("clear")
 @pytest.mark.parametrize("name", ["a\u202eb", "a\u200bb", "a\x07b", ""])
 async def test_no_tool_takes_a_project_whose_name_deceives(house: House, name: str) -> None:
     takers = {tool.name for tool in TOOLS if "project" in tool.input_schema["properties"]}
@@ -132,6 +142,7 @@ async def test_no_tool_takes_a_project_whose_name_deceives(house: House, name: s
             assert (refused.value.field or "").endswith("project"), tool
 
 
+@promise("apart")
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
 async def test_a_resource_of_another_organisation_does_not_exist(
     house: House, template: Any
@@ -155,6 +166,7 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
     "search": ("POST", "/search", {"query": MARKER, "conversation_id": "{conversation}"}),
     "search_by_address": ("GET", f"/search?q={MARKER}&conversation_id={{conversation}}", None),
     "get_conversation": ("GET", "/conversations/{conversation}", None),
+    "edit_conversation": ("PATCH", "/conversations/{conversation}", {"title": "trespass"}),
     "delete_conversation": ("DELETE", "/conversations/{conversation}", None),
     "remove_entry": ("DELETE", "/notes/{memory}", None),
     "memory_store": ("POST", "/memories", {"content": "x", "episode_id": "{episode}", **IN}),
@@ -169,6 +181,7 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
     "memory_forget": ("POST", "/memories/{memory}/forget", {}),
     "memory_history": ("GET", "/memories/{memory}/history", None),
     "memory_relations": ("GET", "/memories/{memory}/relations?hops=2", None),
+    "count_feedback": ("GET", "/memories/{memory}/feedback", None),
     "memory_connect": ("POST", "/memories/{own}/relations", {"target_id": "{memory}"}),
     "memory_feedback": ("POST", "/memories/feedback", {"memory_ids": ["{memory}"], **IN}),
     "get_document": ("GET", "/documents/{document}", None),
@@ -181,6 +194,14 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
     "abort_upload": ("DELETE", "/documents/uploads/{upload}", None),
     "memory_episode_recall": ("GET", f"/episodes/{{episode}}?project={PROJECT}", None),
     "memory_episode_end": ("POST", "/episodes/{episode}/end", IN),
+    "trash_restore": ("POST", "/trash/{trashed}/restore", None),
+    "trash_remove": ("DELETE", "/trash/{trashed}", None),
+    "retention_remove": ("DELETE", "/retention/{rule}", None),
+    "hold_lift": ("DELETE", "/holds/{hold}", None),
+    "hold_add": ("POST", "/holds", {"reason": "trespass", "id": "{conversation}"}),
+    "count_erasure": ("POST", "/erasures/count", {"conversation_id": "{conversation}"}),
+    "erase": ("POST", "/erasures", {"conversation_id": "{conversation}"}),
+    "get_erasure": ("GET", "/erasures/{erasure}", None),
     "rotate_key": ("POST", "/keys/{key}/rotate", {}),
     "revoke_key": ("DELETE", "/keys/{key}", None),
 }
@@ -188,6 +209,11 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
 
 GENERAL_ROUTES: dict[str, tuple[str, str, Any]] = {
     "create_conversation": ("POST", "/conversations", {"project": PROJECT}),
+    "capture_session": (
+        "POST",
+        "/capture",
+        {"source": "claude", "session": MARKER, "messages": [{**MESSAGE, "original_id": MARKER}]},
+    ),
     "list_conversations": ("GET", "/conversations?limit=100", None),
     "store_note": ("POST", "/notes", {"content": "a note of the stranger", **IN}),
     "store_notes": ("POST", "/notes/batch", {"notes": [{"content": "a note of the stranger"}]}),
@@ -198,6 +224,8 @@ GENERAL_ROUTES: dict[str, tuple[str, str, Any]] = {
     "begin_upload": ("POST", "/documents/uploads", IN),
     "memory_recall": ("POST", "/memories/recall", {"query": MARKER, "projects": ["*"]}),
     "memory_list": ("GET", f"/memories?project={PROJECT}", None),
+    "count_projects": ("GET", "/projects/counts", None),
+    "memory_browse": ("GET", "/memories/browse?validity=any", None),
     "memory_timeline": (
         "GET",
         f"/memories/timeline?as_of=2026-01-01T00:00:00Z&project={PROJECT}",
@@ -207,14 +235,30 @@ GENERAL_ROUTES: dict[str, tuple[str, str, Any]] = {
     "memory_projects": ("GET", "/projects", None),
     "memory_episode_start": ("POST", "/episodes", IN),
     "memory_episode_list": ("GET", f"/episodes?project={PROJECT}", None),
+    "trash_list": ("GET", "/trash?limit=100", None),
+    "trash_empty": ("DELETE", "/trash", None),
+    "retention_list": ("GET", "/retention", None),
+    "retention_set": ("POST", "/retention", {"keep": "90d", **IN}),
+    "retention_run": ("POST", "/retention/run", {"dry_run": True}),
+    "hold_list": ("GET", "/holds", None),
+    "export": ("GET", "/export", None),
+    "list_erasures": ("GET", "/erasures", None),
     "create_key": ("POST", "/keys", {"name": "extra"}),
     "list_keys": ("GET", "/keys", None),
     "status": ("GET", "/status", None),
     "usage": ("GET", "/usage", None),
     "audit": ("GET", "/audit?limit=500", None),
+    "list_deliveries": ("GET", "/deliveries", None),
+    "health": ("GET", "/health", None),
+    "examine": ("POST", "/examination", None),
+    "activity": ("GET", "/activity", None),
+    "preview_reminder": ("POST", "/reminders/preview", {"prompt": "what did the owner say?"}),
     "delete_account": ("DELETE", "/account", {"organization": "stranger"}),
 }
 """Requests that name nothing of the owner's; the last ends the stranger."""
+
+NAMELESS = {"import"}
+"""Stores what is sent: tests of transfer import what another organisation exported."""
 
 
 def test_the_tables_hold_every_operation() -> None:
@@ -225,9 +269,10 @@ def test_the_tables_hold_every_operation() -> None:
         if not path.startswith("/admin")
     }
 
-    assert operations == ROUTES.keys() | GENERAL_ROUTES.keys()
+    assert operations == ROUTES.keys() | GENERAL_ROUTES.keys() | NAMELESS
 
 
+@promise("apart")
 async def test_a_route_says_of_anothers_thing_what_it_says_of_nothing(house: House) -> None:
     before = await everything(house)
 
@@ -240,6 +285,7 @@ async def test_a_route_says_of_anothers_thing_what_it_says_of_nothing(house: Hou
     assert await everything(house) == before
 
 
+@promise("apart")
 async def test_a_route_answers_a_stranger_from_the_strangers_own_things(house: House) -> None:
     before = await everything(house)
 
@@ -295,4 +341,4 @@ async def everything(house: House) -> dict[str, Any]:
 
 def anonymous(text: str) -> str:
     """Return a message without what it names."""
-    return re.sub(r"(conv|mem|ep|key|doc)_[\w-]{21}|'[^']*'", "…", text)
+    return re.sub(r"(conv|mem|ep|key|doc|ret|hold)_[\w-]{21}|'[^']*'", "…", text)

@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from engram.model.conversation import MessageDraft
 from engram.text import analyse
-from engram.text.analyse import is_prefix, iterate_tokens, message_words, part_words, query_terms
-from engram.text.english import STOP_WORDS
+from engram.text.analyse import (
+    STOP_WORDS,
+    is_prefix,
+    iterate_tokens,
+    message_words,
+    part_words,
+    query_terms,
+)
 from engram.text.folding import fold
+from tests.promises import promise
 
 TOKEN = re.compile(r"[0-9a-z_+#\x80-\U0010ffff]+")
 TEXTS = st.one_of(
@@ -44,6 +51,7 @@ def is_found(term: str, indexed: list[str]) -> bool:
     return term in indexed
 
 
+@promise("findable")
 @given(TEXTS.map(lambda text: text.replace("'", " ").replace("\u2019", " ")))
 def test_every_word_of_a_text_is_found_by_itself(text: str) -> None:
     indexed = words_of(text)
@@ -54,6 +62,7 @@ def test_every_word_of_a_text_is_found_by_itself(text: str) -> None:
         assert terms or unicodedata.category(word[0])[0] not in "LN"
 
 
+@promise("findable")
 @given(TEXTS)
 def test_a_text_is_found_by_each_of_its_own_terms(text: str) -> None:
     indexed = words_of(text)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.budgets import cut_tokens, fit, longest, quotable
+from engram.text.excerpts import cut_tokens, fit, longest, quotable
 from engram.text.quoting import quote
 from engram.text.tokens import beginning, count_tokens
+from tests.promises import promise
 from tests.text.hostile import STORED
 
 PIECES = st.sampled_from(
@@ -24,6 +25,7 @@ def test_a_beginning_is_as_long_as_its_tokens_allow(text: str, most: int) -> Non
     assert (end == len(text)) == (count_tokens(text) <= most)
 
 
+@promise("bounded")
 @given(TEXTS, st.integers(0, 120))
 def test_a_cut_text_is_within_its_tokens(text: str, most: int) -> None:
     shown = cut_tokens(text, most)
@@ -33,6 +35,7 @@ def test_a_cut_text_is_within_its_tokens(text: str, most: int) -> None:
     assert shown.is_cut == (shown.text != text)
 
 
+@promise("bounded")
 @given(st.lists(TEXTS, max_size=8), st.integers(0, 200))
 def test_texts_fit_their_budget_together(contents: list[str], budget: int) -> None:
     shown = fit(contents, token_budget=budget)
@@ -58,6 +61,7 @@ def test_short_texts_stay_whole_beside_long_ones_that_share_the_rest() -> None:
     assert [count_tokens(part.text) for part in shown] == [50, 1, 50]
 
 
+@promise("bounded")
 def test_four_hundred_ideograms_are_no_hundred_tokens() -> None:
     (shown,) = fit(["记忆" * 200], token_budget=100)
 

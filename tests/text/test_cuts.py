@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engram.text.cuts import last_cut
-from engram.text.documents import chunk_document
+from engram.text.documents import chunk_document, last_cut
 from tests.patterns.growth import measure_growth
 
 TIMES_PROSE_MAX = 40

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engram.limits import DOCUMENT_CHUNK_CHARACTERS
 from engram.text.documents import ChunkerState, DocumentChunk, DocumentChunker, chunk_document
+from tests.promises import promise
 from tests.text.markdown import documents, pieces
 
 
@@ -23,6 +24,7 @@ def finish(chunker: DocumentChunker, *texts: str) -> list[DocumentChunk]:
     return [chunk for text in texts for chunk in chunker.feed(text)] + chunker.finish()
 
 
+@promise("chunks")
 @given(documents)
 def test_chunks_join_to_the_document(text: str) -> None:
     chunks = chunk_document(text)
@@ -36,6 +38,7 @@ def test_chunks_join_to_the_document(text: str) -> None:
         assert not (chunk.text.endswith("\r") and text.startswith("\n", chunk.end))
 
 
+@promise("chunks")
 @given(st.data())
 def test_chunks_do_not_depend_on_the_pieces(data: st.DataObject) -> None:
     text = data.draw(documents)
@@ -43,6 +46,7 @@ def test_chunks_do_not_depend_on_the_pieces(data: st.DataObject) -> None:
     assert chunk_document(text) == finish(DocumentChunker(), *data.draw(pieces(text)))
 
 
+@promise("chunks")
 @given(st.data())
 def test_another_process_goes_on_after_any_chunk(data: st.DataObject) -> None:
     text = data.draw(documents)

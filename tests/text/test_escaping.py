@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram import limits
-from engram.text.escaping import (
+from engram.text.quoting import (
     BLOCK_CHARACTERS,
     IN_JSON,
     PLAIN,

@@ -18,6 +18,7 @@ from engram.text.fence import (
     fence,
 )
 from engram.text.tokens import count_tokens
+from tests.promises import promise
 
 ROOMY = 100_000
 
@@ -155,6 +156,7 @@ def test_every_character_of_the_block_can_be_seen(content: str) -> None:
     assert not categories & {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
 
+@promise("bounded")
 @given(texts=TEXTS, token_budget=st.integers(100, 400))
 def test_the_budget_holds_and_what_is_missing_is_said(
     texts: list[FencedText], token_budget: int
@@ -185,6 +187,7 @@ def test_a_text_too_long_for_the_budget_is_cut_and_says_so() -> None:
     assert ours[-1] == "Omitted for want of room: 1."
 
 
+@promise("bounded")
 def test_texts_in_every_script_are_counted_by_their_tokens() -> None:
     text = FencedText(attributes={"id": "mem_1"}, content="记忆" * 200)
 

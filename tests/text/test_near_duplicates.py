@@ -22,6 +22,7 @@ from engram.text.near_duplicates import (
     minhash_of,
     ngrams,
 )
+from tests.promises import promise
 
 FACT = "The nightly backup of the billing database runs at two and is kept for thirty days."
 
@@ -50,6 +51,7 @@ def test_nearly_equal_texts_are_candidates_and_unlike_ones_are_not() -> None:
     assert find_candidates([FACT, near, other]) == [(0, 1)]
 
 
+@promise("maintenance")
 def test_pairs_at_the_threshold_are_hardly_ever_missed() -> None:
     chance = random.Random(5)  # noqa: S311 the same texts on every run
     missed = pairs = 0
@@ -64,6 +66,7 @@ def test_pairs_at_the_threshold_are_hardly_ever_missed() -> None:
     assert missed / pairs < 0.02
 
 
+@promise("maintenance")
 def test_candidates_are_the_same_in_every_process() -> None:
     program = (
         "from engram.text.near_duplicates import find_candidates\n"

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engram.clock import from_microseconds, to_microseconds
-from engram.limits import QUERY_BYTES_MAX
-from engram.text.relative_time import LANGUAGES, TimeRange, find_range
+from engram.limits import QUERY_BYTES_MAX, TIME_CHARACTERS_MAX
+from engram.text.relative_time import LANGUAGES, TimeRange, find_range, find_start
 
 WEDNESDAY = datetime(2026, 3, 18, 15, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -209,10 +209,42 @@ def test_more_units_back_is_longer_ago(number: int, unit: str) -> None:
     assert further.end < nearer.end or number == 1
 
 
-@pytest.mark.parametrize("word", ["a ", "last ", "two weeks ag ", "一", "since ", "9"])
-def test_the_longest_query_is_read_to_its_end(word: str) -> None:
+@pytest.mark.parametrize("word", ["a ", "last ", "two weeks ag ", "一", "since ", "9 ", ". "])
+def test_of_the_longest_query_the_two_ends_are_read(word: str) -> None:
     filler = (word * QUERY_BYTES_MAX).encode()[: QUERY_BYTES_MAX - 20].decode(errors="ignore")
+    middle = len(filler) // 2
 
-    found = find_range(f"{filler} yesterday", WEDNESDAY)
+    assert find_range(f"{filler} yesterday", WEDNESDAY) is not None
+    assert find_range(f"yesterday {filler}", WEDNESDAY) is not None
+    assert find_range(f"{filler[:middle]} yesterday {filler[middle:]}", WEDNESDAY) is None
+    assert find_range(f"{filler[:TIME_CHARACTERS_MAX]} yesterday", WEDNESDAY) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("today", "2026-03-18T00:00"),
+        ("yesterday", "2026-03-17T00:00"),
+        ("Gestern", "2026-03-17T00:00"),
+        ("3 days ago", "2026-03-15T00:00"),
+        ("two hours ago", "2026-03-18T13:30"),
+        ("a week ago", "2026-03-11T00:00"),
+        ("one month ago", "2026-02-15T00:00"),
+        ("last monday", "2026-03-16T00:00"),
+        ("last wednesday", "2026-03-11T00:00"),
+        ("last weekend", "2026-03-14T00:00"),
+        ("last week", "2026-03-09T00:00"),
+        ("this month", "2026-03-01T00:00"),
+        ("last year", "2025-01-01T00:00"),
+    ],
+)
+def test_words_alone_begin_at_an_exact_time(text: str, start: str) -> None:
+    found = find_start(text, WEDNESDAY)
 
     assert found is not None
+    assert from_microseconds(found).isoformat(timespec="minutes") == f"{start}+00:00"
+
+
+@pytest.mark.parametrize("text", ["", "soon", "what I said yesterday", "2026-03-01", "7d"])
+def test_other_texts_begin_at_no_time(text: str) -> None:
+    assert find_start(text, WEDNESDAY) is None

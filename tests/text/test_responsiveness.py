@@ -12,7 +12,10 @@ from engram.limits import INSTANT_PASSAGE_TOKENS, INSTANT_PASSAGES_MAX, MESSAGE_
 from engram.model.conversation import MessageDraft
 from engram.text.analyse import message_words, part_words
 from engram.text.passages import iterate_passages
+from tests.promises import promise
 from tests.steps import STEP_MS_MAX, longest_step
+
+pytestmark = promise("fair")
 
 UNITS = {
     "dots": ".",

@@ -15,8 +15,7 @@ from engram.limits import (
     SENTENCES_FROM_TOKENS,
     SENTENCES_UPTO_TOKENS,
 )
-from engram.text.passages import count_tokens_roughly, iterate_sentences
-from engram.text.sentences import message_sentences
+from engram.text.passages import count_tokens_roughly, iterate_sentences, message_sentences
 from engram.text.tokens import count_tokens
 
 TEXTS = st.one_of(

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from engram.limits import OUTLINE_BYTES, SYNOPSIS_BYTES
 from engram.text.summary import OUTLINE_MARK, SynopsisWriter, synopsis
+from tests.promises import promise
 from tests.text.markdown import documents, pieces
+
+pytestmark = promise("tiers")
 
 LONG = "Some words of a paragraph.\n\n" * 400
 

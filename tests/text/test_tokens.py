@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.text.tokens import count_tokens
+from engram.text.tokens import count_tokens, is_longer
+from tests.promises import promise
 
 TOLERANCE = 0.15
 
@@ -55,6 +56,7 @@ LEAN = (
 )
 
 
+@promise("bounded")
 @pytest.mark.parametrize(
     ("text", "counted"),
     [
@@ -76,3 +78,8 @@ def test_any_text_has_an_estimate_that_grows_with_it(text: str) -> None:
 
     assert 0 <= estimate <= len(text)
     assert count_tokens(text * 2) <= 2 * estimate + 1
+
+
+@given(st.text(), st.integers(0, 40))
+def test_a_text_is_longer_than_what_is_less_than_its_estimate(text: str, tokens: int) -> None:
+    assert is_longer(text, tokens) == (count_tokens(text) > tokens)

@@ -12,6 +12,9 @@ from engram.text.windows import (
     window_numbers_holding,
     windows_holding,
 )
+from tests.promises import promise
+
+pytestmark = promise("chunks")
 
 lengths = st.integers(0, 40)
 

@@ -14,6 +14,7 @@ from engram.vectors.arrays import Keys
 from engram.vectors.matrix import VectorMatrix
 from engram.vectors.quantise import quantise
 from engram.vectors.snapshot import KeyRanges
+from tests.promises import promise
 from tests.vectors.made import (
     DIMENSIONS,
     all_answers,
@@ -123,6 +124,7 @@ def test_removed_keys_are_never_found(keys: list[int], removed: set[int], seed: 
     )
 
 
+@promise("reproducible")
 @BOTH_PATHS
 @given(data=st.data(), keys=KEYS, seed=SEEDS)
 def test_any_order_and_size_of_additions_gives_equal_answers(
@@ -272,6 +274,7 @@ def test_earlier_queries_do_not_change_a_neighbourhood(
     )
 
 
+@promise("reproducible")
 @BOTH_PATHS
 def test_ties_are_broken_by_key():
     keys = np.arange(200)[::-1] * 3
@@ -319,6 +322,7 @@ def test_sign_bits_preselect_nearly_all_of_the_top_ten(share: int, monkeypatch: 
     assert hits / (10 * len(queries)) >= 0.98
 
 
+@promise("reproducible")
 def test_the_same_query_has_the_same_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(snapshot, "SCAN_ROWS_MAX", 1_000)
     vectors = clustered_vectors(6, 30_001, dimensions=64, clusters=50, spread=1.0)

@@ -18,6 +18,7 @@ from engram.errors import StoreCorruptError
 from engram.vectors.matrix_cache import MatrixCache, VectorChanges
 from engram.vectors.quantise import pack_blobs, quantise
 from engram.vectors.snapshot import VectorSnapshot
+from tests.promises import promise
 from tests.vectors.made import DIMENSIONS, unit_vectors
 
 AMPLE = 1 << 30
@@ -79,6 +80,7 @@ def keys_in(snapshot: VectorSnapshot) -> set[int]:
     return set(found.tolist())
 
 
+@promise("findable")
 def test_each_search_sees_what_was_stored_before_it():
     source = filled([1, 2])
     matrices = MatrixCache(bytes_max=AMPLE)
@@ -155,6 +157,7 @@ def test_a_removal_pruned_between_two_pages_is_detected():
     assert set(range(20)) - {5} == keys_in(snapshot)
 
 
+@promise("findable")
 def test_two_processes_see_the_same():
     source = filled([1, 2])
     here, there = MatrixCache(bytes_max=AMPLE), MatrixCache(bytes_max=AMPLE)
@@ -173,7 +176,7 @@ def test_two_threads_apply_a_change_once():
     together = Barrier(4)
 
     def ask(_: int) -> int:
-        together.wait(timeout=10)
+        together.wait(timeout=60)
         return matrices.current("a", source).rows_live
 
     with ThreadPoolExecutor(4) as pool:

@@ -6,6 +6,7 @@ import signal
 import sys
 import weakref
 from pathlib import Path
+from typing import Any
 
 from engram.http import server
 from engram.http.asgi import Application
@@ -16,13 +17,13 @@ class Module:
     """Something that is let go of, as import does with the locks of modules."""
 
 
-def create_app(settings: Settings) -> Application:
+def create_app(settings: Settings, **options: Any) -> Application:
     """Do what the server does, after the signal."""
     module = Module()
     reference = weakref.ref(module, lambda _: signal.raise_signal(signal.SIGTERM))
     del module
     assert reference() is None
-    return original(settings)
+    return original(settings, **options)
 
 
 original, server.create_app = server.create_app, create_app

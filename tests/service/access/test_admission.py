@@ -13,6 +13,7 @@ from engram.errors import TooManyAtOnceError
 from engram.model.ids import OrganizationId
 from engram.model.value import replace
 from engram.service.access.admission import Turn, TurnBounds, Turns
+from tests.promises import promise
 
 FIRST, SECOND = OrganizationId("org_first"), OrganizationId("org_second")
 HOUR_S = 3_600
@@ -33,7 +34,7 @@ def turns(**bounds: Any) -> Turns:
 
 
 async def enter(lines: Turns, organization_id: OrganizationId, count: int) -> list[Turn]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         return [await lines.enter(organization_id) for _ in range(count)]
 
 
@@ -53,6 +54,7 @@ async def test_an_organisation_that_is_alone_may_do_more_at_once() -> None:
     (await fifth).leave()
 
 
+@promise("fair")
 async def test_beside_another_it_has_its_share_and_the_other_need_not_wait() -> None:
     lines = turns()
     held = await enter(lines, FIRST, 4)
@@ -67,6 +69,7 @@ async def test_beside_another_it_has_its_share_and_the_other_need_not_wait() -> 
     await next_one
 
 
+@promise("fair")
 async def test_those_who_wait_are_let_in_in_their_order() -> None:
     lines = turns(alone_max=1, shared_max=1)
     (held,) = await enter(lines, FIRST, 1)
@@ -79,6 +82,7 @@ async def test_those_who_wait_are_let_in_in_their_order() -> None:
         assert [task.done() for task in waiting] == [n <= position for n in range(3)]
 
 
+@promise("fair")
 async def test_a_line_that_is_full_refuses_at_once() -> None:
     lines = turns(alone_max=1, shared_max=1)
     await enter(lines, FIRST, 1)
@@ -134,7 +138,7 @@ async def test_a_request_that_is_given_up_while_it_waits_takes_no_turn() -> None
     given_up.cancel()
     held.leave()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await patient
     assert given_up.cancelled()
 
@@ -148,7 +152,7 @@ async def test_a_request_given_up_in_the_moment_of_its_turn_passes_it_on() -> No
     held.leave()
     given_up.cancel()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await patient
 
 
@@ -184,10 +188,11 @@ async def test_whoever_lent_a_turn_has_the_next_one() -> None:
     await third
 
 
+@promise("fair")
 async def test_an_organisation_that_sends_much_waits_only_beside_another() -> None:
     lines = turns(bytes_per_s=1)
     (turn,) = await enter(lines, FIRST, 1)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await turn.pace(received=HOUR_S)
 
     await enter(lines, SECOND, 1)

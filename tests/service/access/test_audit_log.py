@@ -18,11 +18,12 @@ from engram.errors import ConfigurationError, IdempotencyConflictError
 from engram.model.access import AuditEntry, AuditRecord, OrganizationDraft
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
 from engram.model.ids import OrganizationId
-from engram.service.access.audit_log import AuditLog, FileSink, build_audit_log, line_of
+from engram.service.access.audit import AuditLog, FileSink, build_audit_log, line_of
 from engram.service.access.usage import Activity
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import SOME_DAY
+from tests.promises import promise
 from tests.storage.places import is_database, place
 
 __all__ = ["place"]
@@ -67,6 +68,7 @@ def settings_for(place: str, home: Path, log: Path) -> Settings:
     return Settings(home=home, database_url=url, embedder=NoEmbedder(), audit_log=str(log))
 
 
+@promise("audit")
 async def test_every_audit_row_is_a_line_once_it_is_stored(place: str, tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
     async with open_service(settings_for(place, tmp_path / "home", log)) as service:
@@ -86,6 +88,7 @@ async def test_every_audit_row_is_a_line_once_it_is_stored(place: str, tmp_path:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+@promise("audit")
 async def test_what_was_not_stored_is_not_written(place: str, tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
     one = AppendRequest(messages=(MessageDraft(role="user", content="1"),), idempotency_key="k")

@@ -16,7 +16,10 @@ from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.storage.places import is_database, place
+
+pytestmark = promise("audit")
 
 __all__ = ["place"]
 """A fixture of another module."""

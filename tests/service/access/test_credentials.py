@@ -27,6 +27,7 @@ from engram.service import Service
 from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import FakeClock, SequentialIds
+from tests.promises import promise
 
 ADMIN_TOKEN = "an operator's token"
 
@@ -71,6 +72,7 @@ async def test_a_key_leads_to_its_organisation_and_scopes(house: House) -> None:
     assert principal.scopes == {"read", "write", "search", "delete", "admin"}
 
 
+@promise("one-refusal")
 @pytest.mark.parametrize(
     "secret", [None, "", "Bearer x", "engram_sk_live_", "engram_sk_live_" + "x" * 32, "\ud800"]
 )
@@ -81,20 +83,27 @@ async def test_what_is_no_key_is_refused(house: House, secret: str | None) -> No
         await house.first.access.authenticate(secret)
 
 
-async def test_a_revoked_key_is_refused_by_every_process_within_a_second(house: House) -> None:
+@promise("revocation")
+@pytest.mark.parametrize("step", [timedelta(seconds=1), timedelta(days=-2)])
+async def test_a_revoked_key_is_refused_by_every_process_within_a_second(
+    house: House, step: timedelta
+) -> None:
     principal = await house.principal()
     new = await house.first.access.create_key(principal, KeyDraft(name="laptop"))
     await house.first.access.authenticate(new.secret)
     await house.second.access.authenticate(new.secret)
 
-    await house.first.access.revoke_key(principal, new.key.id)
-    house.clock.advance(timedelta(seconds=1))
+    revoked = await house.first.access.revoke_key(principal, new.key.id)
+    house.clock.advance(step)
 
+    assert revoked.revoked_at is not None
+    assert revoked.revoked_at >= revoked.created_at
     for service in (house.first, house.second):
         with pytest.raises(UnauthenticatedError):
             await service.access.authenticate(new.secret)
 
 
+@promise("one-refusal")
 async def test_a_key_is_refused_from_the_moment_it_expires(house: House) -> None:
     principal = await house.principal()
     expiry = house.clock.now() + timedelta(milliseconds=200)
@@ -121,6 +130,7 @@ async def test_a_deleted_organisations_key_is_refused_by_every_process(house: Ho
         await house.second.account.status(principal)
 
 
+@promise("scopes")
 async def test_a_key_without_a_scope_is_told_which_one_it_needs(house: House) -> None:
     principal = await house.principal()
     draft = KeyDraft(name="reader", scopes=("read",))
@@ -159,6 +169,7 @@ async def test_use_of_a_key_is_recorded_off_the_requests_path(house: House) -> N
     assert key.last_used_at == house.clock.now()
 
 
+@promise("operators")
 @pytest.mark.parametrize("token", [None, "", "wrong", ADMIN_TOKEN + "x", "ä"])
 async def test_only_the_operators_token_makes_an_operator(house: House, token: str | None) -> None:
     with pytest.raises(UnauthenticatedError):
@@ -177,6 +188,7 @@ async def test_the_first_key_is_handed_out_once(house: House) -> None:
     assert principal.organization_id == local.organization_id
 
 
+@promise("secrets")
 async def test_secrets_are_not_in_the_store(house: House, tmp_path: Path) -> None:
     secret = await house.tenant()
 

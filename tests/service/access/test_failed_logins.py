@@ -12,6 +12,7 @@ from engram import limits
 from engram.errors import TooManyFailedLoginsError
 from engram.service.access.rate import FailedLogins
 from tests.fakes import FakeClock
+from tests.promises import promise
 
 ADDRESS = "10.0.0.1"
 
@@ -29,6 +30,7 @@ def fail(logins: FailedLogins, address: str, times: int) -> int:
     return looked_up
 
 
+@promise("rates")
 def test_an_address_may_be_wrong_so_often_in_a_minute() -> None:
     clock = FakeClock()
     logins = FailedLogins(clock)
@@ -43,6 +45,7 @@ def test_an_address_may_be_wrong_so_often_in_a_minute() -> None:
     assert (at_first, after_half_a_minute, much_later) == (most, most // 2, most)
 
 
+@promise("rates")
 def test_a_refusal_says_when_to_come_back() -> None:
     clock = FakeClock()
     logins = FailedLogins(clock)
@@ -77,6 +80,7 @@ def test_nobody_is_held_up_for_what_others_failed() -> None:
         logins.admit("10.1.0.0", "never seen")
 
 
+@promise("rates")
 def test_failures_of_all_addresses_together_have_a_bound() -> None:
     logins = FailedLogins(FakeClock())
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engram.errors import ConfigurationError, InvalidRequestError
-from engram.service.access.operator_tokens import OperatorTokens, new_operator_token
+from engram.service.access.credentials import OperatorTokens, new_operator_token
+from tests.promises import promise
 
 OWN = "the setting's own token"
 
@@ -35,6 +36,7 @@ def test_a_token_tells_which_operator_presents_it(file: Path) -> None:
     assert found == ["operator:ada", "operator:bob@example.org", "operator", None, None, None]
 
 
+@promise("secrets")
 def test_the_file_holds_no_token(file: Path) -> None:
     token, line = new_operator_token("ada")
 
@@ -72,6 +74,7 @@ def test_a_name_stands_once(file: Path) -> None:
         OperatorTokens(None, file).load()
 
 
+@promise("operators")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601])
 def test_a_file_that_others_can_use_is_refused_with_the_remedy(file: Path, mode: int) -> None:
     write(file, new_operator_token("ada")[1], mode=mode)
@@ -88,6 +91,7 @@ def test_a_missing_file_and_one_too_large_are_refused(file: Path) -> None:
         OperatorTokens(None, file).load()
 
 
+@promise("operators")
 def test_a_file_that_goes_bad_lets_nobody_in_until_it_is_mended(file: Path) -> None:
     ada, line = new_operator_token("ada")
     write(file, line)

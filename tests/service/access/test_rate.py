@@ -9,6 +9,9 @@ import pytest
 from engram.errors import RateLimitedError
 from engram.service.access.rate import RateLimiter
 from tests.fakes import FakeClock
+from tests.promises import promise
+
+pytestmark = promise("rates")
 
 
 def test_a_burst_of_two_seconds_is_allowed_and_then_refused() -> None:

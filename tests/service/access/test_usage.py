@@ -24,6 +24,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import open_service
 from tests.fakes import FakeClock, SequentialIds
+from tests.promises import promise
 
 TODAY = date(2026, 5, 8)
 
@@ -139,6 +140,7 @@ async def test_what_cannot_be_written_down_is_kept_for_the_next_time(tmp_path: P
     await store.close()
 
 
+@promise("quotas")
 async def test_a_changed_quota_holds_in_every_process_within_a_second(house: House) -> None:
     secret, principal = await house.tenant(Quota(messages_max=1))
     await say(house.first, principal, "one")
@@ -156,6 +158,7 @@ async def test_a_changed_quota_holds_in_every_process_within_a_second(house: Hou
         await say(house.second, there, "three")
 
 
+@promise("local")
 async def test_a_process_without_a_key_holds_to_a_changed_quota_too(house: House) -> None:
     principal = await house.second.access.local_principal()
     await house.second.access.take_local_request(principal)

@@ -16,6 +16,7 @@ from engram.model.vectors import WORDS_ALONE, Indexing
 from engram.service.work.indexing import Indexer
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.service.embedders import NamedEmbedder
 
 DRAFTS = [
@@ -44,6 +45,7 @@ async def test_a_deep_embedder_is_not_asked_while_somebody_waits(tmp_path: Path)
     assert indexer.has_lag
 
 
+@promise("findable")
 async def test_instant_vectors_come_with_the_messages_which_wait_for_deep_ones(
     tmp_path: Path,
 ) -> None:

@@ -33,7 +33,8 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import build_service
 from tests.fakes import FakeClock
-from tests.service.embedders import REFUSED, NamedEmbedder
+from tests.promises import promise
+from tests.service.embedders import REFUSED, NamedEmbedder, TokenNamedEmbedder
 from tests.storage.drafts import damage, opened
 
 MESSAGES = 30
@@ -174,6 +175,49 @@ def stored_ranges(folder: Path, organization: OrganizationStore) -> list[tuple[i
         ).fetchall()
     assert len(rows) == 4
     return rows
+
+
+def stored_tokens(folder: Path, organization: OrganizationStore) -> list[tuple[int, bytes]]:
+    """Return the last digits of the keys that have token vectors, and these."""
+    with opened(folder, organization) as connection:
+        return connection.execute(
+            "SELECT key % 8, tokens FROM vector WHERE tokens IS NOT NULL ORDER BY key"
+        ).fetchall()
+
+
+async def test_messages_embedded_without_tokens_get_their_vectors_once_that_is_switched_on(
+    installation: Installation, tmp_path: Path
+) -> None:
+    off = await installation.process(Tiers.of(deep=NamedEmbedder("wide", max_tokens=400)))
+    await off.append("letter 1", SENTENCES, "letter 2")
+    await off.index()
+    organization = await off.store.organization(off.me.organization_id)
+    assert stored_tokens(tmp_path, organization) == []
+
+    embedder = TokenNamedEmbedder("wide", max_tokens=400)
+    on = await installation.process(Tiers.of(deep=embedder))
+    done, again = await on.reembed(), await on.reembed()
+
+    assert (done.embedded, again.embedded, embedder.embedded) == (3, 0, 3)
+    added = stored_tokens(tmp_path, organization)
+    assert [digit for digit, _ in added] == [1, 2, 3]
+    await on.append("letter 1")
+    await on.index()
+    assert stored_tokens(tmp_path, organization)[-1][1] == added[0][1]
+    assert await on.findings() == []
+
+
+async def test_words_that_match_one_by_one_are_part_of_a_score(installation: Installation) -> None:
+    embedder = TokenNamedEmbedder("wide", max_tokens=400)
+    process = await installation.process(Tiers.of(deep=embedder))
+    await process.append("the letter of Anna", "a parcel for Paul")
+    await process.index()
+
+    (result,) = (await process.search("letter Anna")).results
+
+    breakdown = result.messages[0].breakdown
+    assert breakdown is not None
+    assert breakdown.raw["token_vectors"] > 0.8
 
 
 async def test_with_the_present_embedder_there_is_nothing_to_do(old: Process) -> None:
@@ -345,6 +389,7 @@ async def test_messages_that_cannot_be_read_wait_too(
         await (await installation.process(Tiers.of(deep=NamedEmbedder("third")))).reembed()
 
 
+@promise("processes")
 async def test_processes_share_the_work(installation: Installation, old: Process) -> None:
     await old.append(*[f"parcel {number}" for number in range(200)])
     await old.append(*[f"postcard {number}" for number in range(200)])

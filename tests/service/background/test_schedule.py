@@ -31,6 +31,7 @@ from engram.service.work.schedule import (
 from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.service.embedders import NamedEmbedder
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ async def test_work_that_nobody_noticed_is_not_followed_by_a_rest() -> None:
     assert naps.slept == []
 
 
+@promise("fair")
 @pytest.mark.parametrize(("worked_s", "rest_s"), [(0.1, 0.1 * RESTS), (60, REST_MAX_S)])
 async def test_a_rest_beside_callers_is_some_times_as_long_as_the_work(
     worked_s: float, rest_s: float

@@ -34,6 +34,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.queue import RETRY_DELAY, RETRY_DELAY_MAX
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 from tests.service.embedders import NamedEmbedder
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Workplace:
 
     async def until_pending(self, count: int) -> None:
         """Return when so many messages wait."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while await self.pending() != count:
                 pass
 
@@ -155,7 +156,7 @@ async def running(*indexers: Indexer) -> AsyncGenerator[None]:
     finally:
         for task in tasks:
             task.cancel()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await asyncio.wait(tasks)
 
 
@@ -190,6 +191,7 @@ async def test_all_that_waits_is_embedded_once(
     assert (await place.pending(), await place.vectors()) == (0, 150)
 
 
+@promise("processes")
 async def test_several_indexers_share_the_work(place: Workplace) -> None:
     texts = numbered(300)
     await place.append(*texts)
@@ -213,7 +215,7 @@ async def test_an_organisation_filled_without_an_embedder_is_indexed_by_the_firs
     await place.append("one", "two", is_queued=False)
 
     running = asyncio.create_task(place.indexer(embedder).run())
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while await place.vectors() != 2:
             pass
     running.cancel()
@@ -278,7 +280,7 @@ async def test_a_running_indexer_waits_longer_each_time_and_recovers(
     embedder.failure = EmbedderUnavailableError("down")
 
     async with running(place.indexer(embedder)):
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             for _ in range(6):
                 await place.naps.end()
             await place.naps.began.wait()
@@ -307,7 +309,7 @@ async def test_an_error_nobody_expects_does_not_end_the_loop(
     monkeypatch.setattr(ScriptedEmbedder, "embed_passages", break_once)
 
     async with running(place.indexer(embedder)):
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await place.naps.began.wait()
         place.clock.advance(LEASE)
         await place.naps.end()
@@ -373,7 +375,7 @@ async def test_a_cancelled_indexer_gives_its_messages_back(
     await place.append(*numbered(20))
     embedder.may_answer.clear()
     work = asyncio.create_task(place.indexer(embedder).work(place.id))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await embedder.asked.wait()
     assert await (await place.opened()).has_leased()
 
@@ -410,7 +412,7 @@ async def test_an_organisation_deleted_meanwhile_is_no_failure(
     await place.append(*numbered(20))
     embedder.may_answer.clear()
     work = asyncio.create_task(place.indexer(embedder).work(place.id))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await embedder.asked.wait()
 
     await place.store.control.delete_organization(place.id, actor="test")
@@ -457,7 +459,7 @@ async def test_without_an_embedder_there_is_nothing_to_run(place: Workplace) -> 
     indexer = Indexer(place.store, Tiers(), owner="one")
     indexer.enqueue(place.id)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await indexer.run()
 
     assert await indexer.work(place.id) == 0
@@ -478,7 +480,7 @@ async def test_draining_stops_when_its_time_is_up(
     await place.append(*numbered(20))
     embedder.may_answer.clear()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await place.indexer(embedder).drain(place.id, limit_s=0.01)
 
     assert await place.pending() == 20
@@ -491,7 +493,7 @@ async def test_draining_waits_for_what_another_process_holds(
     await place.append("text")
     embedder.may_answer.clear()
     work = asyncio.create_task(place.indexer(embedder).work(place.id))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await embedder.asked.wait()
     draining = asyncio.create_task(
         place.indexer(ScriptedEmbedder(), owner="two").drain(place.id, limit_s=60)
@@ -499,7 +501,7 @@ async def test_draining_waits_for_what_another_process_holds(
 
     embedder.may_answer.set()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await draining
     assert await place.pending() == 0
     assert await work == 1
@@ -520,7 +522,7 @@ async def test_draining_fails_for_no_failure_of_an_embedder(
     await place.append(*numbered(3))
     embedder.failure = failure
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await place.indexer(embedder).drain(place.id, limit_s=60)
 
     assert await place.pending() == 3

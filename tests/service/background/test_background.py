@@ -19,6 +19,7 @@ from engram.service.work.indexing import Indexer
 from engram.storage.organization import OrganizationStore
 from engram.storage.sqlite.store import SqliteStore
 from tests.fakes import FakeClock
+from tests.promises import promise
 
 
 class Workplace:
@@ -132,6 +133,7 @@ async def test_a_job_that_fails_waits_longer_each_time(
     assert "failed" in caplog.text
 
 
+@promise("fair")
 async def test_one_broken_organisation_does_not_keep_the_others_from_their_work(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
