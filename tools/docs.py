@@ -17,12 +17,12 @@ from engram import errors
 from engram.api.operation import AnyOperation
 from engram.api.table import OPERATIONS
 from engram.cli.app import build_app
-from engram.cli.status import read_limits
+from engram.cli.maintenance import read_limits
 from engram.http.openapi import openapi_document
 from engram.http.problems import STATUS
-from engram.mcp.prompts import PROMPTS
+from engram.mcp.resources import PROMPTS
 from engram.mcp.tools import TOOLS, Tool, tools_of
-from engram.model.toolsets import DEFAULT_TOOLSETS, TOOLSETS
+from engram.model.access import DEFAULT_TOOLSETS, TOOLSETS
 from engram.settings import PREFIX, all_settings
 from engram.text.tokens import count_tokens
 

@@ -77,9 +77,10 @@ def _component(each: Pinned) -> dict[str, Any]:
 def _licenses(name: str) -> list[dict[str, Any]]:
     """Return what an installed package says of its licence; nothing for one that is not here."""
     try:
-        facts: dict[str, Any] = metadata.distribution(name).metadata.json
+        package = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return []
+    facts: dict[str, Any] = package.metadata.json
     if expression := facts.get("license_expression"):
         return [{"expression": expression}]
     classifiers: list[str] = facts.get("classifier", [])
@@ -91,7 +92,15 @@ def _licenses(name: str) -> list[dict[str, Any]]:
     said = str(facts.get("license", "")).strip()
     if not named and 0 < len(said) <= _LICENSE_CHARACTERS_MAX:
         named = [said]
-    return [{"license": {"name": each}} for each in named]
+    return [{"license": {"name": each}} for each in named or _titles(package)]
+
+
+def _titles(package: metadata.Distribution) -> list[str]:
+    """Return the first lines of licence files, for a package that names its licence nowhere else."""
+    names: list[str] = package.metadata.get_all("License-File") or []
+    texts = [package.read_text(f"licenses/{name}") for name in names]
+    titles = [text.strip().partition("\n")[0].strip() for text in texts if text]
+    return [title for title in titles if 0 < len(title) <= _LICENSE_CHARACTERS_MAX]
 
 
 def _dependencies(pinned: Sequence[Pinned]) -> list[dict[str, Any]]:

