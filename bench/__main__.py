@@ -10,16 +10,18 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from bench.figures import Figure, save
 
 BENCHMARKS = (
     "start",
+    "hooks",
     "appends",
     "indexing",
     "importing",
+    "sources",
     "search",
     "meaning",
     "vectors",
@@ -28,12 +30,17 @@ BENCHMARKS = (
     "documents",
     "planted",
     "size",
+    "transfer",
     "notes",
     "paraphrases",
     "postgres",
     "spread",
     "hostile",
+    "page",
 )
+
+PARTS: Mapping[str, Sequence[str]] = {"transfer": ("exports", "backup")}
+"""The modules of benchmarks that have several."""
 
 Measure = Callable[..., Sequence[Figure]]
 
@@ -52,13 +59,20 @@ def main() -> int:
     arguments = parser.parse_args()
     missed = 0
     for name in arguments.names:
-        measure = cast("Measure", importlib.import_module(f"bench.{name}").measure)
-        figures = measure(quick=arguments.quick)
+        figures = _measure(name, quick=arguments.quick)
         save(figures, name=name, quick=arguments.quick)
         for figure in figures:
             print(figure.line(), flush=True)
             missed += not figure.is_reached
     return 1 if missed else 0
+
+
+def _measure(name: str, *, quick: bool) -> list[Figure]:
+    figures = list[Figure]()
+    for part in PARTS.get(name, (name,)):
+        measure = cast("Measure", importlib.import_module(f"bench.{part}").measure)
+        figures.extend(measure(quick=quick))
+    return figures
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import zstandard
 
 from bench.figures import Figure, allowed
 from bench.filling import new_organization
+from bench.growth import Growth
 from bench.opening import open_parts
 from bench.prose import paragraphs
 from bench.spans import span_figures
@@ -193,15 +194,6 @@ def _connect(server: Server) -> http.client.HTTPConnection:
 
 def _growth_mb(server: Server, work: Callable[[], None]) -> float:
     """Return how much more memory a server had during a piece of work than before it."""
-    process = Path("/proc", str(server.pid))
-    before = _status_mb(process, "VmRSS")
-    # From now on the peak is that of this work; Linux alone can say it.
-    (process / "clear_refs").write_text("5")
+    growth = Growth(server.pid)
     work()
-    return max(0.0, _status_mb(process, "VmHWM") - before)
-
-
-def _status_mb(process: Path, name: str) -> float:
-    found = re.search(rf"^{name}:\s+(\d+) kB", (process / "status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024 / 1_000_000
+    return growth.peak_mb()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from bench.texts import chat
 from engram.limits import MESSAGES_PER_CALL_MAX
 from engram.model.access import OrganizationDraft, Principal
 from engram.model.conversation import AppendRequest, ConversationDraft, MessageDraft
+from engram.model.document import DocumentDraft
 from engram.service import Service
 
 Item = TypeVar("Item")
@@ -20,6 +21,9 @@ CONVERSATION_MESSAGES = 302
 
 CHAT_MESSAGES = 100
 """Messages of a conversation where the number of windows does not matter."""
+
+_PARTS, _PART_MESSAGES = 40, 7_000
+"""Of a document: 40 MB."""
 
 
 async def new_organization(service: Service) -> Principal:
@@ -52,6 +56,19 @@ async def append_chat(service: Service, principal: Principal, texts: Iterable[st
     for messages in in_batches(drafts_of(texts), MESSAGES_PER_CALL_MAX):
         request = AppendRequest(conversation_id=conversation_id, messages=messages)
         await service.conversations.append_messages(principal, request)
+
+
+async def fill_documents(service: Service, principal: Principal, *, documents: int) -> None:
+    """Store so many texts of 40 MB each."""
+    text = "\n".join(chat(_PART_MESSAGES)).encode()
+    for number in range(documents):
+        await service.documents.store_stream(principal, DocumentDraft(), _body(number, text))
+
+
+async def _body(number: int, text: bytes) -> AsyncIterator[bytes]:
+    """Yield the parts of a text that is no other document's."""
+    for part in range(_PARTS):
+        yield f"Document {number}, part {part}\n".encode() + text
 
 
 def drafts_of(texts: Iterable[str]) -> Iterator[MessageDraft]:

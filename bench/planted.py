@@ -18,8 +18,7 @@ from bench.pairs import PAIRS, Pair
 from bench.prose import paragraphs
 from engram.embedding.choice import LocalModel
 from engram.model.access import Principal
-from engram.model.document import DocumentDraft
-from engram.model.document_query import DocumentQuery
+from engram.model.document import DocumentDraft, DocumentQuery
 from engram.model.ids import MemoryId
 from engram.model.search import ProfileName, SearchRequest
 from engram.settings import Settings

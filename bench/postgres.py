@@ -206,19 +206,19 @@ class _Best:
     def __init__(self, candidates: Candidates) -> None:
         self.messages = candidates.keys[:50].tolist()
         self.conversations = [*dict.fromkeys(candidates.conversations[:50].tolist())]
-        self.excerpted: Sequence[Any] = ()
+        self.whole_tokens_max: int | None = None
 
 
 def _replay(
     driver: psycopg.Connection[Any],
     recording: _Recording,
-    begin: Callable[[psycopg.Connection[Any]], object],
+    begin: Callable[[PostgresConnection], object],
     *,
     end: bytes,
 ) -> float:
     started = time.perf_counter()
     for work in recording.works:
-        begin(driver)
+        begin(PostgresConnection(driver))
         for text, values, is_many in work:
             if is_many:
                 with driver.cursor() as cursor:
@@ -296,7 +296,7 @@ class _Kept:
         self.candidates = candidates
         self.messages: Sequence[Any] = ()
         self.conversations: Sequence[Any] = ()
-        self.excerpted: Sequence[Any] = ()
+        self.whole_tokens_max: int | None = None
 
 
 def _keys(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -17,8 +17,7 @@ from bench.opening import open_parts
 from bench.timing import Spent, Stopwatch, fastest_wall, timed
 from engram.embedding.choice import NoEmbedder
 from engram.limits import DOCUMENT_PIECE_BYTES
-from engram.model.document import DocumentDraft
-from engram.model.document_query import DocumentQuery, TextFilter
+from engram.model.document import DocumentDraft, DocumentQuery, TextFilter
 from engram.settings import Settings
 
 ROUNDS = 5

@@ -1,4 +1,4 @@
-"""What a message takes in PostgreSQL, table by table, and what it costs to go through a coordinator."""
+"""What a message takes in PostgreSQL, table by table, what a second home costs, and how long a move takes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from engram.model.conversation import AppendRequest, ConversationDraft
 from engram.model.search import Candidates, SearchFilters
 from engram.storage.organization import OrganizationStore
 from engram.storage.postgres import hnsw
-from engram.storage.postgres.sharding import shard
+from engram.storage.postgres.home_list import add_home
+from engram.storage.postgres.relocation import HomeAccess, Mover
 from engram.storage.postgres.store import PostgresStore
 from engram.text.analyse import query_terms
 from engram.vectors.quantise import pack_blobs, quantise
@@ -38,7 +40,7 @@ SMALL = 5.0
 
 _SIZES = """
 SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
-WHERE relnamespace = 'engram'::regnamespace AND relkind = 'r' AND relname <> 'place'
+WHERE relnamespace = 'engram'::regnamespace AND relkind = 'r'
 """
 _MESSAGES = "SELECT organization_id, key, characters FROM engram.message ORDER BY key"
 _ADD_EMBEDDER = """
@@ -56,30 +58,35 @@ UPDATE engram.counters SET vectors = %(count)s
 
 
 def measure(*, quick: bool) -> Sequence[Figure]:
-    """Return the figures of one server, and of three."""
+    """Return the figures of one server, and of a second one that is a home."""
     count = 1_000 if quick else 5_000
     with running_servers() as servers:
-        one, *shards = (servers.primary() for _ in range(3))
-        for server in (one, *shards):
+        one, other = (servers.primary() for _ in range(2))
+        for server in (one, other):
             server.execute("CREATE DATABASE engram")
-        one.execute("CREATE DATABASE coordinator")
-        shard(one.url("coordinator"), [server.url("engram") for server in shards])
+        url = one.socket_url("engram")
+        add_home(url, "other", other.socket_url("engram"), clock=SystemClock())
         texts = list(chat(count))
-        empty = _table_bytes(shards[0])
-        alone = asyncio.run(_fill_and_search(one.socket_url("engram"), texts))
-        spread = asyncio.run(_fill_and_search(one.socket_url("coordinator"), texts))
-        _plant(one.socket_url("engram"))
+        empty = _table_bytes(other)
+        alone = asyncio.run(_fill_and_search(url, texts, home=None))
+        _plant(url)
         sizes = _sizes(one, texts, empty=empty)
-        asyncio.run(_move_vectors(one.socket_url("engram")))
-        return [*sizes, _partition_size(one, count=count), *_costs(alone, spread, count=count)]
+        asyncio.run(_move_vectors(url))
+        partition = _partition_size(one, count=count)
+        at_home = asyncio.run(_fill_and_search(url, texts, home="other"))
+        return [*sizes, partition, *_costs(alone, at_home, count=count), *_moves(url, count=count)]
 
 
-async def _fill_and_search(url: str, texts: Sequence[str]) -> tuple[float, float]:
+async def _fill_and_search(
+    url: str, texts: Sequence[str], *, home: str | None
+) -> tuple[float, float]:
     """Return how long it took to append the texts, and to search for each question."""
     store = PostgresStore(url, clock=SystemClock(), ids=RandomIds())
     await store.open()
     try:
-        made = await store.control.create_organization(OrganizationDraft(name="bench"), actor=ACTOR)
+        made = await store.control.create_organization(
+            OrganizationDraft(name="bench", home=home), actor=ACTOR
+        )
         organization = await store.organization(made.id)
         batches = list(in_batches(iter(texts), CHAT_MESSAGES))
         # What a process does once is not what an append or a search costs.
@@ -126,7 +133,7 @@ class _Kept:
         self.candidates = candidates
         self.messages: Sequence[Any] = ()
         self.conversations: Sequence[Any] = ()
-        self.excerpted: Sequence[Any] = ()
+        self.whole_tokens_max: int | None = None
 
 
 def _sizes(server: Server, texts: Sequence[str], *, empty: Mapping[str, int]) -> list[Figure]:
@@ -199,25 +206,57 @@ def _table_bytes(server: Server) -> dict[str, int]:
 
 
 def _costs(
-    alone: tuple[float, float], spread: tuple[float, float], *, count: int
+    alone: tuple[float, float], at_home: tuple[float, float], *, count: int
 ) -> Sequence[Figure]:
     return [
         Figure(
-            name="durable appends through a coordinator, one client",
-            value=(count - CHAT_MESSAGES) / spread[0],
+            name="durable appends at a second home, one client",
+            value=(count - CHAT_MESSAGES) / at_home[0],
             unit="messages/s",
             floor=(count - CHAT_MESSAGES) / alone[0],
-            floor_name="on one server",
+            floor_name="in the control database",
             direction="at least",
             bound=None,
         ),
         Figure(
-            name=f"word search over {count:,} messages through a coordinator",
-            value=1000 * spread[1] / len(queries()),
+            name=f"word search over {count:,} messages at a second home",
+            value=1000 * at_home[1] / len(queries()),
             unit="ms",
             floor=1000 * alone[1] / len(queries()),
-            floor_name="on one server",
+            floor_name="in the control database",
             direction="at most",
             bound=None,
         ),
     ]
+
+
+def _moves(url: str, *, count: int) -> Sequence[Figure]:
+    """Return how long a move of the first organisation takes, and how long its writers wait."""
+    at = dict[str, float]()
+    with closing(HomeAccess(url)) as control:
+        with control.reading() as connection:
+            statement = "SELECT organization_id FROM organization WHERE home IS NULL"
+            (organization_id,), *_ = connection.execute(statement).fetchall()
+        mover = Mover(
+            control=control,
+            clock=SystemClock(),
+            ids=RandomIds(),
+            tell=lambda step: at.update({step: time.perf_counter()}),
+        )
+        mover.move(organization_id, "other")
+    return [
+        _seconds(f"move of {count:,} messages to another home", at["removed"] - at["begun"]),
+        _seconds(f"writers wait at a move of {count:,} messages", at["sealed"] - at["copied"]),
+    ]
+
+
+def _seconds(name: str, value: float) -> Figure:
+    return Figure(
+        name=name,
+        value=value,
+        unit="s",
+        floor=30.0,
+        floor_name="a writer gives up after",
+        direction="at most",
+        bound=None,
+    )

@@ -13,11 +13,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bench.figures import Figure
 from bench.planting import PlantedStore, plant_store
-from bench.timing import Spent, median_cpu, median_wall
+from bench.timing import Spent, median_wall
 from tools.server import running_server
 
 MESSAGES = 300
@@ -39,9 +39,14 @@ SEARCH: Mapping[str, Any] = {
     "method": "tools/call",
     "params": {"name": "search", "arguments": {"query": QUERY}},
 }
-INITIALIZE_BOUND = 1.3
-SEARCH_BOUND = 1.5
+TOOLS: Mapping[str, Any] = {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}
 IMPORT = 'python -c "import mcp.server"'
+PYTHON = "python -c pass"
+
+GREETED_CPU_S = 0.25
+"""What agents that give a server a second leave it on a busy machine."""
+SEARCHED_CPU_S = GREETED_CPU_S + 0.3
+COMMAND_CPU_S = 0.35
 
 
 def measure(*, quick: bool) -> Sequence[Figure]:
@@ -50,27 +55,38 @@ def measure(*, quick: bool) -> Sequence[Figure]:
         local, served = Path(directory) / "local", Path(directory) / "served"
         asyncio.run(plant_store(local, messages=MESSAGES, is_local=True))
         planted = asyncio.run(plant_store(served, messages=MESSAGES))
-        search_over_stdio(local)  # What the first start alone has to do is not measured.
-        rounds = [
-            (
-                answer_initialize(local),
-                search_over_stdio(local),
-                search_over_http(served, planted),
-                import_sdk(),
-            )
-            for _ in range(3 if quick else 9)
-        ]
-    initialize, stdio, http, floor = zip(*rounds, strict=True)
+        try:
+            search_over_stdio(local)  # What the first start alone has to do is not measured.
+            run_command(local, "search", QUERY)
+            rounds = [
+                (
+                    list_tools(local),
+                    search_over_stdio(local),
+                    run_command(local, "search", QUERY),
+                    run_command(local, "--help"),
+                    run_command(served, "--help"),
+                    search_over_http(served, planted),
+                    import_sdk(),
+                    _run([sys.executable, "-c", "pass"], dict(os.environ)),
+                )
+                for _ in range(3 if quick else 9)
+            ]
+        finally:
+            run_command(local, "engine", "stop")
+    tools, stdio, search, hosted_help, own_help, http, sdk, python = zip(*rounds, strict=True)
     found = f"to the first search answer over {MESSAGES} messages"
     return [
-        _figure("engram mcp to the answer of initialize", initialize, floor, INITIALIZE_BOUND),
-        _figure(f"engram mcp {found}", stdio, floor, SEARCH_BOUND),
-        _wall_figure(f"engram mcp {found}", stdio, floor),
+        _figure("engram mcp to initialize and tools/list", tools, python, GREETED_CPU_S),
+        _figure(f"engram mcp {found}, with an engine", stdio, python, SEARCHED_CPU_S),
+        _figure("engram search, with an engine", search, python, COMMAND_CPU_S),
+        _figure("engram --help, with an engine", hosted_help, python, COMMAND_CPU_S),
+        _figure("engram --help, alone", own_help, python, None),
+        _wall_figure(f"engram mcp {found}", stdio, sdk),
         Figure(
             name=f"engram serve {found}, cold",
             value=statistics.median(http),
             unit="s",
-            floor=median_wall(floor),
+            floor=median_wall(sdk),
             floor_name=IMPORT,
             direction="at most",
             bound=None,
@@ -78,9 +94,22 @@ def measure(*, quick: bool) -> Sequence[Figure]:
     ]
 
 
-def answer_initialize(home: Path) -> Spent:
-    """Return the time of a stdio server that is stopped right after its first answer."""
-    return _until_killed(_mcp(home), until=_initialize)
+def list_tools(home: Path) -> Spent:
+    """Return the time of a stdio server that is stopped when its tools are known."""
+
+    def ask(process: subprocess.Popen[bytes]) -> None:
+        _initialize(process)
+        _send(process, INITIALIZED)
+        _send(process, TOOLS)
+        answer = _receive(process)
+        assert answer["result"]["tools"], answer
+
+    return _until_killed(_mcp(home), until=ask)
+
+
+def run_command(home: Path, *arguments: str) -> Spent:
+    """Return the time of a command from its start to its end, in its own process."""
+    return _run([sys.executable, "-m", "engram", *arguments], engram_environment(home))
 
 
 def search_over_stdio(home: Path) -> Spent:
@@ -93,7 +122,7 @@ def search_over_stdio(home: Path) -> Spent:
         answer = _receive(process)["result"]
         assert not answer.get("isError"), answer
         (content,) = answer["content"]
-        assert content["text"].startswith("conv_"), answer
+        assert " user: " in content["text"], answer  # Each line found begins with its speaker.
         assert "degraded" not in content["text"], answer
 
     return _until_killed(_mcp(home), until=search)
@@ -112,24 +141,37 @@ def search_over_http(home: Path, planted: PlantedStore) -> float:
 
 def import_sdk() -> Spent:
     """Return the time of importing the MCP SDK's server."""
+    return _run([sys.executable, "-c", "import mcp.server"], dict(os.environ))
 
-    def wait_for_end(process: subprocess.Popen[bytes]) -> None:
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> Spent:
+    """Return the time of a process that ends by itself."""
+    started = time.perf_counter()
+    with _start(command, environment, stderr=subprocess.DEVNULL)() as process:
         assert process.stdout is not None
         process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return Spent(time.perf_counter() - started, usage.ru_utime + usage.ru_stime)
 
-    command = [sys.executable, "-c", "import mcp.server"]
-    return _until_killed(_start(command, dict(os.environ)), until=wait_for_end)
 
+def _figure(
+    name: str, own: Sequence[Spent], floor: Sequence[Spent], at_most: float | None
+) -> Figure:
+    """Return the CPU seconds of a client's process in the round that was disturbed least.
 
-def _figure(name: str, own: Sequence[Spent], floor: Sequence[Spent], bound: float) -> Figure:
+    The bound is one of seconds; a figure has one of the ratio to its floor.
+    """
+    floor_s = min(spent.cpu_s for spent in floor)
     return Figure(
         name=name,
-        value=median_cpu(own),
+        value=min(spent.cpu_s for spent in own),
         unit="CPU s",
-        floor=median_cpu(floor),
-        floor_name=IMPORT,
+        floor=floor_s,
+        floor_name=PYTHON,
         direction="at most",
-        bound=bound,
+        bound=at_most and round(at_most / floor_s, 1),
     )
 
 
@@ -148,16 +190,48 @@ def _wall_figure(name: str, own: Sequence[Spent], floor: Sequence[Spent]) -> Fig
 Start = Callable[[], "subprocess.Popen[bytes]"]
 
 
-def _mcp(home: Path) -> Start:
+class McpClient:
+    """A client's `engram mcp` process, after its handshake."""
+
+    def __init__(self, home: Path) -> None:
+        self._process = _mcp(home)()
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        _initialize(self._process)
+        _send(self._process, INITIALIZED)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """Return the result of a tool that must succeed."""
+        params = {"name": tool, "arguments": arguments}
+        _send(self._process, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
+        result = _receive(self._process)["result"]
+        assert not result.get("isError"), result
+        return result
+
+
+def engram_environment(home: Path) -> dict[str, str]:
+    """Return an environment with the directory of a store and no other setting."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("ENGRAM_")
     }
-    return _start([sys.executable, "-m", "engram", "mcp"], {**inherited, "ENGRAM_HOME": str(home)})
+    return {**inherited, "ENGRAM_HOME": str(home)}
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str]) -> Start:
+def _mcp(home: Path) -> Start:
+    return _start([sys.executable, "-m", "engram", "mcp"], engram_environment(home))
+
+
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], *, stderr: int | None = None
+) -> Start:
     return lambda: subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import sys
@@ -12,9 +13,9 @@ from bench.needles.generate import rows
 
 def main() -> int:
     """Return the exit status."""
-    if len(sys.argv) != len(("name", "file")):
-        sys.exit("usage: python -m bench.needles FILE")
-    write_needles(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    write_needles(parser.parse_args().file)
     return 0
 
 

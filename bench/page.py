@@ -1,0 +1,153 @@
+"""Time of each view of the page beside the use cases that it shows, as REST answers them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.figures import Figure
+from bench.filling import append_chat, fill_messages
+from bench.texts import chat
+from engram.embedding.choice import NoEmbedder
+from engram.http.asgi import Application, create_app
+from engram.model.access import Principal
+from engram.model.conversation import ConversationQuery
+from engram.model.memory import NoteDraft
+from engram.page.cookies import SESSION
+from engram.service import Service
+from engram.settings import Settings
+from engram.wiring import open_service
+
+MESSAGES = 100_000
+LONG = 20_000
+"""Messages of the conversation that is read in its middle."""
+
+NOTES = 200
+ROUNDS = 40
+BOUND = 2.0
+QUESTION = "what+did+we+decide+about+the+old+house+by+the+sea"
+
+
+class Shown(NamedTuple):
+    """A view, and the operations that it shows as REST answers them."""
+
+    address: str
+    operations: Sequence[str]
+
+
+def measure(*, quick: bool) -> Sequence[Figure]:
+    """Return the figures of every view."""
+    messages, long = (4_000, 1_000) if quick else (MESSAGES, LONG)
+    with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
+        return asyncio.run(_measure(Path(directory), messages=messages, long=long))
+
+
+async def _measure(home: Path, *, messages: int, long: int) -> list[Figure]:
+    settings = Settings(home=home, embedder=NoEmbedder(), rate_limit=0)
+    async with open_service(settings) as service:
+        principal = await service.access.local_principal()
+        await _fill(service, principal, messages=messages, long=long)
+        first_key = await service.access.first_key()
+        assert first_key is not None
+        secret = await service.sessions.sign_in(first_key.secret, address=None)
+        app = create_app(settings)
+        async with app.lifespan():
+            return [
+                await _beside_use_case(
+                    app, shown, secret=secret, key=first_key.secret, messages=messages
+                )
+                for shown in await _shown(service, principal, long=long)
+            ]
+
+
+async def _fill(service: Service, principal: Principal, *, messages: int, long: int) -> None:
+    await fill_messages(service, principal, messages=messages - long)
+    await append_chat(service, principal, chat(long))
+    for number in range(NOTES):
+        draft = NoteDraft(content=f"Note {number} says that the demo is on day {number}.")
+        await service.memories.store_note(principal, draft)
+
+
+async def _shown(service: Service, principal: Principal, *, long: int) -> list[Shown]:
+    query = ConversationQuery(sort="message_count", limit=1)
+    talk = (await service.conversations.list_conversations(principal, query)).conversations[0]
+    latest = await service.conversations.list_conversations(principal, ConversationQuery(limit=30))
+    last = [
+        f"/conversations/{each.id}?message_limit=1&message_offset={each.message_count - 1}"
+        for each in latest.conversations
+    ]
+    return [
+        Shown("/", ["/status", "/conversations?limit=6", "/notes?limit=6"]),
+        Shown(
+            f"/search?q={QUESTION}",
+            [f"/search?q={QUESTION}&limit=20&token_budget=6000&explain=true"],
+        ),
+        Shown("/feed", ["/conversations?limit=50", "/notes?limit=50", *last]),
+        Shown("/conversations", ["/conversations?limit=50"]),
+        Shown(
+            f"/conversations/{talk.id}?at={long // 2}",
+            [f"/conversations/{talk.id}?message_limit=50&around_sequence={long // 2}"],
+        ),
+    ]
+
+
+async def _beside_use_case(
+    app: Application, shown: Shown, *, secret: str, key: str, messages: int
+) -> Figure:
+    session = (b"cookie", f"{SESSION}={secret}".encode())
+    bearer = (b"authorization", f"Bearer {key}".encode())
+
+    async def ask_rest() -> None:
+        for address in shown.operations:
+            await _get(app, f"/api/v1{address}", bearer)
+
+    pairs = [
+        (await _seconds(lambda: _get(app, shown.address, session)), await _seconds(ask_rest))
+        for _ in range(ROUNDS)
+    ]
+    return Figure(
+        name=f"{shown.address.partition('?')[0][:15]} of a store with {messages:,} messages",
+        # Whatever else the machine does only ever adds to a time.
+        value=1000 * min(own for own, _ in pairs),
+        unit="CPU ms",
+        floor=1000 * min(floor for _, floor in pairs),
+        floor_name="the same over REST",
+        direction="at most",
+        bound=BOUND if messages == MESSAGES else None,
+    )
+
+
+async def _get(app: Application, address: str, credential: tuple[bytes, bytes]) -> None:
+    """Send a request without the time of a socket."""
+    path, _, query = address.partition("?")
+    statuses = list[int]()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(b"host", b"127.0.0.1:8788"), (b"accept", b"*/*"), credential],
+        "client": ("127.0.0.1", 1),
+        "scheme": "http",
+    }
+    await app(scope, receive, send)
+    assert statuses == [200], statuses
+
+
+async def _seconds(work: Callable[[], Awaitable[object]]) -> float:
+    started = time.process_time()
+    await work()
+    return time.process_time() - started
