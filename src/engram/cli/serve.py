@@ -137,13 +137,14 @@ def serve(
             degraded=list(degraded),
         )
         warn_about_plain_http(listener.getsockname()[0])
-        invocation.show(started, lambda: _print_start(started, settings))
-        sys.stdout.flush()
         # Programs that read a log of JSON records expect nothing else on stderr.
         is_for_people = settings.log_format == "plain"
-        if key is not None and is_for_people:
-            offer_imports()
+        # `engram open` finds the server as soon as its start has been shown.
         with announced_url(settings.home, url):
+            invocation.show(started, lambda: _print_start(started, settings))
+            sys.stdout.flush()
+            if key is not None and is_for_people:
+                offer_imports()
             run(
                 settings,
                 listener,
