@@ -106,8 +106,13 @@ class PostgresStore:
     async def open(self) -> None:
         if self._is_open:
             return
-        await self._home.open()
-        await self._remove_leftovers()
+        try:
+            await self._home.open()
+            await self._remove_leftovers()
+        except BaseException:
+            # Nobody closes what never opened, and some connections may be open already.
+            await self.close()
+            raise
         self._is_open = True
 
     async def organization(self, organization_id: OrganizationId) -> OrganizationStore:
