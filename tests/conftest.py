@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,6 +25,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["ENGRAM_EMBEDDER"] = "none"  # noqa: TID251 for the processes that tests start
 # An engine outlives the process that starts it; those about engines start and stop their own.
 os.environ["ENGRAM_ENGINE_IDLE"] = "0"  # noqa: TID251 for the processes that tests start
+
+# A machine that others use may keep an answer back for longer than the five seconds of the library.
+patient = inspect.signature(httpx.Client).parameters["timeout"].default
+patient.connect = patient.read = patient.write = patient.pool = 120.0
 
 settings.register_profile(
     "engram",

@@ -43,6 +43,8 @@ def configured(**generation: str) -> Any:
     return configure.from_dict(
         {
             "seed": 1,
+            # A machine that others use may keep an answer back for a while.
+            "request-timeout": 120,
             "generation": GENERATION | generation,
             # What one run's answers hold must not decide what the next run asks.
             "phases": {"fuzzing": {"extra-data-sources": {"responses": False}}},

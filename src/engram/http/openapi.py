@@ -195,7 +195,8 @@ def _answers(
 
 def _problems(operation: AnyOperation, route: Route, *, has_body: bool) -> list[int]:
     statuses = [*EVERYWHERE]
-    if not operation.is_operators or "{" in route.path:
+    names_one = "{" in route.path or "home" in fields_of(operation.request)
+    if not operation.is_operators or names_one:
         # An append or a search names a conversation too.
         statuses += FOR_ONE_THING
     if has_body:
