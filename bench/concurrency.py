@@ -24,6 +24,12 @@ SEARCHERS = (1, 16, 64)
 WRITERS = 4
 MESSAGES_PER_CALL = 6
 
+SLOWER_MAX = 2.5
+"""Times that a search beside writers may take of one alone, at the median."""
+
+WRITTEN_MIN = 0.25
+"""Share of their rate that writers keep beside sixteen searchers."""
+
 
 def measure(*, quick: bool) -> Sequence[Figure]:
     """Return the figures of many clients; one that is refused ends the benchmark.
@@ -116,6 +122,7 @@ def _search_figures(alone: Sequence[Outcome], together: Sequence[Outcome]) -> It
                 percentile(floor.searches_ms, share),
                 "ms",
                 "at most",
+                bound=SLOWER_MAX if (count, share) == (1, 0.5) else None,
             )
 
 
@@ -128,11 +135,19 @@ def _append_figures(writing: Outcome, together: Sequence[Outcome]) -> Iterator[F
             floor=writing.messages_per_s,
             floor_name="without searches",
             direction="at least",
-            bound=None,
+            bound=WRITTEN_MIN if count == 16 else None,
         )
 
 
-def _figure(name: str, value: float, floor: float, unit: str, direction: Direction) -> Figure:
+def _figure(
+    name: str,
+    value: float,
+    floor: float,
+    unit: str,
+    direction: Direction,
+    *,
+    bound: float | None = None,
+) -> Figure:
     return Figure(
         name=name,
         value=value,
@@ -140,7 +155,7 @@ def _figure(name: str, value: float, floor: float, unit: str, direction: Directi
         floor=floor,
         floor_name="without writers",
         direction=direction,
-        bound=None,
+        bound=bound,
     )
 
 

@@ -209,6 +209,17 @@ REQUESTS_AT_WORK_SHARED_MAX = 2
 """Concurrent requests of one organisation while others are active: each further one delays
 everybody's searches by one search."""
 
+SEARCHES_TOGETHER = 1
+"""Searches of one organisation between two groups of its appends, while both wait; two at once take
+as long as one after the other, and keep the appends waiting."""
+
+APPENDS_TOGETHER = 4
+"""Appends of one organisation between two of its searches, while both wait; they share a commit."""
+
+ALTERNATION_GROUP_S = 0.25
+"""How long appends wait for a search of their organisation that is at work, and it for appends; what
+takes longer goes on beside them."""
+
 REQUESTS_WAITING_MAX = 256
 """Queued requests of one organisation; their bodies have not been read yet."""
 

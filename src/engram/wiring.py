@@ -22,6 +22,7 @@ from engram.errors import ConfigurationError, StorageError
 from engram.language import NoLanguageModel
 from engram.model.ids import OrganizationId
 from engram.service import Service, Tools
+from engram.service.access.alternation import Alternation
 from engram.service.access.audit import AuditTrail, build_audit_log
 from engram.service.access.credentials import Access
 from engram.service.access.rate import RateLimiter
@@ -400,6 +401,7 @@ def build_service(
         clock=clock,
         access=access,
         activity=activity,
+        alternation=Alternation(),
         trail=trail,
         meter=meter,
         deliveries=DeliveryLog(store, is_on=settings.hook_log == "on"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engram.language import LanguageModel
     from engram.model.access import KeyScope, Principal
     from engram.service.access.admission import Turns
+    from engram.service.access.alternation import Alternation
     from engram.service.access.audit import AuditTrail
     from engram.service.access.credentials import Access
     from engram.service.access.usage import Activity, UsageMeter
@@ -58,6 +59,7 @@ class Tools(Value):
     clock: Clock
     access: Access
     activity: Activity
+    alternation: Alternation
     trail: AuditTrail
     meter: UsageMeter
     deliveries: DeliveryLog

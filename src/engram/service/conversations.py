@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 from engram import limits
 from engram.errors import ConflictError, NotFoundError
 from engram.model.access import Principal
@@ -40,8 +43,7 @@ class Conversations(UseCases):
 
     async def append_messages(self, principal: Principal, request: AppendRequest) -> AppendReceipt:
         """Keep messages verbatim; they are durable and findable when this returns."""
-        with self._tools.activity.answering():
-            store = await self._open(principal, "write")
+        async with self._appending(principal) as store:
             title = None
             if any(map(is_called_by_title, request.messages)):
                 title = await store.find_title(request.conversation_id)
@@ -94,8 +96,7 @@ class Conversations(UseCases):
         raise ConflictError("other processes keep capturing this session; try again")
 
     async def _capture(self, principal: Principal, request: CaptureRequest) -> bool:
-        with self._tools.activity.answering():
-            store = await self._open(principal, "write")
+        async with self._appending(principal) as store:
             return await store.capture_messages(
                 request,
                 actor=principal.actor,
@@ -106,6 +107,14 @@ class Conversations(UseCases):
                     organization_id=store.organization_id,
                 ),
             )
+
+    @asynccontextmanager
+    async def _appending(self, principal: Principal) -> AsyncGenerator[OrganizationStore]:
+        """Yield the caller's store for one append, in its turn beside searches."""
+        with self._tools.activity.answering():
+            store = await self._open(principal, "write")
+            async with self._tools.alternation.turn(principal.organization_id, "append"):
+                yield store
 
     async def get_conversation(self, principal: Principal, query: MessageQuery) -> MessagePage:
         """Return one page of a conversation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from functools import cached_property, partial
 from time import perf_counter
@@ -119,7 +119,7 @@ class Search(UseCases):
         from engram.search.document_query import patterns_of, query_documents
 
         patterns = patterns_of(query)
-        async with self._session(principal) as session:
+        async with self._session(principal, is_long=True) as session:
             queried = await query_documents(query, patterns, session, scans=self._scans)
         model = self._tools.language
         if model is None or not queried.spans:
@@ -136,8 +136,13 @@ class Search(UseCases):
         return ContextCache()
 
     @asynccontextmanager
-    async def _session(self, principal: Principal) -> AsyncGenerator[SearchSession]:
-        """Yield the caller's store for one search, after a bounded wait for its pending vectors."""
+    async def _session(
+        self, principal: Principal, *, is_long: bool = False
+    ) -> AsyncGenerator[SearchSession]:
+        """Yield the caller's store for one search, after a bounded wait for its pending vectors.
+
+        Appends wait for a search, unless it `is_long` by nature.
+        """
         from engram.search.candidates import SearchSession
 
         organization_id, indexer = principal.organization_id, self._tools.indexer
@@ -146,12 +151,14 @@ class Search(UseCases):
             store = await self._open(principal, "search")
             if indexer.has_lag:
                 await indexer.drain(organization_id, limit_s=limits.INDEX_DRAIN_S)
-            yield SearchSession(
-                store=store,
-                embed=partial(self._embedder.embed, organization_id=organization_id),
-                at=self._tools.clock.now(),
-                has_lag=indexer.has_lag,
-            )
+            turn = self._tools.alternation.turn(organization_id, "search")
+            async with nullcontext() if is_long else turn:
+                yield SearchSession(
+                    store=store,
+                    embed=partial(self._embedder.embed, organization_id=organization_id),
+                    at=self._tools.clock.now(),
+                    has_lag=indexer.has_lag,
+                )
         self._tools.activity.searches += 1
         self._tools.meter.count(organization_id, searches=1)
         self._tools.meter.latencies.note(organization_id, perf_counter() - began)
