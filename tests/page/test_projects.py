@@ -53,7 +53,7 @@ async def test_a_project_is_merged_into_another_and_taken_apart_again(tab: Tab, 
     await expect(page.get_by_text("1 conversation with 1 message")).to_be_visible()
     await page.get_by_label("Into which project?").fill("shop")
 
-    await page.get_by_role("button", name="Merge it").click()
+    await page.get_by_role("button", name="Move everything").click()
 
     await page.get_by_text("1 conversation and 1 memory are in “shop” now.").wait_for()
     await tab.look("/projects", name="projects-merged")
@@ -97,7 +97,7 @@ async def test_a_name_is_given_and_a_project_excluded_without_javascript(
         await expect(page.locator(".project .kind")).to_have_text("excluded")
         await page.get_by_role("button", name="Undo").click()
         await expect(page.locator(".project .kind")).to_have_count(0)
-        await page.get_by_role("button", name="Remove: ~/old/shop").click()
+        await page.get_by_role("button", name="Remove ~/old/shop").click()
         await expect(page.get_by_text("is a project of its own again")).to_be_visible()
         await page.get_by_role("button", name="Undo").click()
         await expect(page.locator(".project")).to_contain_text("also called ~/old/shop")

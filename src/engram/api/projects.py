@@ -35,13 +35,13 @@ class ProjectAlias(NamedProject):
 class ProjectMerge(NamedProject):
     """The project to merge, and the one that takes it."""
 
-    into: Project
+    into: Annotated[Project, "The project that takes it."]
 
 
 class ChangeReference(Request):
     """Names an act on many things."""
 
-    change_id: ChangeId
+    change_id: Annotated[ChangeId, "As the answer of the act names it."]
 
 
 class RulesOfProjects(Value):

@@ -91,7 +91,7 @@ def print_changed(answer: ManyChanged) -> None:
 
     Examples:
       engram memories change importance --importance 4 --project attic --dry-run
-      engram memories change trash --tags scratch
+      engram memories change trash --tag scratch
     """
     said = "would change" if answer.dry_run else "changed"
     print_line(f"{said} {answer.changed:,} of {answer.total:,} that match")
