@@ -129,10 +129,11 @@ def test_annotations_tell_reading_from_writing_and_destroying() -> None:
         "memory_connect",
         "memory_correct",
         "memory_forget",
+        "memory_restore",
         "memory_feedback",
     }
     assert destroying == {"delete_conversation", "remove_entry", "memory_forget"}
-    assert repeatable == destroying | {"store_note", "memory_connect"}
+    assert repeatable == destroying | {"store_note", "memory_connect", "memory_restore"}
     assert not any(hints["openWorldHint"] for hints in annotations.values())
 
 
