@@ -154,4 +154,4 @@ def test_the_toolsets_list_all_tools_but_short_forms_and_edits() -> None:
     unlisted = {tool.name for tool in set(TOOLS) - set(tools_of(TOOLSETS))}
 
     short_forms = {"memory_quick_store", "memory_query", "memory_status_ping"}
-    assert unlisted == {*short_forms, "edit_conversation"}
+    assert unlisted == {*short_forms, "edit_conversation", "project_merge", "undo_change"}

@@ -172,6 +172,7 @@ MAKERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "hold_id": ("/holds", {"json": {"reason": "case 12", "project": "held"}}, "id"),
     "rule_id": ("/retention", {"json": {"keep": "90d", "project": "short"}}, "id"),
     "key_id": ("/keys", {"json": {"name": "extra"}}, "id"),
+    "change_id": ("/projects/merge", {"json": {"project": "old", "into": "new"}}, "change_id"),
     "organization_id": ("/admin/organizations", {"json": {"name": "extra"}}, "organization_id"),
 }
 """How to make what each id in an address names, and where the answer tells its id."""
