@@ -125,6 +125,9 @@ PARTICULAR = {
     "count_erasure",  # as above
     "import",  # its body is an export
     "retention_set",  # it wants a span such as 90d
+    "project_alias",  # it wants two projects
+    "project_merge",  # as above
+    "memory_change",  # it wants an importance with one of its changes alone
 }
 """Operations that refuse what the document cannot describe."""
 
