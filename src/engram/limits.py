@@ -1153,8 +1153,17 @@ PAGE_SIGN_IN_BYTES_MAX = 10_000
 PAGE_FORM_BYTES_MAX = 1_000_000
 """Body of a form of the page: a whole memory fits, however it is escaped."""
 
-PAGE_CHANGED_MAX = 500
-"""Memories that one form changes at once: each is a transaction of its own, and somebody waits."""
+MEMORIES_CHANGED_MAX = 500
+"""Memories that one call changes at once: each is a transaction of its own, and somebody waits."""
+
+CHANGE_SETS_KEPT = 100
+"""Acts on many things that an organisation can take back: the newest ones."""
+
+PROJECT_RULES_MAX = 1_000
+"""Aliases and exclusions of an organisation: all are read whenever a session is captured or reminded."""
+
+PROJECT_MOVED_MAX = 10_000
+"""Conversations, and memories, that one merge of projects moves: some ten seconds, and 500 KB to undo it."""
 
 EXPORT_TEXT_CHARACTERS = 131_072
 """Of a text in one line of an export; the rest follows in further lines, so that no line is long."""

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from engram.storage.documents.store import DocumentStore
     from engram.storage.erasing.store import ErasureStore
     from engram.storage.memories.store import MemoryStore
+    from engram.storage.projects import ProjectStore
     from engram.storage.retention import RetentionStore
     from engram.storage.search.overview import OverviewCandidate, OverviewQuery
     from engram.storage.trash.store import TrashStore
@@ -127,6 +128,13 @@ class OrganizationStore(
         from engram.storage.retention import RetentionStore
 
         return RetentionStore(self._tenant)
+
+    @cached_property
+    def projects(self) -> ProjectStore:
+        """What is said of its projects, and acts that can be taken back."""
+        from engram.storage.projects import ProjectStore
+
+        return ProjectStore(self._tenant)
 
     @cached_property
     def scrubbing(self) -> Scrubbing:

@@ -266,7 +266,7 @@ def replace_tags(tx: Transaction, number: int, tags: Sequence[str]) -> None:
 
 
 def move_record(tx: Transaction, number: int, project: str) -> None:
-    """Move a record to another project."""
+    """Move a record or conversation to another project; the hash of a conversation is the caller's."""
     tx.execute(_SQL["move_record"], record=number, project=project)
 
 
