@@ -686,8 +686,8 @@ MESSAGE_SENTENCE_TOKENS_MIN = 10
 POSTINGS_KEPT = 100_000
 """Entries in the LRU cache of posting lists, for each open organisation; about 1.6 MB."""
 
-TAIL_WORDS_MIN = 8_192
-"""Words in the tail of a word index in blocks from which it is merged; about 300 messages of a chat.
+TAIL_WORDS_MIN = 6_144
+"""Words in the tail of a word index in blocks from which it is merged; about 200 messages of a chat.
 
 A search looks through all of them, and a merge writes most pages of a small index again.
 """

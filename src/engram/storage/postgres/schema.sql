@@ -300,7 +300,7 @@ CREATE TABLE word_tail (
     hashes          bytea  STORAGE EXTERNAL NOT NULL,       -- of the words
     messages        bytea  STORAGE EXTERNAL NOT NULL,       -- keys, and how many words each has
     PRIMARY KEY (organization_id, generation, number)
-) WITH (fillfactor = 70, toast_tuple_target = 8160);
+) WITH (fillfactor = 75, toast_tuple_target = 8160);
 
 -- Posting lists of the terms from the first one up to that of the next page.
 CREATE TABLE word_page (

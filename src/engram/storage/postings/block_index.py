@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from engram.errors import StoreCorruptError
 from engram.storage.postings import index
 from engram.storage.postings.blocks import (
+    EMPTY,
     Block,
     PackedBlock,
     Tail,
     TailSearch,
     block_of,
     cut_full,
-    joined,
+    extended,
     pack,
     split,
     unpack,
@@ -51,7 +52,7 @@ Keys = NDArray[np.int64]
 _SQL = load_queries("postings/blocks.sql")
 
 _PAGE_POSTINGS_MAX = 512
-_PAGE_TERMS_MAX = 192
+_PAGE_TERMS_MAX = 256
 """Larger pages are split: their rows are about 700 bytes, and updated without a new index entry."""
 
 _BLOCK_POSTINGS = 512
@@ -203,7 +204,7 @@ class BlockWordIndex:
         pages = sorted({key >> _PAGE_BITS for key in keys})
         values = {"organization_id": organization_id, "pages": json.dumps(pages)}
         found = connection.execute(_SQL["lengths"], values)
-        return _lengths_among(found, keys)
+        return _unpacked_lengths(found, keys)
 
     def check(self, connection: Connection, *, organization_id: int) -> _Check:
         return _Check(connection, organization_id=organization_id)
@@ -237,16 +238,14 @@ class _Rows:
         wanted = frozenset(keys)
         pages = sorted({key >> _PAGE_BITS for key in keys})
         stored = self.run("length_rows", pages=json.dumps(pages)).fetchall()
-        removed = [each for row in stored for each in _unpacked_lengths(row) if each.key in wanted]
-        left = {
-            page: [each for each in _unpacked_lengths((page, packed)) if each.key not in wanted]
-            for page, packed in stored
-        }
-        if gone := [page for page, lengths in left.items() if not lengths]:
+        held = [*_unpacked_lengths(stored)]
+        kept = {each.key: each[1:] for each in held if each.key not in wanted}
+        left = _packed_numbers(kept)
+        if gone := sorted({page for page, _ in stored}.difference(left["page"])):
             self.run("delete_lengths", pages=json.dumps(gone))
-        if kept := {each.key: each[1:] for lengths in left.values() for each in lengths}:
-            self.write("put_lengths", _packed_numbers(kept))
-        return removed
+        if kept:
+            self.write("put_lengths", left)
+        return [each for each in held if each.key in wanted]
 
     def remove_postings(self, keys: Keys, terms: Sequence[str]) -> None:
         """Remove messages from the tail, and from the pages and blocks of terms."""
@@ -279,8 +278,8 @@ class _Rows:
         pages, blocks, emptied = list[tuple[str, Block]](), list[Block](), list[str]()
         for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
             first = firsts[owners[start]]
-            old = [unpack(stored[first])] if first in stored else []
-            full, rest = cut_full(joined([*old, new.part(start, end)]), size=_BLOCK_POSTINGS)
+            old = unpack(stored[first]) if first in stored else EMPTY
+            full, rest = cut_full(extended(old, new.part(start, end)), size=_BLOCK_POSTINGS)
             blocks += full
             parts = split(rest, postings_max=_PAGE_POSTINGS_MAX, terms_max=_PAGE_TERMS_MAX)
             pages += _numbered(parts, first)
@@ -384,7 +383,7 @@ class _Check:
         pages = sorted({key >> _PAGE_BITS for key in expected})
         stored = self._store.run("lengths", pages=json.dumps(pages)).fetchall()
         whole = [row for row in stored if len(row[1]) % _LENGTH.itemsize == 0]
-        found = {each.key: each[1:] for each in _lengths_among(whole, [*expected])}
+        found = {each.key: each[1:] for each in _unpacked_lengths(whole, [*expected])}
         self._missing += len(expected) - len(found)
         self._wrong += sum(expected[key] != length for key, length in found.items())
 
@@ -508,16 +507,19 @@ def _packed_numbers(lengths: Mapping[int, tuple[int, ...]]) -> dict[str, list[An
     return {"page": [*pages], "packed": packed}
 
 
-def _unpacked_lengths(row: tuple[int, bytes]) -> Iterator[WordLengths]:
-    page, packed = row
-    if len(packed) % _LENGTH.itemsize:
+def _unpacked_lengths(
+    rows: Iterable[tuple[int, bytes]], keys: Sequence[int] | None = None
+) -> Iterator[WordLengths]:
+    """Return the lengths in rows, or those of some messages alone."""
+    stored = [*rows]
+    if any(len(packed) % _LENGTH.itemsize for _, packed in stored):
         raise StoreCorruptError(WORDS_LOST)
-    for place, telling, stops in np.frombuffer(packed, dtype=_LENGTH).tolist():
-        yield WordLengths((page << _PAGE_BITS) + place, telling, stops)
-
-
-def _lengths_among(rows: Iterable[tuple[int, bytes]], keys: Sequence[int]) -> Iterator[WordLengths]:
-    """Yield the lengths of the messages that were asked for."""
-    wanted = frozenset(keys)
-    for row in rows:
-        yield from (each for each in _unpacked_lengths(row) if each.key in wanted)
+    found = np.frombuffer(b"".join(packed for _, packed in stored), dtype=_LENGTH)
+    firsts = np.array([page << _PAGE_BITS for page, _ in stored], dtype=np.int64)
+    sizes = [len(packed) // _LENGTH.itemsize for _, packed in stored]
+    held = firsts.repeat(sizes) + found["place"]
+    if keys is not None:
+        is_wanted = np.isin(held, np.array(keys, dtype=np.int64))
+        held, found = held[is_wanted], found[is_wanted]
+    columns = (held, found["telling"], found["stops"])
+    return map(WordLengths, *(column.tolist() for column in columns))

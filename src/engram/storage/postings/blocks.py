@@ -29,6 +29,9 @@ _HEAD = struct.Struct("<II")
 _MESSAGE = struct.Struct("<qI")
 _MESSAGES = np.dtype([("key", "<i8"), ("words", "<u4")])
 _SPACE = ord(" ")
+_ZERO = np.zeros(1, dtype=np.int64)
+_FEW = 8
+"""With fewer terms than one in so many, a block is extended in place instead of sorted."""
 _LEVEL = 3
 
 
@@ -83,6 +86,10 @@ def words_in(row: MessageWords) -> tuple[list[str], list[str]]:
     return telling, stops
 
 
+def _hash(word: bytes) -> int:
+    return crc32(word) & 0xFFFF
+
+
 class Tail(NamedTuple):
     """Messages as they were appended: their words one after the other, repeats included.
 
@@ -92,7 +99,7 @@ class Tail(NamedTuple):
     words: bytes
     """With a space after each."""
     hashes: bytes
-    """Four bytes of each word, by which most of the others are skipped."""
+    """Two bytes of each word, by which most of the others are skipped."""
     messages: bytes
     """Key and number of words of each."""
 
@@ -103,7 +110,7 @@ class Tail(NamedTuple):
         words = [word.encode() for words in messages.values() for word in words]
         return cls(
             b"".join(word + b" " for word in words),
-            struct.pack(f"<{len(words)}I", *map(crc32, words)),
+            struct.pack(f"<{len(words)}H", *map(_hash, words)),
             b"".join(_MESSAGE.pack(*each) for each in numbers),
         )
 
@@ -157,14 +164,14 @@ class TailSearch:
         self._spaces = (np.frombuffer(self._words, dtype=np.uint8) == _SPACE).nonzero()[0]
         self._keys, self._ends = tail.keys, tail.ends
         words = int(self._ends[-1]) if len(self._ends) else 0
-        if len(self._spaces) - 1 != words or len(tail.hashes) != 4 * words:
+        if len(self._spaces) - 1 != words or len(tail.hashes) != 2 * words:
             raise StoreCorruptError(WORDS_LOST)
-        self._hashes = np.frombuffer(tail.hashes, dtype="<u4")
+        self._hashes = np.frombuffer(tail.hashes, dtype="<u2")
 
     def look_up(self, term: str) -> tuple[Keys, Keys]:
         """Return keys and counts of a term."""
         word = term.encode()
-        places = (self._hashes == crc32(word)).nonzero()[0]
+        places = (self._hashes == _hash(word)).nonzero()[0]
         starts = (self._spaces.take(places) + 1).tolist()
         ends = self._spaces.take(places + 1).tolist()
         # Another word may have the same hash.
@@ -229,6 +236,34 @@ def joined(blocks: Sequence[Block]) -> Block:
         np.bincount(owners, minlength=len(terms)),
         np.concatenate([block.keys for block in blocks]).take(order),
         np.concatenate([block.counts for block in blocks]).take(order),
+    )
+
+
+def extended(block: Block, new: Block) -> Block:
+    """Return the postings of two blocks in one, as `joined` does; quick if few terms are new or changed."""
+    if len(new.terms) * _FEW > len(block.terms):
+        return joined([block, new])
+    terms, sizes, ends = block.terms.copy(), block.sizes.copy(), block.ends
+    places = [bisect_left(block.terms, term) for term in new.terms]
+    last = len(block.terms)
+    is_there = [
+        place < last and block.terms[place] == term
+        for place, term in zip(places, new.terms, strict=True)
+    ]
+    # After the postings of the term itself, or of the term before it.
+    points = [place + held for place, held in zip(places, is_there, strict=True)]
+    at = np.concatenate((_ZERO, ends)).take(points).repeat(new.sizes)
+    for place, term, held in reversed([*zip(places, new.terms, is_there, strict=True)]):
+        if not held:
+            terms.insert(place, term)
+    held_places = np.array(is_there, dtype=np.bool_)
+    where = np.array(places, dtype=np.int64)
+    sizes[where[held_places]] += new.sizes[held_places]
+    return Block(
+        terms,
+        np.insert(sizes, where[~held_places], new.sizes[~held_places]),
+        np.insert(block.keys, at, new.keys),
+        np.insert(block.counts, at, new.counts),
     )
 
 

@@ -17,7 +17,7 @@ CREATE TABLE word_tail (
     hashes          bytea  STORAGE EXTERNAL NOT NULL,
     messages        bytea  STORAGE EXTERNAL NOT NULL,
     PRIMARY KEY (organization_id, generation, number)
-) WITH (fillfactor = 70, toast_tuple_target = 8160);
+) WITH (fillfactor = 75, toast_tuple_target = 8160);
 
 CREATE TABLE word_page (
     organization_id bigint NOT NULL,
