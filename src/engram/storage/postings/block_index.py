@@ -1,6 +1,6 @@
 """The word index in ordinary rows: posting lists in blocks, and the lengths of messages.
 
-An append writes one row, the block of its messages: the tail of the index. `merge` moves the tail into
+An append writes one row, the words of its messages: the tail of the index. `merge` moves the tail into
 pages, each of which holds the posting lists of neighbouring terms, from its first term up to that of the
 next page. What a term has beyond a bound is moved from its page into blocks of its own, which only
 change when a message is removed. So an append writes little, a search reads one page for each of its
@@ -276,10 +276,10 @@ class _Rows:
         owners = [bisect_right(firsts, term) - 1 for term in new.terms]
         starts: list[int] = run_starts(np.array(owners, dtype=np.int64)).tolist()
         pages, blocks, emptied = list[tuple[str, Block]](), list[Block](), list[str]()
-        for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
+        for start, added in zip(starts, new.cut_before(starts), strict=True):
             first = firsts[owners[start]]
             old = unpack(stored[first]) if first in stored else EMPTY
-            full, rest = cut_full(extended(old, new.part(start, end)), size=_BLOCK_POSTINGS)
+            full, rest = cut_full(extended(old, added), size=_BLOCK_POSTINGS)
             blocks += full
             parts = split(rest, postings_max=_PAGE_POSTINGS_MAX, terms_max=_PAGE_TERMS_MAX)
             pages += _numbered(parts, first)

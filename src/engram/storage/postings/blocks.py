@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 from zlib import crc32
 
@@ -50,17 +51,17 @@ class Block(NamedTuple):
         """Return where the postings of each term end."""
         return self.sizes.cumsum()
 
-    def part(self, first: int, last: int) -> Block:
-        """Return the terms from the place `first` up to before `last`."""
-        ends = self.ends
-        start = int(ends[first - 1]) if first else 0
-        end = int(ends[last - 1]) if last else 0
-        return Block(
-            self.terms[first:last],
-            self.sizes[first:last],
-            self.keys[start:end],
-            self.counts[start:end],
-        )
+    def cut_before(self, places: Iterable[int]) -> Iterator[Block]:
+        """Yield the parts between ascending places of terms, the first of which is 0."""
+        ends = [0, *self.ends.tolist()]
+        for first, last in pairwise((*places, len(self.terms))):
+            postings = slice(ends[first], ends[last])
+            yield Block(
+                self.terms[first:last],
+                self.sizes[first:last],
+                self.keys[postings],
+                self.counts[postings],
+            )
 
     def without(self, keys: Keys) -> Block:
         """Return the block without the postings of some messages; the same if it has none of them."""
@@ -88,6 +89,14 @@ def words_in(row: MessageWords) -> tuple[list[str], list[str]]:
 
 def _hash(word: bytes) -> int:
     return crc32(word) & 0xFFFF
+
+
+@contextmanager
+def _damage_reported() -> Generator[None]:
+    try:
+        yield
+    except (zstandard.ZstdError, struct.error, ValueError) as exc:
+        raise StoreCorruptError(WORDS_LOST) from exc
 
 
 class Tail(NamedTuple):
@@ -133,11 +142,12 @@ class Tail(NamedTuple):
 
     def without(self, removed: Keys) -> Tail:
         """Return the row without some messages; the same if it has none of them."""
-        keys, ends = self.keys, self.ends.tolist()
+        with _damage_reported():
+            keys, ends = self.keys, self.ends.tolist()
+            words = self.words.decode().split(" ")
         stays = ~np.isin(keys, removed)
         if stays.all():
             return self
-        words = self.words.decode().split(" ")
         starts = [0, *ends]
         return Tail.of(
             {
@@ -162,7 +172,8 @@ class TailSearch:
         self._words = b" " + tail.words
         # The space before each word, and the last.
         self._spaces = (np.frombuffer(self._words, dtype=np.uint8) == _SPACE).nonzero()[0]
-        self._keys, self._ends = tail.keys, tail.ends
+        with _damage_reported():
+            self._keys, self._ends = tail.keys, tail.ends
         words = int(self._ends[-1]) if len(self._ends) else 0
         if len(self._spaces) - 1 != words or len(tail.hashes) != 2 * words:
             raise StoreCorruptError(WORDS_LOST)
@@ -195,9 +206,14 @@ class TailSearch:
 
 
 def block_of(tail: Tail) -> Block:
-    """Return the messages of a tail as posting lists."""
-    words = tail.words.decode().split(" ")[:-1]
-    keys, ends = tail.keys, tail.ends
+    """Return the messages of a tail as posting lists.
+
+    Raises:
+        StoreCorruptError: it is damaged.
+    """
+    with _damage_reported():
+        words = tail.words.decode().split(" ")[:-1]
+        keys, ends = tail.keys, tail.ends
     terms = sorted(set(words))
     places = {term: place for place, term in enumerate(terms)}
     entries = np.array([places[word] for word in words], dtype=np.int64)
@@ -269,14 +285,14 @@ def extended(block: Block, new: Block) -> Block:
 
 def split(block: Block, *, postings_max: int, terms_max: int) -> Iterator[Block]:
     """Yield parts of a block, each with so many postings and terms at most, or with one term."""
-    first = postings = 0
+    places, postings = [0], 0
     for place, size in enumerate(block.sizes.tolist()):
-        if place > first and (postings + size > postings_max or place - first >= terms_max):
-            yield block.part(first, place)
-            first, postings = place, 0
+        begun = place - places[-1]
+        if begun and (postings + size > postings_max or begun >= terms_max):
+            places.append(place)
+            postings = 0
         postings += size
-    if first < len(block.terms):
-        yield block.part(first, len(block.terms))
+    return block.cut_before(places) if block.terms else iter(())
 
 
 def cut_full(block: Block, *, size: int) -> tuple[list[Block], Block]:
@@ -323,7 +339,7 @@ class PackedBlock:
 
     def __init__(self, packed: bytes) -> None:
         """Raise StoreCorruptError if the bytes are damaged."""
-        try:
+        with _damage_reported():
             body = _codec.decompressor.decompress(packed)
             terms, postings = _HEAD.unpack_from(body)
             ends = list(accumulate((_HEAD.size, 4 * terms, 8 * postings, 4 * postings)))
@@ -331,8 +347,6 @@ class PackedBlock:
             self._keys = _planes_of(body, ends[1], postings, "<i8")
             self._counts = _planes_of(body, ends[2], postings, "<u4")
             self.terms = body[ends[3] :].decode().split(" ") if terms else []
-        except (zstandard.ZstdError, struct.error, ValueError) as exc:
-            raise StoreCorruptError(WORDS_LOST) from exc
         self._ends = self.sizes.cumsum()
         if len(self.terms) != terms or int(self.sizes.sum()) != postings:
             raise StoreCorruptError(WORDS_LOST)
