@@ -697,6 +697,18 @@ MESSAGE_SENTENCE_TOKENS_MIN = 10
 POSTINGS_KEPT = 100_000
 """Entries in the LRU cache of posting lists, for each open organisation; about 1.6 MB."""
 
+TAIL_WORDS_MIN = 6_144
+"""Words in the tail of a word index in blocks from which it is merged; about 200 messages of a chat.
+
+A search looks through all of them, and a merge writes most pages of a small index again.
+"""
+
+TAIL_WORDS_MAX = 65_536
+"""The same in a big index; a search looks through them in about a millisecond."""
+
+TAIL_SHARE = 64
+"""Between the two, a tail is merged when it has one in so many words of the index."""
+
 ROW_FACTS_KEPT = 1_000_000
 """Messages and windows of an open organisation whose lengths are cached, about 16 MB each."""
 

@@ -49,6 +49,7 @@ from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors import reembedding, sentences, unembedded
 from engram.storage.vectors.index import VectorIndex
 from engram.storage.words import rebuild
+from engram.storage.words import rows as word_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -504,6 +505,10 @@ class OrganizationStore(
         processes that do the same.
         """
         return await self._vectors.tend(self._tenant)
+
+    async def merge_words(self) -> None:
+        """Merge what was added to the word index last, where searches find it fastest."""
+        await self._tenant.write(word_rows.merge_tail)
 
     async def train_dictionary(self) -> bool:
         """Train a compression dictionary for new messages; False when there is too little text."""

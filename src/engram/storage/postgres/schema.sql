@@ -296,27 +296,52 @@ CREATE TABLE word_index (
     texts           bigint NOT NULL DEFAULT 0,
     words           bigint NOT NULL DEFAULT 0,              -- of all texts together
     next_texts      bigint NOT NULL DEFAULT 0,
-    next_words      bigint NOT NULL DEFAULT 0
+    next_words      bigint NOT NULL DEFAULT 0,
+    tail_rows       bigint NOT NULL DEFAULT 0,              -- in use
+    tail_words      bigint NOT NULL DEFAULT 0,              -- added since the last merge
+    next_tail_rows  bigint NOT NULL DEFAULT 0,
+    next_tail_words bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10);
 
--- How many words a message has.
-CREATE TABLE word_length (
-    organization_id bigint  NOT NULL,
-    generation      bigint  NOT NULL,
-    key             bigint  NOT NULL,                       -- of the message
-    telling         integer NOT NULL,                       -- those that windows are found by too
-    stops           integer NOT NULL,
-    PRIMARY KEY (organization_id, generation, key)
+-- Messages that were indexed since the last merge: `storage/postings/blocks.py`. Rows are emptied, and used
+-- again where they lie.
+CREATE TABLE word_tail (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    number          bigint NOT NULL,
+    words           bytea  STORAGE EXTERNAL NOT NULL,       -- in the order of the messages
+    hashes          bytea  STORAGE EXTERNAL NOT NULL,       -- of the words
+    messages        bytea  STORAGE EXTERNAL NOT NULL,       -- keys, and how many words each has
+    PRIMARY KEY (organization_id, generation, number)
+) WITH (fillfactor = 75, toast_tuple_target = 8160);
+
+-- Posting lists of the terms from the first one up to that of the next page.
+CREATE TABLE word_page (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    first_term      text   COLLATE "C" NOT NULL,            -- empty: all that lie before the next page
+    content         bytea  STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (organization_id, generation, first_term)
+) WITH (fillfactor = 50);
+
+-- Postings of one term, beyond those in its page.
+CREATE TABLE word_block (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    first_key       bigint NOT NULL,                        -- the lowest key of a message in it
+    last_key        bigint NOT NULL,                        -- the highest
+    term            text   COLLATE "C" NOT NULL,
+    content         bytea  STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (organization_id, generation, term, first_key)
 );
 
--- Which messages hold a word, and how often. The key holds it all, so that a search reads no rows.
-CREATE TABLE word_posting (
-    organization_id bigint  NOT NULL,
-    generation      bigint  NOT NULL,
-    key             bigint  NOT NULL,
-    occurrences     integer NOT NULL,
-    term            text    COLLATE "C" NOT NULL,
-    PRIMARY KEY (organization_id, generation, term, key) INCLUDE (occurrences)
+-- How many words messages have: those of 64 neighbouring keys in a row.
+CREATE TABLE word_length (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    page            bigint NOT NULL,                        -- the keys without their lowest 6 bits
+    content         bytea  STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (organization_id, generation, page)
 );
 
 -- Totals, kept up to date by every write.
