@@ -28,6 +28,7 @@ AT_WORK = {
     f"engram.service.{name}"
     for name in (
         "access",
+        "access.alternation",
         "access.audit",
         "access.credentials",
         "access.rate",
@@ -113,7 +114,7 @@ def test_initialize_loads_no_tool_and_no_use_case(tmp_path: Path) -> None:
     assert "engram.mcp.tools" in loaded
     assert not own_modules(loaded, "engram.transfer", "engram.search")
     assert own_modules(loaded, "engram.service.") <= AT_WORK
-    assert len(own_modules(loaded, "engram")) <= 184
+    assert len(own_modules(loaded, "engram")) <= 185
 
 
 def test_a_first_search_loads_nothing_of_memories_and_documents(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from engram import limits
@@ -26,14 +25,16 @@ _GROUP_MAX: Mapping[Kind, int] = {
 }
 
 
-@dataclass(slots=True, eq=False)
 class _Group:
     """Searches or appends that have the interpreter to themselves."""
 
-    kind: Kind
-    began: float
-    admitted: int = 0
-    at_work: int = 0
+    __slots__ = ("admitted", "at_work", "began", "kind")
+
+    def __init__(self, kind: Kind, *, began: float, admitted: int = 0) -> None:
+        self.kind: Kind = kind
+        self.began = began
+        self.admitted = admitted
+        self.at_work = 0
 
     @property
     def is_full(self) -> bool:
