@@ -36,7 +36,7 @@ class ToolCalls:
         self._names: dict[str, str] = {}
 
     def note(self, call_id: str | None, name: str | None) -> None:
-        """Remember which tool a call is of."""
+        """Record which tool a call belongs to."""
         if call_id is not None and name is not None:
             self._names[call_id] = name
 

@@ -1,4 +1,4 @@
-"""ChatGPT's export: every conversation is a tree of messages, of which one path is the current one."""
+"""ChatGPT's export: each conversation is a tree of messages, and the current branch is what the user sees."""
 
 from __future__ import annotations
 
