@@ -110,11 +110,12 @@ def engines_of(directory: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             is_engine = process.cmdline()[-2:] == ["engine", "run"]
-            if is_engine and process.environ().get("ENGRAM_HOME", "").startswith(str(directory)):
+            is_below = process.environ().get("ENGRAM_HOME", "").startswith(str(directory))
+            if is_engine and is_below and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
             continue  # It ended, or is not ours to look at.
-    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+    return found
 
 
 def wait_until(is_true: Callable[[], object]) -> None:

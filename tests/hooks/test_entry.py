@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -337,5 +338,6 @@ def conversation_of(home: Path) -> dict[str, Any]:
 
 def kill(engines: list[psutil.Process]) -> None:
     for engine in engines:
-        engine.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            engine.kill()
         wait_until(lambda engine=engine: not engine.is_running())
