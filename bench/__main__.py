@@ -23,6 +23,7 @@ BENCHMARKS = (
     "importing",
     "sources",
     "search",
+    "words",
     "meaning",
     "vectors",
     "concurrency",

@@ -16,7 +16,8 @@ from engram.embedding.choice import NoEmbedder
 from engram.http.asgi import Application, create_app
 from engram.model.access import Principal
 from engram.model.conversation import ConversationQuery
-from engram.model.memory import NoteDraft
+from engram.model.memory import MemoryChange, MemoryQuery, NoteDraft
+from engram.model.reminder import Delivery
 from engram.page.cookies import SESSION
 from engram.service import Service
 from engram.settings import Settings
@@ -27,6 +28,8 @@ LONG = 20_000
 """Messages of the conversation that is read in its middle."""
 
 NOTES = 200
+TRASHED = 60
+DELIVERED = 100
 ROUNDS = 40
 BOUND = 2.0
 QUESTION = "what+did+we+decide+about+the+old+house+by+the+sea"
@@ -67,9 +70,23 @@ async def _measure(home: Path, *, messages: int, long: int) -> list[Figure]:
 async def _fill(service: Service, principal: Principal, *, messages: int, long: int) -> None:
     await fill_messages(service, principal, messages=messages - long)
     await append_chat(service, principal, chat(long))
-    for number in range(NOTES):
+    for number in range(NOTES + TRASHED):
         draft = NoteDraft(content=f"Note {number} says that the demo is on day {number}.")
-        await service.memories.store_note(principal, draft)
+        stored = await service.memories.store_note(principal, draft)
+        if number < TRASHED:
+            await service.memories.purge(principal, stored.memories[0].id, undo=True)
+    for number in range(DELIVERED):
+        delivery = Delivery(
+            at=service.clock.now(),
+            client="claude",
+            session="key_1",
+            event="search",
+            query=f"on which day is the demo {number}?",
+            shown=tuple(f"conv_{'x' * 20}{place}#{place}" for place in range(5)),
+            bytes=900,
+            tokens=210,
+        )
+        await service.search.record_delivery(principal, delivery)
 
 
 async def _shown(service: Service, principal: Principal, *, long: int) -> list[Shown]:
@@ -92,6 +109,36 @@ async def _shown(service: Service, principal: Principal, *, long: int) -> list[S
             f"/conversations/{talk.id}?at={long // 2}",
             [f"/conversations/{talk.id}?message_limit=50&around_sequence={long // 2}"],
         ),
+        *await _shown_of_memories(service, principal),
+        Shown("/seen", ["/deliveries?limit=25"]),
+        Shown("/keys", ["/keys", "/keys/usage?days=30", "/deliveries?limit=100"]),
+        Shown("/usage", ["/usage?days=30", "/status", "/activity?days=30"]),
+        Shown("/health", ["/health"]),
+    ]
+
+
+async def _shown_of_memories(service: Service, principal: Principal) -> list[Shown]:
+    page = await service.memories.list(principal, MemoryQuery(limit=1))
+    memory = page.memories[0].id
+    await service.memories.correct(principal, memory, MemoryChange(importance=1))
+    read = [
+        f"/memories/{memory}",
+        f"/memories/{memory}/history?limit=50",
+        f"/memories/{memory}/relations",
+        f"/memories/{memory}/feedback",
+        "/audit?limit=20",
+        "/keys",
+    ]
+    step = [f"/memories/browse?limit=100&offset={offset}" for offset in range(0, NOTES, 100)]
+    return [
+        Shown("/memories", ["/memories/browse?limit=50"]),
+        Shown(f"/memories/{memory}", read),
+        Shown("/memories/change", ["/memories/browse?limit=1", *step]),
+        Shown("/documents", ["/documents?limit=50"]),
+        Shown("/projects", ["/projects/counts", "/projects/rules"]),
+        Shown("/projects/merge?project=default", ["/projects/counts"]),
+        Shown("/episodes", ["/episodes?limit=50", "/projects"]),
+        Shown("/trash", ["/trash?limit=50"]),
     ]
 
 

@@ -697,6 +697,18 @@ MESSAGE_SENTENCE_TOKENS_MIN = 10
 POSTINGS_KEPT = 100_000
 """Entries in the LRU cache of posting lists, for each open organisation; about 1.6 MB."""
 
+TAIL_WORDS_MIN = 6_144
+"""Words in the tail of a word index in blocks from which it is merged; about 200 messages of a chat.
+
+A search looks through all of them, and a merge writes most pages of a small index again.
+"""
+
+TAIL_WORDS_MAX = 65_536
+"""The same in a big index; a search looks through them in about a millisecond."""
+
+TAIL_SHARE = 64
+"""Between the two, a tail is merged when it has one in so many words of the index."""
+
 ROW_FACTS_KEPT = 1_000_000
 """Messages and windows of an open organisation whose lengths are cached, about 16 MB each."""
 
@@ -1153,8 +1165,17 @@ PAGE_SIGN_IN_BYTES_MAX = 10_000
 PAGE_FORM_BYTES_MAX = 1_000_000
 """Body of a form of the page: a whole memory fits, however it is escaped."""
 
-PAGE_CHANGED_MAX = 500
-"""Memories that one form changes at once: each is a transaction of its own, and somebody waits."""
+MEMORIES_CHANGED_MAX = 500
+"""Memories that one call changes at once: each is a transaction of its own, and somebody waits."""
+
+CHANGE_SETS_KEPT = 100
+"""Acts on many things that an organisation can take back: the newest ones."""
+
+PROJECT_RULES_MAX = 1_000
+"""Aliases and exclusions of an organisation: all are read whenever a session is captured or reminded."""
+
+PROJECT_MOVED_MAX = 10_000
+"""Conversations, and memories, that one merge of projects moves: some ten seconds, and 500 KB to undo it."""
 
 EXPORT_TEXT_CHARACTERS = 131_072
 """Of a text in one line of an export; the rest follows in further lines, so that no line is long."""

@@ -9,6 +9,7 @@ import pytest
 from engram.engine.hooks import Hooks
 from engram.hooks.spool import Drain, append
 from engram.model.access import OrganizationChange
+from engram.model.conversation import ConversationQuery
 from engram.model.value import replace
 from engram.privacy.consent import OFF_FILE
 from tests.hooks.payloads import said, write_transcript
@@ -90,6 +91,27 @@ async def test_places_that_settings_leave_out_are_left_out(
     await sessions.capture("s1", "Where do ferries dock?")
 
     assert await sessions.stored() == []
+
+
+async def test_an_alias_of_the_store_files_sessions_elsewhere_and_an_exclusion_leaves_them_out(
+    sessions: Sessions,
+) -> None:
+    me = await sessions.service.access.local_principal()
+    own = str(sessions.work)
+    await sessions.service.projects.alias(me, own, same_as="shop")
+
+    await sessions.capture("s1", "Where do ferries dock?", "At the north pier.")
+
+    page = await sessions.service.conversations.list_conversations(me, ConversationQuery())
+    assert [each.project for each in page.conversations] == ["shop"]
+    assert "north pier" in await sessions.recall("start", "s3", source="startup")
+    await sessions.service.projects.exclude(me, own)
+    await sessions.capture("s2", "What else is at the pier?")
+    assert len(await sessions.stored()) == 2
+    assert await sessions.recall("start", "s4", source="startup") == ""
+    await sessions.service.projects.reset(me, own)
+    await sessions.capture("s2", "And now?")
+    assert {each.project for each in await sessions.service.projects.count(me)} == {"shop", own}
 
 
 async def test_a_record_of_nothing_does_not_stop_the_others(

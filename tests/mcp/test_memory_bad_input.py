@@ -79,6 +79,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "memory_connect": {"source_id": "mem_x", "target_id": "mem_y"},
     "memory_correct": {"memory_id": "mem_x", "importance": 1},
     "memory_forget": {"memory_id": "mem_x"},
+    "memory_restore": {"memory_id": "mem_x"},
     "memory_feedback": {"memory_ids": ["mem_x"]},
     "memory_store_document": {"content": "x"},
     "memory_query_document": {"memory_id": "mem_x", "question": "harbour"},

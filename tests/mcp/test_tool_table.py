@@ -129,10 +129,11 @@ def test_annotations_tell_reading_from_writing_and_destroying() -> None:
         "memory_connect",
         "memory_correct",
         "memory_forget",
+        "memory_restore",
         "memory_feedback",
     }
     assert destroying == {"delete_conversation", "remove_entry", "memory_forget"}
-    assert repeatable == destroying | {"store_note", "memory_connect"}
+    assert repeatable == destroying | {"store_note", "memory_connect", "memory_restore"}
     assert not any(hints["openWorldHint"] for hints in annotations.values())
 
 
@@ -153,4 +154,4 @@ def test_the_toolsets_list_all_tools_but_short_forms_and_edits() -> None:
     unlisted = {tool.name for tool in set(TOOLS) - set(tools_of(TOOLSETS))}
 
     short_forms = {"memory_quick_store", "memory_query", "memory_status_ping"}
-    assert unlisted == {*short_forms, "edit_conversation"}
+    assert unlisted == {*short_forms, "edit_conversation", "project_merge", "undo_change"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import httpx
 from playwright.async_api import Browser, expect
@@ -138,3 +139,32 @@ async def test_another_tenants_document_is_as_unknown_as_none(any_site: Site) ->
         assert (theirs.status_code, none.status_code) == (404, 404)
         assert "a secret" not in theirs.text
         assert "a.txt" not in (await stranger.get("/documents")).text
+
+
+async def test_a_document_is_downloaded_byte_for_byte_and_cannot_act(tab: Tab, site: Site) -> None:
+    body = b"<script>window.acted = 1</script>\r\n\x00\xff" + bytes(range(256)) * 5_000
+    async with site.client() as client:
+        made = await client.post(
+            "/api/v1/documents",
+            params={"name": "a <b>.html"},
+            content=body,
+            headers={"Content-Type": "text/html"},
+        )
+        document_id = made.json()["document_id"]
+    await tab.open(f"/documents/{document_id}")
+    async with tab.page.expect_download() as started:
+        await tab.page.get_by_role("link", name="Download").click()
+
+    saved = await started.value
+
+    assert Path(await saved.path()).read_bytes() == body
+    async with site.signed_in() as visitor:
+        answer = await visitor.get(f"/documents/{document_id}/body")
+        assert answer.content == body
+        assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
+        assert answer.headers["content-disposition"].startswith("attachment")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    async with site.signed_in(await site.stranger_key()) as stranger:
+        assert (await stranger.get(f"/documents/{document_id}/body")).status_code == 404
+    async with site.visitor() as nobody:
+        assert (await nobody.get(f"/documents/{document_id}/body")).status_code == 303

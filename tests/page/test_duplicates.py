@@ -37,6 +37,29 @@ async def test_a_pair_is_merged_and_taken_apart_again(tab: Tab, site: Site) -> N
         assert not await is_forgotten(older)
 
 
+async def test_one_pair_is_merged_alone_and_brought_back(tab: Tab, site: Site) -> None:
+    texts = (SAID, "Ferns grow in the deep shade behind the old house, where nobody mows them, {}")
+    for text in texts:
+        for end in ("today.", "always."):
+            await site.remember(text.format(end), project="shop")
+    page = tab.page
+    await tab.look("/duplicates?project=shop", name="duplicates-two")
+    await expect(page.locator(".hit-card")).to_have_count(2)
+
+    await page.locator(".hit-card").filter(has_text="backup").get_by_role("button").click()
+
+    await page.get_by_text("1 pair is merged.").wait_for()
+    await expect(page.locator(".hit-card")).to_have_count(1)
+    await expect(page.locator(".hit-card")).to_contain_text("Ferns")
+    await page.get_by_role("button", name="Undo").click()
+    await page.get_by_text("1 memory is back.").wait_for()
+    # What was taken apart is not proposed again.
+    await expect(page.locator(".hit-card")).to_have_count(1)
+    async with site.signed_in() as visitor:
+        found = (await visitor.get("/memories.json?project=shop")).json()["found"]
+        assert found["total"] == 4
+
+
 async def test_duplicates_are_the_visitors_own_and_need_the_scopes(any_site: Site) -> None:
     older = await any_site.remember(SAID.format("today."))
     await any_site.remember(SAID.format("always."))

@@ -6,6 +6,7 @@ import re
 
 from playwright.async_api import Browser, expect
 
+from engram.wiring import open_service
 from tests.mcp.connecting import http_client
 from tests.page.site import Site, Tab, new_tab
 from tests.page.test_safety import HOSTILE
@@ -84,6 +85,29 @@ async def test_keys_say_who_uses_them_and_which_is_yours(any_site: Site) -> None
     assert not by_name["narrow"]["is_own"]
 
 
+async def test_requests_are_counted_by_key_and_day(any_site: Site) -> None:
+    async with any_site.client() as admin:
+        used = await scoped_key(admin, "read", "search")
+    async with open_service(any_site.settings) as service:
+        me = await service.access.authenticate(used)
+        for _ in range(3):
+            service.access.take_request(me)
+        await service.record_use()
+    async with any_site.signed_in() as visitor:
+        rows = (await visitor.get("/keys.json")).json()["keys"]
+        shown = (await visitor.get("/keys")).text
+    async with any_site.client() as admin:
+        listed = (await admin.get("/api/v1/keys/usage", params={"days": 1})).json()["keys"]
+    async with any_site.client(await any_site.stranger_key()) as stranger:
+        theirs = (await stranger.get("/api/v1/keys/usage")).json()["keys"]
+
+    narrow = next(row for row in rows if row["key"]["name"] == "narrow")
+    assert (narrow["requests"], narrow["days"][-1]["requests"], len(narrow["days"])) == (3, 3, 30)
+    assert "requests in 30 days" in shown
+    assert [each["days"][0]["requests"] for each in listed if each["key_id"] == me.actor] == [3]
+    assert theirs == []
+
+
 async def test_only_an_admin_of_the_organisation_sees_and_changes_its_keys(site: Site) -> None:
     async with site.client() as admin:
         reading = await scoped_key(admin, "read", "write", "search", "delete")
@@ -113,6 +137,11 @@ async def test_keys_look_right_and_names_cannot_act(tab: Tab, site: Site) -> Non
         revoked = (await admin.post("/api/v1/keys", json={"name": "old"})).json()["id"]
         await admin.delete(f"/api/v1/keys/{revoked}")
 
+    async with open_service(site.settings) as service:
+        me = await service.access.authenticate(site.key)
+        for _ in range(12):
+            service.access.take_request(me)
+        await service.record_use()
     await tab.look("/keys", name="keys")
 
     assert await tab.page.evaluate("window.acted") is None

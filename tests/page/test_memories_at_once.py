@@ -82,6 +82,31 @@ async def test_undo_leaves_alone_what_others_deleted_or_changed(any_site: Site) 
         assert [each["id"] for each in await listed(visitor, "project=shop")] == [mine]
 
 
+async def test_undo_leaves_alone_what_the_same_key_changed_in_the_same_moments(
+    any_site: Site,
+) -> None:
+    await remember(any_site, 2, project="shop")
+    await remember(any_site, 2, project="attic")
+    async with any_site.signed_in() as visitor:
+        done = await visitor.post(
+            "/memories/change?project=shop", data={"change": "importance", "importance": "4"}
+        )
+        shown = await visitor.get(done.headers["location"])
+        # Another tab of the same visitor, before the first one's undo.
+        change = {"change": "importance", "importance": "4"}
+        await visitor.post("/memories/change?project=attic", data=change)
+
+        await visitor.post("/memories/change/undo", data=dict(hidden_fields(shown.text)))
+
+        found = {(each["project"], each["importance"]) for each in await listed(visitor)}
+        assert found == {("shop", 2), ("attic", 4)}
+        again = await visitor.post("/memories/change/undo", data=dict(hidden_fields(shown.text)))
+        assert again.status_code == 404
+    async with any_site.signed_in(await any_site.stranger_key()) as stranger:
+        fields = dict(hidden_fields(shown.text))
+        assert (await stranger.post("/memories/change/undo", data=fields)).status_code == 404
+
+
 def hidden_fields(html: str) -> list[tuple[str, str]]:
     """Return the hidden fields of the notice's form."""
     notice = html.partition('class="notice"')[2].partition("</form>")[0]
@@ -92,7 +117,7 @@ def hidden_fields(html: str) -> list[tuple[str, str]]:
 async def test_one_step_is_bounded_and_says_how_many_are_left(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "PAGE_CHANGED_MAX", 3)
+    monkeypatch.setattr(limits, "MEMORIES_CHANGED_MAX", 3)
     await remember(site, 5)
     async with site.signed_in() as visitor:
         asked = await visitor.get("/memories/change")

@@ -112,6 +112,27 @@ async def test_a_forgotten_memory_says_why_and_offers_nothing_that_would_fail(
     await expect(tab.page.get_by_text("forgotten", exact=True)).to_be_visible()
     await expect(tab.page.get_by_role("link", name="Correct …")).to_have_count(0)
     await expect(tab.page.get_by_role("button", name="Bring back")).to_have_count(0)
+    await tab.look(f"/memories/{memory_id}", name="memory-forgotten")
+
+
+async def test_forgetting_is_undone_at_once_and_later(tab: Tab, site: Site) -> None:
+    memory_id = await site.remember("The demo is on Friday")
+    page = tab.page
+    await tab.open(f"/memories/{memory_id}/forget")
+    await page.get_by_role("button", name="Forget it").click()
+    await page.get_by_text("no agent is told it any more").wait_for()
+    await page.wait_for_load_state()
+
+    await page.keyboard.press("u")
+
+    await page.get_by_text("It is remembered again.").wait_for()
+    await tab.open("/memories")
+    await expect(page.locator(".row-title")).to_have_text(["The demo is on Friday"])
+    await tab.open(f"/memories/{memory_id}/forget")
+    await page.get_by_role("button", name="Forget it").click()
+    await tab.open(f"/memories/{memory_id}")
+    await page.get_by_role("button", name="Remember again").click()
+    await expect(page.get_by_role("link", name="Correct …")).to_be_visible()
 
 
 async def test_relations_are_a_graph_that_can_be_walked(tab: Tab, site: Site) -> None:
@@ -194,7 +215,7 @@ async def test_another_tenants_memory_is_as_unknown_as_none(any_site: Site) -> N
             assert (theirs.status_code, none.status_code) == (404, 404)
             assert theirs.text.replace(memory_id, absent) == none.text or path != ".json"
             assert "secret" not in theirs.text
-        for act in ("importance", "revert", "forget"):
+        for act in ("importance", "revert", "forget", "restore"):
             fields = {"importance": "3", "version": "1", "reason": ""}
             refused = await stranger.post(f"/memories/{memory_id}/{act}", data=fields)
             assert refused.status_code == 404, act

@@ -5,10 +5,12 @@ from __future__ import annotations
 from playwright.async_api import Browser, expect
 
 from engram.model.reminder import Delivery
+from engram.model.value import replace
+from engram.settings import Settings
 from engram.wiring import open_service
 from tests.fakes import SOME_DAY
 from tests.mcp.connecting import http_client
-from tests.page.site import Site, Tab, new_tab
+from tests.page.site import Site, Tab, new_tab, running_site
 from tests.page.test_feed import capture
 from tests.page.test_safety import HOSTILE
 from tests.rest.calls import scoped_key
@@ -174,3 +176,36 @@ async def test_a_preview_works_without_javascript(browser: Browser, site: Site) 
         await tab.page.get_by_role("button", name="Preview").click()
 
         assert QUESTION in await tab.page.locator(".given").inner_text()
+
+
+async def test_searches_by_rest_are_listed_with_their_client(any_site: Site) -> None:
+    conversation_id = await any_site.store(QUESTION, ANSWER, title="Mails")
+    headers = {"User-Agent": "shop-bot/2.1 (linux)"}
+    async with any_site.client() as client:
+        body = {"query": "invoice mails"}
+        for path in ("/api/v1/search", "/api/v1/context", "/api/v1/memories/recall"):
+            assert (await client.post(path, json=body, headers=headers)).status_code == 200
+        await client.get("/api/v1/search", params={"q": "timeout"}, headers={"User-Agent": ""})
+        await client.get(f"/api/v1/conversations/{conversation_id}")
+    async with any_site.signed_in() as visitor:
+        await visitor.get("/search", params={"q": "what people search is no delivery"})
+        found = (await visitor.get("/seen.json")).json()["items"]
+        bots = (await visitor.get("/seen.json", params={"client": "shop-bot"})).json()["items"]
+
+    assert [(each["delivery"]["client"], each["delivery"]["event"]) for each in found] == [
+        ("rest", "search"),
+        ("shop-bot", "memory_recall"),
+        ("shop-bot", "fetch_context"),
+        ("shop-bot", "search"),
+    ]
+    assert [each["query"] for each in bots] == ["invoice mails"] * 3
+    assert found[0]["delivery"]["tokens"] > 0
+    assert conversation_id in str(found[3]["places"])
+
+
+async def test_a_log_that_is_off_notes_no_search(settings: Settings) -> None:
+    async with running_site(replace(settings, hook_log="off")) as quiet:
+        async with quiet.client() as client:
+            await client.get("/api/v1/search", params={"q": "timeout"})
+        async with quiet.signed_in() as visitor:
+            assert (await visitor.get("/seen.json")).json()["items"] == []

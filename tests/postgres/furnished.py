@@ -134,10 +134,13 @@ async def add_erasure(organization: OrganizationStore) -> None:
 
 
 async def add_trash(organization: OrganizationStore) -> None:
-    """Add things that were deleted and can be restored, a rule of retention and a legal hold."""
+    """Add things that were deleted and can be restored, rules of retention and projects, and a legal hold."""
     rule, hold = RetentionDraft(keep="2y", project="den"), HoldDraft(reason="Grüße", project="held")
     await organization.retention.set_rule(rule, actor=ACTOR)
     await organization.retention.add_hold(hold, actor=ACTOR)
+    await organization.projects.set_rule("~/den", "den", actor=ACTOR)
+    await organization.projects.set_rule("Grüße", None, actor=ACTOR)
+    await organization.projects.add_change_set("trash", {"memories": ["mem_1"]}, actor=ACTOR)
     trash, keep = organization.trash, timedelta(days=30)
     conversation = await append_meant(
         organization, "Straße in the trash", to=await begin(organization, title="Thrown away")

@@ -127,7 +127,7 @@ async def test_an_organisation_is_whole_at_its_home_and_found_there(
     for name, organization in places.items():
         rows = installation.rows("message", organization.organization_id)
         assert list(rows) == [name]
-        assert list(installation.rows("word_posting", organization.organization_id)) == [name]
+        assert list(installation.rows("word_tail", organization.organization_id)) == [name]
         assert await count_holders(organization, "zeppelin") == 1
         assert await findings(organization) == []
 

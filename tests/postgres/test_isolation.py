@@ -24,6 +24,7 @@ CONTROL = {
     "organization",
     "api_key",
     "key_address",
+    "key_day",
     "page_session",
     "usage_day",
     "control_audit",

@@ -48,7 +48,15 @@ from tests.promises import promise
 from tests.storage.drafts import ACTOR, append, find, findings
 
 PROJECT = Path(__file__).parents[2]
-DERIVED = {"meta", "near_vector", "word_index", "word_length", "word_posting"}
+DERIVED = {
+    "meta",
+    "near_vector",
+    "word_index",
+    "word_tail",
+    "word_page",
+    "word_block",
+    "word_length",
+}
 """Tables of organisations that every database makes itself."""
 
 

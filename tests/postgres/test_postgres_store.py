@@ -63,7 +63,8 @@ ALTER TABLE engram.meta DROP COLUMN moved_to, DROP COLUMN moved_number;
 DROP TABLE engram.relocation, engram.home;
 DROP TABLE engram.captured_message, engram.forgotten_session, engram.delivery, engram.trash_part,
     engram.trash, engram.retention_rule, engram.legal_hold, engram.leaving, engram.erased,
-    engram.erasure, engram.page_session;
+    engram.erasure, engram.page_session, engram.project_rule, engram.change_set, engram.key_day;
+ALTER TABLE engram.usage_day DROP COLUMN messages;
 ALTER TABLE engram.counters DROP COLUMN trashed_messages;
 DO $$
 DECLARE

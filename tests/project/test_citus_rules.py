@@ -28,8 +28,8 @@ _REFUSED: list[tuple[Rule, str]] = [
     (slices_in_assignment, "UPDATE meta SET recent_writes = ((recent_writes[1:32]))"),
     (
         pulls_rows,
-        """INSERT INTO word_posting (organization_id, generation, key, occurrences, term)
-        SELECT %(organization_id)s, generation, 1, 1, 'a' FROM word_index""",
+        """INSERT INTO word_page (organization_id, generation, first_term, content)
+        SELECT %(organization_id)s, generation, 'a', '' FROM word_index""",
     ),
     (
         pulls_rows,
@@ -46,9 +46,9 @@ _REFUSED: list[tuple[Rule, str]] = [
     ),
     (
         inserts_within,
-        """WITH added AS (INSERT INTO word_length (organization_id, key)
-            SELECT organization_id, 1 FROM word_index RETURNING telling)
-        UPDATE word_index SET words = words + added.telling FROM added""",
+        """WITH added AS (INSERT INTO word_tail (organization_id, number)
+            SELECT organization_id, 1 FROM word_index RETURNING number)
+        UPDATE word_index SET words = words + added.number FROM added""",
     ),
     (
         joins_local_tables,
@@ -65,8 +65,8 @@ _ACCEPTED: list[tuple[Rule, str]] = [
     (slices_in_assignment, "SELECT recent_writes[1:3] FROM meta"),
     (
         pulls_rows,
-        """INSERT INTO word_posting (organization_id, generation, key, occurrences, term)
-        SELECT word_index.organization_id, generation, 1, 1, 'a' FROM word_index""",
+        """INSERT INTO word_page (organization_id, generation, first_term, content)
+        SELECT word_index.organization_id, generation, 'a', '' FROM word_index""",
     ),
     (
         pulls_rows,
@@ -92,8 +92,8 @@ _ACCEPTED: list[tuple[Rule, str]] = [
     (draws_numbers, "INSERT INTO unembedded (organization_id, key) VALUES (1, 2)"),
     (
         inserts_within,
-        """WITH removed AS (DELETE FROM word_length RETURNING telling)
-        UPDATE word_index SET words = words - removed.telling FROM removed""",
+        """WITH removed AS (DELETE FROM word_tail RETURNING number)
+        UPDATE word_index SET words = words - removed.number FROM removed""",
     ),
     (joins_local_tables, "SELECT 1 FROM message JOIN memory USING (organization_id)"),
     (joins_local_tables, "SELECT 1 FROM api_key JOIN organization USING (organization_id)"),

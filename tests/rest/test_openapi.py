@@ -127,6 +127,9 @@ PARTICULAR = {
     "count_erasure",  # as above
     "import",  # its body is an export
     "retention_set",  # it wants a span such as 90d
+    "project_alias",  # it wants two projects
+    "project_merge",  # as above
+    "memory_change",  # it wants an importance with one of its changes alone
 }
 """Operations that refuse what the document cannot describe."""
 
@@ -174,6 +177,7 @@ MAKERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "hold_id": ("/holds", {"json": {"reason": "case 12", "project": "held"}}, "id"),
     "rule_id": ("/retention", {"json": {"keep": "90d", "project": "short"}}, "id"),
     "key_id": ("/keys", {"json": {"name": "extra"}}, "id"),
+    "change_id": ("/projects/merge", {"json": {"project": "old", "into": "new"}}, "change_id"),
     "organization_id": ("/admin/organizations", {"json": {"name": "extra"}}, "organization_id"),
 }
 """How to make what each id in an address names, and where the answer tells its id."""

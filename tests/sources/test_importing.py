@@ -214,6 +214,20 @@ async def test_sessions_of_excluded_directories_are_left_out(
     assert [] == await importer.said()
 
 
+async def test_aliases_and_exclusions_of_the_store_hold_for_imports(
+    importer: Importer, tmp_path: Path
+) -> None:
+    write_lines(tmp_path / "s1.jsonl", lines("a"))
+    write_lines(tmp_path / "s2.jsonl", [record("user", "b", "b", sessionId="s2", cwd=None)])
+    await importer.service.projects.alias(importer.me, "/srv/harbour", same_as="harbour")
+    await importer.service.projects.exclude(importer.me, "default")
+
+    report = await importer("claude", tmp_path)
+
+    assert ["harbour"] == [each.project for each in await importer.conversations()]
+    assert {"memory is off there": 1} == report.tally.skipped
+
+
 async def test_the_project_is_that_of_the_directory(importer: Importer, tmp_path: Path) -> None:
     write_lines(tmp_path / "s1.jsonl", lines("a"))
     write_lines(tmp_path / "s2.jsonl", [record("user", "b", "b", sessionId="s2", cwd=None)])

@@ -66,7 +66,7 @@ async def test_deleting_leaves_no_row_in_any_table(
     assert rows_by_table(tmp_path, organization) == {**before, "forgotten_session": 1}
     with opened(tmp_path, organization) as connection:
         places = connection.execute(
-            "SELECT * FROM /*sqlite:*/ message_word_places /*postgres: word_posting */"
+            "SELECT * FROM /*sqlite:*/ message_word_places /*postgres: word_tail */"
         )
         assert places.fetchall() == []
     assert await findings(organization) == []

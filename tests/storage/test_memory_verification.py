@@ -90,7 +90,7 @@ MENDED = {
     "no words": (
         "words",
         """/*sqlite:*/ INSERT INTO message_words (message_words) VALUES ('delete-all')
-        /*postgres: DELETE FROM word_posting */""",
+        /*postgres: DELETE FROM word_tail */""",
     ),
     "conversations that would be numbered again": (
         "jobs",

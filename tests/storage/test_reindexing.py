@@ -122,7 +122,7 @@ async def test_what_a_dead_reindex_left_is_cleared_away(
     with opened(tmp_path, organization) as connection:
         connection.execute(
             "/*sqlite:*/ CREATE VIRTUAL TABLE message_words_next USING fts5(words, content = '')"
-            " /*postgres: INSERT INTO word_length VALUES (1, 1, 1, 1, 1) */"
+            " /*postgres: INSERT INTO word_length VALUES (1, 1, 1, '') */"
         )
         connection.execute(
             "UPDATE upkeep SET rebuild_id = 'job_dead', rebuild_version = ?, rebuild_upto = 0,"
@@ -143,7 +143,7 @@ async def test_what_a_dead_reindex_left_is_cleared_away(
     with opened(tmp_path, organization) as connection:
         left = connection.execute(
             "/*sqlite:*/ SELECT name FROM sqlite_schema WHERE name LIKE '%_next%'"
-            " /*postgres: SELECT key FROM word_length WHERE generation > 0 */"
+            " /*postgres: SELECT page FROM word_length WHERE generation > 0 */"
         )
         assert left.fetchall() == []
 
@@ -156,7 +156,7 @@ async def test_words_of_an_older_analyser_are_rebuilt_on_opening(
         connection.execute("UPDATE upkeep SET analyser_version = 0")
         connection.execute(
             "/*sqlite:*/ INSERT INTO message_words (message_words) VALUES ('delete-all')"
-            " /*postgres: DELETE FROM word_posting */"
+            " /*postgres: DELETE FROM word_tail */"
         )
 
     reopened = build_store(RandomIds())
@@ -193,7 +193,7 @@ async def test_words_of_a_newer_analyser_are_left_alone(
 
 
 def test_the_state_of_a_rebuild_says_which_conversations_it_holds() -> None:
-    idle = state.State(0, 0, 0, 1, 0, None, None, None, None, has_words=True)
+    idle = state.State(0, 0, 0, 1, 0, None, None, None, None, words=0, tail_words=0)
     under_way = idle._replace(rebuild_upto=5)
 
     assert under_way.is_in_next(5)

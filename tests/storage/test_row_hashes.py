@@ -307,6 +307,8 @@ RENEWED = {
     "hide_conversation",
     "blank_message",
     "change_erasure",
+    "move_memory",
+    "move_episode",
     # Rows that have no hash: an upload that is not finished, and the record of a memory.
     "add_part",
     "repair_project",

@@ -67,7 +67,8 @@ def truth(folder: Path, organization: OrganizationStore) -> Mapping[str, Any]:
             kept = KEPT_TABLES[name].columns
             found = connection.execute(f"SELECT {', '.join(kept)} FROM {name}")  # noqa: S608 - names of the schema
             rows[name] = sorted(found.fetchall(), key=repr)
-    own = {name for name in rows if not name.startswith("message_word")} - UNLIKE
+    # The layout of a word index depends on the order of changes; `findings` compares its words.
+    own = {name for name in rows if not name.startswith(("message_word", "word_"))} - UNLIKE
     return {name: rows[name] for name in own}
 
 

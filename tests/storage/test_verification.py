@@ -51,38 +51,39 @@ MENDED = {
         "words",
         """/*sqlite:*/ INSERT INTO message_words (message_words, rowid, words, stops)
         VALUES ('delete', (2 << 12) + 1, 'pear', '')
-        /*postgres: DELETE FROM word_length WHERE key = (2 << 24) + 1 */""",
+        /*postgres: DELETE FROM word_length WHERE page = 2 << 18 */""",
     ),
     "a message indexed that is none": (
         "words",
         """/*sqlite:*/
         INSERT INTO message_words (rowid, words, stops) VALUES ((2 << 12) + 9, 'pear', '')
-        /*postgres: INSERT INTO word_length VALUES (1, 0, (2 << 24) + 9, 1, 0) */""",
+        /*postgres: INSERT INTO word_length VALUES (1, 0, (2 << 18) + 9, '\\x010100000000000000') */""",
     ),
     "a message indexed that is before all": (
         "words",
         """/*sqlite:*/ INSERT INTO message_words (rowid, words, stops) VALUES (1, 'pear', '')
-        /*postgres: INSERT INTO word_length VALUES (1, 0, 1, 1, 0) */""",
+        /*postgres: INSERT INTO word_length VALUES (1, 0, 0, '\\x010100000000000000') */""",
     ),
     "a stop word that tells something": (
         "words",
         """/*sqlite:*/ INSERT INTO message_words (rowid, words, stops) VALUES (1, '', 'pear')
-        /*postgres: UPDATE word_length SET telling = telling - 1, stops = stops + 1 */""",
+        /*postgres: UPDATE word_length SET content =
+            set_byte(set_byte(content, 1, get_byte(content, 1) - 1), 5, get_byte(content, 5) + 1) */""",
     ),
     "no words of messages": (
         "words",
         """/*sqlite:*/ INSERT INTO message_words (message_words) VALUES ('delete-all')
-        /*postgres: DELETE FROM word_posting */""",
+        /*postgres: DELETE FROM word_tail */""",
     ),
     "a size in the word index": (
         "words",
         """/*sqlite:*/ UPDATE message_words_docsize SET sz = x'63'
-        /*postgres: UPDATE word_length SET telling = 99 */""",
+        /*postgres: UPDATE word_length SET content = set_byte(content, 1, 99) */""",
     ),
     "a row without words": (
         "words",
         """/*sqlite:*/ DELETE FROM message_words_docsize WHERE id = (2 << 12) + 1
-        /*postgres: DELETE FROM word_posting WHERE key = (2 << 24) + 1 */""",
+        /*postgres: DELETE FROM word_tail WHERE words = 'pear ' */""",
     ),
     "the totals of a word index": (
         "words",
@@ -92,7 +93,7 @@ MENDED = {
     "a page of a word index": (
         "words",
         """/*sqlite:*/ UPDATE message_words_data SET block = zeroblob(60) WHERE id > 100
-        /*postgres: UPDATE word_posting SET occurrences = 60 */""",
+        /*postgres: UPDATE word_tail SET messages = set_byte(messages, 8, 60) */""",
     ),
     "an unreadable word index": (
         "words",

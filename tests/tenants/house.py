@@ -8,6 +8,7 @@ from typing import Any
 
 from engram.http.asgi import Application
 from engram.model.access import Principal
+from engram.model.changes import ManyMemories
 from engram.model.erasure import ErasureRequest
 from engram.model.retention import HoldDraft, RetentionDraft
 from engram.service import Service
@@ -94,6 +95,10 @@ async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
         owner.principal, HoldDraft(reason=MARKER, project=f"{MARKER} held")
     )
     erasure = await service.erasure.erase(owner.principal, ErasureRequest(subject=f"name={MARKER}"))
+    changed = await service.changes.change_memories(
+        owner.principal, ManyMemories(change="importance", importance=1, ids=(second["id"],))
+    )
+    assert changed.change_id is not None
     own = await made(stranger, "memory_store", content="nothing special")
     keys = await service.access.list_keys(owner.principal)
     return {
@@ -109,6 +114,7 @@ async def furnish(service: Service, owner: Party, stranger: Party) -> Ids:
         "rule": rule.id,
         "hold": hold.id,
         "erasure": erasure.id,
+        "change": changed.change_id,
         "own": own["id"],
     }
 

@@ -42,6 +42,7 @@ KINDS = {
     "erasure_id": "erasure",
     "hold_id": "hold",
     "rule_id": "rule",
+    "change_id": "change",
 }
 """What each argument names."""
 

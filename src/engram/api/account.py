@@ -15,6 +15,7 @@ from engram.model.access import (
     ApiKey,
     AuditEntry,
     KeyDraft,
+    KeyUsage,
     Principal,
     choose_toolsets,
 )
@@ -72,6 +73,12 @@ class KeysListed(Value):
     keys: tuple[ApiKey, ...]
 
 
+class KeysUsed(Value):
+    """Requests of keys by day."""
+
+    keys: tuple[KeyUsage, ...]
+
+
 class KeyCreated(ApiKey):
     """A new key with its secret, which is shown only now."""
 
@@ -111,6 +118,8 @@ class UsageDayView(Value):
     """In UTC, as in 2026-01-31."""
     requests: int
     searches: int
+    messages: int
+    """Appended and captured."""
     embedded_texts: int
     bytes: int
     """Everything that counted towards `bytes_max` when the day was last recorded."""
@@ -191,6 +200,10 @@ async def audit(service: Service, principal: Principal, request: AuditQuery) -> 
     return AuditListed(entries=entries)
 
 
+async def key_usage(service: Service, principal: Principal, request: UsageQuery) -> KeysUsed:
+    return KeysUsed(keys=await service.access.key_usage(principal, days=request.days))
+
+
 OPERATIONS: tuple[KeyOperation, ...] = (
     Operation(
         name="list_keys",
@@ -242,6 +255,16 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         group=GROUP,
         scopes=("read",),
         routes=(Route(method="GET", path="/api/v1/status"),),
+    ),
+    Operation(
+        name="key_usage",
+        description="Count the requests of each key by day.",
+        request=UsageQuery,
+        answer=KeysUsed,
+        run=key_usage,
+        group=GROUP,
+        scopes=("admin",),
+        routes=(Route(method="GET", path="/api/v1/keys/usage"),),
     ),
     Operation(
         name="usage",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from engram import limits
 from engram.api.account import EmptyRequest
@@ -10,17 +10,10 @@ from engram.api.memories import TOOLSET, memories_listed
 from engram.api.memory_views import MemoriesListed
 from engram.api.operation import KeyOperation, Operation, Route
 from engram.model.access import Principal
-from engram.model.fields import Between, Length, Offset, Project, Source, Tags, TokenBudget
-from engram.model.ids import EpisodeId, MemoryId
-from engram.model.memory import (
-    Category,
-    FeedbackCounts,
-    MemoryFilters,
-    MemoryQuery,
-    MemoryType,
-    ProjectCounts,
-    Validity,
-)
+from engram.model.changes import MemorySelection
+from engram.model.fields import Between, Offset, TokenBudget
+from engram.model.ids import MemoryId
+from engram.model.memory import FeedbackCounts, MemoryQuery, ProjectCounts
 from engram.model.recall import READING_TOKENS
 from engram.model.request import Request
 from engram.model.value import Value
@@ -30,41 +23,13 @@ if TYPE_CHECKING:
 
 GROUP = "memories"
 
-T = TypeVar("T")
 
-
-class BrowseMemories(Request):
+class BrowseMemories(MemorySelection):
     """Filters and page of a list of memories of all projects, newest first."""
 
     limit: Annotated[int, Between(1, limits.MEMORY_PAGE_MAX)] = 50
     offset: Offset = 0
-    project: Project | None = None
-    memory_type: MemoryType | None = None
-    category: Category | None = None
-    source: Source | None = None
-    tags: Annotated[Tags, "Any may match."] = ()
-    episode_id: EpisodeId | None = None
-    validity: Annotated[
-        Validity,
-        "Those that are valid now, those that were forgotten or are not valid now, or any.",
-    ] = "now"
-    ids: Annotated[
-        tuple[MemoryId, ...], Length(0, limits.MEMORY_PAGE_MAX), "Only these, if any is given."
-    ] = ()
     token_budget: TokenBudget = READING_TOKENS
-
-    @property
-    def filters(self) -> MemoryFilters:
-        """Return the conditions, without those that nothing was given for."""
-        return MemoryFilters(
-            projects=_listed(self.project) or None,
-            memory_types=_listed(self.memory_type),
-            categories=_listed(self.category),
-            sources=_listed(self.source),
-            tags=self.tags,
-            episode_id=self.episode_id,
-            ids=self.ids,
-        )
 
 
 class MemoryReference(Request):
@@ -77,10 +42,6 @@ class ProjectsCounted(Value):
     """Projects by name."""
 
     projects: tuple[ProjectCounts, ...]
-
-
-def _listed(value: T | None) -> tuple[T, ...]:
-    return () if value is None else (value,)
 
 
 async def browse(service: Service, principal: Principal, request: BrowseMemories) -> MemoriesListed:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from engram import limits
-from engram.api.operation import KeyOperation, Operation, Route
+from engram.api.operation import AnyOperation, KeyOperation, Operation, Route
 from engram.model.access import Principal
 from engram.model.fields import Between, Bytes, Length, Project
 from engram.model.reminder import Delivery, DeliveryEvent, ReminderRequest
 from engram.model.request import Request
 from engram.model.status import SearchTimes
 from engram.model.value import Value, derived
+from engram.service.deliveries import Given
 
 if TYPE_CHECKING:
     from engram.service import Service
@@ -89,6 +90,32 @@ class ReminderPreview(Value, omit_defaults=True):
     silence: Silence | None = None
 
 
+def note_given(
+    service: Service,
+    principal: Principal,
+    operation: AnyOperation,
+    request: Request,
+    answer: Any,
+    *,
+    text: str,
+    client: str,
+) -> None:
+    """Log what a client was given of what is stored; most operations give nothing."""
+    if operation.tool is None or operation.tool.places is None:
+        return
+    given = Given(
+        organization_id=principal.organization_id,
+        at=service.clock.now(),
+        client=client,
+        key=principal.actor,
+        event=operation.name,
+        query=getattr(request, "query", None),
+        shown=operation.tool.places(answer),
+        text=text,
+    )
+    service.deliveries.note(given)
+
+
 async def list_deliveries(
     service: Service, principal: Principal, request: DeliveryQuery
 ) -> DeliveriesListed:
@@ -145,7 +172,7 @@ def _silent(why: Silence, *, bytes_max: int) -> ReminderPreview:
 OPERATIONS: tuple[KeyOperation, ...] = (
     Operation(
         name="list_deliveries",
-        description="List what agents were told by hooks and answered by tools, newest first.",
+        description="List what agents were told by hooks and answered by tools and REST, newest first.",
         request=DeliveryQuery,
         answer=DeliveriesListed,
         run=list_deliveries,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+import re
+from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from urllib.parse import quote
 
 from msgspec.structs import asdict
 
@@ -135,6 +137,29 @@ class DocumentListing(Request):
     offset: Offset = 0
     project: Annotated[Project | None, "Of this project alone."] = None
     tags: Annotated[Tags, "Any may match."] = ()
+
+
+MEDIA_TYPE = re.compile(
+    r"[\w.+-]+/[\w.+-]+(?:;[ \t]*[\w.+-]+=(?:[\w.+:-]+|\"[\w .+:-]*\"))*", re.ASCII
+)
+
+UNKNOWN_TYPE = "application/octet-stream"
+"""The type of a body that declares none; its name and its bytes decide."""
+
+
+def download_headers(document: Document) -> dict[str, str]:
+    """Return the headers of a document's body, with which nothing in it runs in a browser."""
+    is_plain = MEDIA_TYPE.fullmatch(document.media_type) is not None
+    digest = b64encode(bytes.fromhex(document.sha256)).decode()
+    name = quote(document.name or document.id, safe="")
+    return {
+        "content-type": document.media_type if is_plain else UNKNOWN_TYPE,
+        "content-disposition": f"attachment; filename*=UTF-8''{name}",
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox; default-src 'none'",
+        "cache-control": "private, no-cache",
+        "repr-digest": f"sha-256=:{digest}:",
+    }
 
 
 class DocumentReference(Request):

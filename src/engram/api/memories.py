@@ -142,6 +142,12 @@ class ForgetMemory(InProject):
     reason: str | None = None
 
 
+class RestoreMemory(InProject):
+    """The forgotten memory to restore."""
+
+    memory_id: MemoryId
+
+
 class FeedbackInProject(Feedback):
     """A rating of memories of one project."""
 
@@ -232,6 +238,14 @@ class MemoryForgotten(Value):
     memory_id: MemoryId
     valid_to: datetime | None
     deleted: Literal[True] = True
+
+
+class MemoryRestored(Value):
+    """A memory that is no longer forgotten."""
+
+    memory_id: MemoryId
+    version: int
+    valid_to: datetime | None
 
 
 class FeedbackRecorded(Value):
@@ -436,6 +450,11 @@ async def forget(service: Service, principal: Principal, request: ForgetMemory) 
     return MemoryForgotten(memory_id=memory.id, valid_to=memory.valid_to)
 
 
+async def restore(service: Service, principal: Principal, request: RestoreMemory) -> MemoryRestored:
+    memory = await service.memories.restore(principal, request.memory_id, project=request.project)
+    return MemoryRestored(memory_id=memory.id, version=memory.version, valid_to=memory.valid_to)
+
+
 async def feedback(
     service: Service, principal: Principal, request: FeedbackInProject
 ) -> FeedbackRecorded:
@@ -638,6 +657,22 @@ OPERATIONS: tuple[KeyOperation, ...] = (
             ),
         ),
         command=Command(words=("memories", "forget"), arguments=("memory_id",), fixed=ANYWHERE),
+    ),
+    Operation(
+        name="memory_restore",
+        description="Undo memory_forget: the memory is valid and recalled again.",
+        request=RestoreMemory,
+        answer=MemoryRestored,
+        run=restore,
+        scopes=("write", "delete"),
+        toolset=TOOLSET,
+        tool=Tool(title="Restore a forgotten memory", hints=("repeatable",)),
+        routes=(
+            Route(
+                method="POST", path="/api/v1/memories/{memory_id:memory_id}/restore", fixed=ANYWHERE
+            ),
+        ),
+        command=Command(words=("memories", "restore"), arguments=("memory_id",), fixed=ANYWHERE),
     ),
     Operation(
         name="memory_feedback",

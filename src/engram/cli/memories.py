@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         MemoriesListed,
         MemoryForgotten,
         MemoryHistoryRead,
+        MemoryRestored,
         MemoryStored,
         MemoryView,
         VersionView,
@@ -242,6 +243,16 @@ def print_forgotten(answer: MemoryForgotten) -> None:
     To delete a memory, use `engram memories remove`.
     """
     print_line(f"forgot {answer.memory_id}")
+    print_notice(f"undo with: engram memories restore {answer.memory_id}")
+
+
+def print_restored(answer: MemoryRestored) -> None:
+    """Undo the forgetting of a memory: it is valid and found again.
+
+    Examples:
+      engram memories restore mem_…
+    """
+    print_line(f"restored {answer.memory_id}")
 
 
 def print_connected(answer: MemoriesConnected) -> None:

@@ -24,6 +24,7 @@ from engram.hooks.places import spool_directory
 from engram.hooks.spool import Drain
 from engram.model.access import Principal
 from engram.model.capture import session_conversation
+from engram.model.project import ProjectNames
 from engram.model.reminder import Delivery, Reminder, ReminderRequest
 from engram.model.value import replace
 from engram.privacy.cleaning import query_of_prompt
@@ -177,7 +178,9 @@ class Hooks:
             return SILENCE
         deadline = None if within_s is None else asyncio.get_running_loop().time() + within_s
         async with asyncio.timeout_at(deadline):
-            policy = build_policy(self._settings, find_places())
+            me = await self._service.access.local_principal()
+            names = ProjectNames(await self._service.projects.rules(me))
+            policy = build_policy(self._settings, find_places()).with_names(names)
             project = await asyncio.to_thread(policy.project_of, directory)
             if project is None:
                 return SILENCE

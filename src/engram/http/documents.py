@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,12 +11,15 @@ from starlette.types import Receive, Scope, Send
 
 from engram import limits
 from engram.api.documents import (
+    MEDIA_TYPE,
+    UNKNOWN_TYPE,
     DocumentFields,
     DocumentReference,
     DocumentStored,
     UploadPart,
     UploadView,
     document_stored,
+    download_headers,
     upload_view,
 )
 from engram.bodies.receiving import announced_length
@@ -29,13 +30,6 @@ from engram.http.routes import Call, Handler
 from engram.model.document import ByteRange, Document
 
 _ONE_RANGE = re.compile(r"bytes=[ \t]*(\d*)-(\d*)[ \t]*", re.ASCII)
-
-UNKNOWN_TYPE = "application/octet-stream"
-"""The type of a body that declares none; its name and its bytes decide."""
-
-_MEDIA_TYPE = re.compile(
-    r"[\w.+-]+/[\w.+-]+(?:;[ \t]*[\w.+-]+=(?:[\w.+:-]+|\"[\w .+:-]*\"))*", re.ASCII
-)
 
 
 async def store_document(call: Call, request: DocumentFields) -> DocumentStored:
@@ -70,7 +64,7 @@ def announced_type(call: Call) -> str:
     if not has_header(call.scope, b"content-type"):
         return UNKNOWN_TYPE
     given = (header(call.scope, b"content-type") or "").strip()
-    if _MEDIA_TYPE.fullmatch(given) is None:
+    if MEDIA_TYPE.fullmatch(given) is None:
         raise InvalidRequestError("must be one media type", field="Content-Type")
     return given
 
@@ -90,7 +84,7 @@ def announced_size(call: Call) -> int | None:
 async def document_response(call: Call, document: Document) -> Response:
     """Return a document's bytes, or the requested range of them, as a download."""
     etag = f'"{document.sha256}"'
-    headers = _headers(document, etag)
+    headers = {**download_headers(document), "accept-ranges": "bytes", "etag": etag}
     if is_known(call.scope, etag=etag):
         return Response(status_code=304, headers={"etag": etag})
     try:
@@ -146,27 +140,6 @@ class Download(Response):
                 return
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
-
-
-def _headers(document: Document, etag: str) -> dict[str, str]:
-    """Return the headers of a document, with which nothing in it runs in a browser."""
-    is_plain = _MEDIA_TYPE.fullmatch(document.media_type) is not None
-    digest = b64encode(bytes.fromhex(document.sha256)).decode()
-    return {
-        "content-type": document.media_type if is_plain else UNKNOWN_TYPE,
-        "content-disposition": _disposition(document),
-        "x-content-type-options": "nosniff",
-        "content-security-policy": "sandbox; default-src 'none'",
-        "accept-ranges": "bytes",
-        "cache-control": "private, no-cache",
-        "etag": etag,
-        "repr-digest": f"sha-256=:{digest}:",
-    }
-
-
-def _disposition(document: Document) -> str:
-    name = quote(document.name or document.id, safe="")
-    return f"attachment; filename*=UTF-8''{name}"
 
 
 class UnsatisfiableRangeError(Exception):

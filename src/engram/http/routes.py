@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
+from engram.api.deliveries import note_given
 from engram.api.encoding import encode_answer
 from engram.api.operation import ID_PATTERNS, QUOTA_WARNING, AnyOperation, Route
 from engram.bodies.json_text import NotJsonError, prepare, restore
@@ -31,12 +32,15 @@ from engram.errors import InvalidRequestError
 from engram.http.headers import add_header
 from engram.http.problems import HttpError
 from engram.model.access import Principal
+from engram.model.fields import shortened
 from engram.model.request import Mode, Request, parse
 from engram.model.shape import fields_of
 from engram.model.value import plain
 from engram.service import Service
 
 NO_CONTENT = 204
+ANY_CLIENT = "rest"
+"""In the log, a client that does not say what it is."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -177,9 +181,32 @@ class OperationRoute(StarletteRoute):
         status = self.route.status
         body = b"" if status == NO_CONTENT else await encode_answer(_sent(answer, scope))
         headers = [] if status == NO_CONTENT else _json_headers(len(body))
+        self._note(request, answer, scope, body)
         del answer  # or its texts would stay in memory until the client has read them
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _note(self, request: Request, answer: Any, scope: Scope, body: bytes) -> None:
+        """Log what an agent was given, if the answer has stored texts."""
+        tool, principal = self.operation.tool, scope["state"].get("principal")
+        if tool is None or tool.places is None or principal is None:
+            return
+        note_given(
+            scope["state"]["service"],
+            principal,
+            self.operation,
+            request,
+            answer,
+            text=body.decode(),
+            client=client_of(scope),
+        )
+
+
+def client_of(scope: Scope) -> str:
+    """Return the name that a client gives itself, without its version."""
+    said = next((value for name, value in scope["headers"] if name == b"user-agent"), b"")
+    name = said.decode("latin-1").partition("/")[0].strip()
+    return shortened(name) if name.isprintable() and name else ANY_CLIENT
 
 
 def _sent(answer: Any, scope: Scope) -> Any:

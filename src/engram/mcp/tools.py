@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Any, Literal
 
 from engram import limits
+from engram.api.deliveries import note_given
 from engram.api.encoding import answer_text, characters_of
 from engram.api.operation import LEAN_TOKENS, AnyOperation
 from engram.api.schema import Schema, input_schema, output_schema
@@ -17,7 +18,6 @@ from engram.model.request import Request, check_encodable, parse
 from engram.model.shape import fields_of
 from engram.model.value import plain
 from engram.service import Service
-from engram.service.deliveries import Given
 from engram.yielding import offload
 
 Answer = Mapping[str, Any]
@@ -115,18 +115,10 @@ class Tool:
         else:
             budget = getattr(request, "token_budget", how.token_budget)
             content, text = None, await write(partial(self._tool.lean, answer, budget))
-        if self._tool.places is not None and client is not None:
-            given = Given(
-                organization_id=principal.organization_id,
-                at=service.clock.now(),
-                client=client,
-                key=principal.actor,
-                event=self.name,
-                query=getattr(request, "query", None),
-                shown=self._tool.places(answer),
-                text=text,
+        if client is not None:
+            note_given(
+                service, principal, self._operation, request, answer, text=text, client=client
             )
-            service.deliveries.note(given)
         return content, text
 
     def _split(self, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -202,6 +202,22 @@ class OrganizationDraft(Request):
         return Quota(messages_max=self.messages_max, bytes_max=self.bytes_max)
 
 
+class KeyRequests(Value):
+    """Requests on one day."""
+
+    day: str
+    """In UTC, as in 2026-01-31."""
+    requests: int
+
+
+class KeyUsage(Value):
+    """Requests of one key by day."""
+
+    key_id: KeyId
+    days: tuple[KeyRequests, ...]
+    """The newest first, without days on which it was not used."""
+
+
 class KeyDraft(Request):
     """A key to create."""
 

@@ -19,6 +19,9 @@ EpisodeId = NewType("EpisodeId", str)
 DocumentId = NewType("DocumentId", str)
 ErasureId = NewType("ErasureId", str)
 
+KEY_PREFIX = "key_"
+"""Every id of a key begins with it; other actors are the owner of the machine, and operators."""
+
 CONVERSATION_PREFIX = "conv_"
 """Every id of a conversation begins with it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from engram import limits
-from engram.model.fields import DEFAULT_PROJECT, Between, Project
+from engram.model.fields import DEFAULT_PROJECT, Between, Length, Project
 from engram.model.ids import MemoryId
 from engram.model.request import Request
 from engram.model.value import Mark, Score, Value, computed
@@ -36,6 +36,11 @@ class ConsolidationRequest(Request):
     limit: Annotated[int, Between(1, limits.CONSOLIDATE_MERGES_MAX), "Merges."] = (
         limits.CONSOLIDATE_MERGES_MAX
     )
+    only: Annotated[
+        tuple[MemoryId, ...],
+        Length(0, limits.MEMORIES_PER_CALL_MAX),
+        "Merge only these older memories of pairs.",
+    ] = ()
 
 
 class Merge(Value, omit_defaults=True):

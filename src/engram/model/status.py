@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Literal, TypeAlias
 
 from engram.model.access import Quota, Use
-from engram.model.ids import OrganizationId
+from engram.model.ids import KeyId, OrganizationId
 from engram.model.value import Value, computed
 
 
@@ -79,6 +79,8 @@ class UsageDay(Value):
     day: date
     requests: int = 0
     searches: int = 0
+    messages: int = 0
+    """Appended and captured."""
     embedded_texts: int = 0
     """Texts sent to the deep embedder for indexing."""
     stored_bytes: int = 0
@@ -89,9 +91,18 @@ class UsageDay(Value):
             day=self.day,
             requests=self.requests + later.requests,
             searches=self.searches + later.searches,
+            messages=self.messages + later.messages,
             embedded_texts=self.embedded_texts + later.embedded_texts,
             stored_bytes=later.stored_bytes,
         )
+
+
+class KeyDay(Value):
+    """Requests of one key on one day, in UTC."""
+
+    key_id: KeyId
+    day: date
+    requests: int
 
 
 class SearchTimes(Value):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from starlette.types import Send
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
 
 from engram.api.encoding import encode_answer
 from engram.model.value import plain
@@ -73,6 +74,26 @@ async def send_on(send: Send, to: str, *, cookies: Iterable[NewCookie] = ()) -> 
     # Whatever an act puts into an address, it stays one header.
     headers = [(b"location", quote(to, safe=_IN_ADDRESSES).encode()), *cookies]
     await _send(send, b"", status=SEE_OTHER, headers=headers)
+
+
+async def send_pieces(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    headers: Mapping[str, str],
+    pieces: AsyncIterator[bytes],
+) -> None:
+    """Send a body as it is read; the answer begins when the first piece has been read."""
+    client = Request(scope, receive)
+    first = await anext(pieces, b"")
+    named = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": named})
+    await send({"type": "http.response.body", "body": first, "more_body": True})
+    async for piece in pieces:
+        if await client.is_disconnected():
+            return
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _send(

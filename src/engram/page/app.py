@@ -14,7 +14,14 @@ from engram import limits
 from engram.errors import NotFoundError, UnauthenticatedError
 from engram.model.value import plain
 from engram.page import JSON_SUFFIX, LIVE_SUFFIX, is_live
-from engram.page.answers import new_nonce, send_html, send_json, send_on, send_text
+from engram.page.answers import (
+    new_nonce,
+    send_html,
+    send_json,
+    send_on,
+    send_pieces,
+    send_text,
+)
 from engram.page.cookies import (
     NewCookie,
     drop_notice,
@@ -31,7 +38,7 @@ from engram.page.streams import Streams
 from engram.page.uploads import read_upload
 from engram.page.view import Act, Done, View
 from engram.page.views import ACTS, VIEWS
-from engram.page.visit import Visit, read_fields
+from engram.page.visit import Download, Visit, read_fields
 from engram.yielding import offload
 
 TEXT_SUFFIX = ".md"
@@ -93,7 +100,9 @@ class Page:
         if form == "text" and view.text is None:
             raise NotFoundError("page", scope["path"])
         value = await view.load(visit)
-        if form == "json":
+        if isinstance(value, Download):
+            await send_pieces(scope, receive, send, value.headers, value.pieces)
+        elif form == "json":
             await send_json(send, value)
         elif view.text is not None and form == "text":
             await send_text(send, view.text(value))

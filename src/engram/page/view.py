@@ -21,10 +21,13 @@ class Menu(Value):
 
 
 class View(Value):
-    """One address that shows something: `load` returns a value, which is the JSON and fills the template."""
+    """One address that shows something: `load` returns a value, which is the JSON and fills the template.
+
+    One that returns a `Download` has no template.
+    """
 
     path: str
-    template: str
+    template: str = ""
     load: Callable[[Visit], Awaitable[Any]]
     scopes: tuple[KeyScope, ...] = ()
     """What a key needs to see it; without them the navigation has no entry."""

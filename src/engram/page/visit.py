@@ -8,7 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl, urlencode
 
-from engram.api.documents import DocumentFields, DocumentStored, document_stored
+from engram.api.documents import (
+    DocumentFields,
+    DocumentReference,
+    DocumentStored,
+    document_stored,
+    download_headers,
+)
 from engram.api.operation import AnyOperation
 from engram.api.table import OPERATIONS
 from engram.errors import InvalidRequestError, UnauthenticatedError
@@ -27,6 +33,13 @@ class FormFile(NamedTuple):
 
     name: str
     media_type: str
+    pieces: AsyncIterator[bytes]
+
+
+class Download(NamedTuple):
+    """A body that is sent as it is read, instead of a view."""
+
+    headers: Mapping[str, str]
     pieces: AsyncIterator[bytes]
 
 
@@ -150,6 +163,19 @@ class Visit:
         draft = request.draft(media_type=self.file.media_type, size_bytes=None)
         stored = await self.service.documents.store_stream(self.principal, draft, self.file.pieces)
         return document_stored(stored)
+
+    async def read_document(self, document_id: str) -> Download:
+        """Return the body of a document, as `get_document` does."""
+        found = _OPERATIONS["get_document"]
+        self._caller(found)
+        request: DocumentReference = parse(
+            found.request, {"document_id": document_id}, mode="lenient"
+        )
+        documents = self.service.documents
+        document = await documents.get(self.principal, request.document_id)
+        pieces = await documents.read_body(self.principal, document, None)
+        length = {"content-length": str(document.size_bytes)}
+        return Download({**download_headers(document), **length}, pieces)
 
     def _caller(self, operation: AnyOperation) -> Principal | str:
         """Return whoever asks, if an operation is allowed to them."""

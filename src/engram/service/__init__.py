@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from engram.service.access.audit import AuditTrail
     from engram.service.access.credentials import Access
     from engram.service.access.usage import Activity, UsageMeter
+    from engram.service.changes import Changes
     from engram.service.conversations import Conversations
     from engram.service.deliveries import DeliveryLog
     from engram.service.documents import Documents
@@ -160,6 +161,14 @@ class Service:
         from engram.service.organizations import Account
 
         return Account(self._tools, self.files)
+
+    @cached_property
+    def changes(self) -> Changes:
+        from engram.service.changes import Changes
+
+        return Changes(
+            self._tools, memories=self.memories, projects=self.projects, trash=self.trash
+        )
 
     @cached_property
     def consolidation(self) -> Consolidation:

@@ -61,7 +61,7 @@ class Conversations(UseCases):
             )
         self._tools.background.announce_work(principal.organization_id)
         if not receipt.repeated:
-            self._tools.activity.messages_appended += len(receipt.message_ids)
+            self._count(principal, len(receipt.message_ids))
         return replace(receipt, quota_warning=await find_quota_warning(principal, store))
 
     async def capture_session(
@@ -85,7 +85,7 @@ class Conversations(UseCases):
                 continue
             if fresh:
                 self._tools.background.announce_work(principal.organization_id)
-            self._tools.activity.messages_appended += len(fresh)
+            self._count(principal, len(fresh))
             return CaptureReceipt(
                 conversation_id=left.conversation_id,
                 stored=len(fresh),
@@ -94,6 +94,11 @@ class Conversations(UseCases):
                 quota_warning=await find_quota_warning(principal, store),
             )
         raise ConflictError("other processes keep capturing this session; try again")
+
+    def _count(self, principal: Principal, messages: int) -> None:
+        self._tools.activity.messages_appended += messages
+        if messages:
+            self._tools.meter.count(principal.organization_id, messages=messages)
 
     async def _capture(self, principal: Principal, request: CaptureRequest) -> bool:
         async with self._appending(principal) as store:

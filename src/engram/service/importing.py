@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from engram import limits
@@ -19,6 +20,7 @@ from engram.model.memory import (
     MemoryDraft,
     MemoryType,
 )
+from engram.model.project import ProjectNames
 from engram.service import Tools, UseCases
 from engram.service.conversations import Conversations
 from engram.sources.batches import Choices
@@ -53,11 +55,15 @@ class Importing(UseCases):
         A message or memory that is here already, by whatever way it came, is not stored again, and
         nothing of a conversation or memory that was deleted. A file that cannot be read is reported.
 
+        The aliases and exclusions of the store hold beside the policy of the choices.
+
         Raises:
             AccessDeniedError: the scope `write` is missing.
             QuotaExceededError: the quota is used up; what was stored before stays.
         """
-        principal.require("write")
+        store = await self._open(principal, "write")
+        names = ProjectNames(await store.projects.list_rules())
+        choices = replace(choices, policy=choices.policy.with_names(names))
         sink = _Store(self._tools, self._conversations, principal, choices)
         return await import_files(
             source,
@@ -114,7 +120,7 @@ class _Store:
                 source=label_of(f"{source}:{memory.id}") or source,
                 importance=IMPORTANCE_DEFAULT,
                 tags=tuple(dict.fromkeys((source, *memory.tags)))[: limits.TAGS_MAX],
-                project=self._choices.project or memory.project or DEFAULT_PROJECT,
+                project=self._choices.project_of(memory.project) or DEFAULT_PROJECT,
                 immutable=False,
                 valid_to=memory.valid_to,
                 storage_mode="focused",

@@ -190,10 +190,14 @@ class _Run:
             merge = await self._find(each.id, newer) if newer else None
             if merge is None:
                 kept.add(place, each.minhash)
-            elif await self._apply(merge):
+            elif self._is_wanted(merge) and await self._apply(merge):
                 self.merges.append(merge)
             if self.is_full:
                 return
+
+    def _is_wanted(self, merge: Merge) -> bool:
+        """Return True for a merge that was asked for; others stay as they are, and compared as if merged."""
+        return not self._request.only or merge.merged_id in self._request.only
 
     async def _find(self, memory_id: MemoryId, newer: Sequence[MemoryId]) -> Merge | None:
         """Return the best of the newer memories that confirms to say the same, if one does."""

@@ -218,6 +218,22 @@ class Memories(UseCases):
             now=self._tools.clock.now(),
         )
 
+    async def restore(
+        self, principal: Principal, memory_id: MemoryId, *, project: str | None = None
+    ) -> Memory:
+        """Undo a `forget`: the memory is valid and searched again; one that is not forgotten stays as it is."""
+        memories = (await self._open(principal, "write", "delete")).memories
+        found = await _find(memories, memory_id, project)
+        restored = await memories.restore(
+            memory_id,
+            actor=principal.actor,
+            quota=principal.quota,
+            indexing=await self._index(principal, None if found.is_searched else found.content),
+        )
+        self._tools.background.announce_work(principal.organization_id)
+        self._tools.document_indexing.enqueue(principal.organization_id)
+        return restored
+
     async def purge(
         self, principal: Principal, memory_id: MemoryId, *, force: bool = False, undo: bool = False
     ) -> Tombstone:

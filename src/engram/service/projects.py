@@ -1,4 +1,4 @@
-"""Use cases of projects: count what is in them, verify, dump or delete their memories, and record episodes of work."""
+"""Use cases of projects: count, name, merge and exclude them, verify, dump or delete their memories; episodes of work."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from engram.model.memory import (
     ProjectCounts,
     check_project,
 )
+from engram.model.project import ChangeSet, ProjectMerged, ProjectRule
 from engram.model.value import replace
 from engram.service import UseCases
 from engram.storage.memories.store import MemoryStore
+from engram.storage.projects import Moving
 from engram.text.tokens import count_tokens
 
 CHECKED_TOGETHER = 200
@@ -32,7 +34,86 @@ OptionsT = TypeVar("OptionsT", bound=MemoryOptions)
 
 
 class Projects(UseCases):
-    """Counts what projects have; verifies, dumps and deletes the memories of one."""
+    """Counts, names, merges and excludes projects; verifies, dumps and deletes the memories of one."""
+
+    async def rules(self, principal: Principal) -> tuple[ProjectRule, ...]:
+        """Return the aliases and exclusions of projects, by name."""
+        return await (await self._open(principal, "read")).projects.list_rules()
+
+    async def alias(self, principal: Principal, project: str, *, same_as: str) -> ProjectRule:
+        """Keep what is captured and imported of a project in another one, from now on.
+
+        Raises:
+            InvalidRequestError: both are the same.
+            ConflictError: the other stands for this one.
+        """
+        store = await self._open(principal, "admin")
+        _check_two(project, same_as, field="same_as")
+        return await store.projects.set_rule(project, same_as, actor=principal.actor)
+
+    async def exclude(self, principal: Principal, project: str) -> ProjectRule:
+        """Capture, import and remind nothing of a project from now on; what is stored stays."""
+        store = await self._open(principal, "admin")
+        check_project(project)
+        return await store.projects.set_rule(project, None, actor=principal.actor)
+
+    async def reset(self, principal: Principal, project: str) -> ProjectRule:
+        """Remove the alias or exclusion of a project."""
+        store = await self._open(principal, "admin")
+        check_project(project)
+        return await store.projects.remove_rule(project, actor=principal.actor)
+
+    async def merge(self, principal: Principal, project: str, *, into: str) -> ProjectMerged:
+        """Move everything of a project to another, and keep there what is captured of it later.
+
+        Raises:
+            InvalidRequestError: both are the same.
+            ConflictError: the other stands for this one.
+        """
+        store = await self._open(principal, "write", "admin")
+        _check_two(project, into, field="into")
+        before = [rule for rule in await store.projects.list_rules() if rule.project == project]
+        rule = await store.projects.set_rule(project, into, actor=principal.actor)
+        into = rule.same_as or into  # which may be another name itself
+        moved = await store.projects.move(
+            Moving(project, into), actor=principal.actor, limit=limits.PROJECT_MOVED_MAX
+        )
+        items = {"project": project, "into": into, "rule": before[0].same_as if before else project}
+        ids = {name: getattr(moved, name) for name in ("conversations", "memories", "episodes")}
+        change_id = await store.projects.add_change_set(
+            "merge", {**items, **ids}, actor=principal.actor
+        )
+        return ProjectMerged(
+            project=project,
+            into=into,
+            **{name: len(found) for name, found in ids.items()},
+            held=moved.held,
+            truncated=limits.PROJECT_MOVED_MAX in (len(moved.conversations), len(moved.memories)),
+            change_id=change_id,
+        )
+
+    async def take_apart(self, principal: Principal, change: ChangeSet) -> tuple[int, int]:
+        """Move back what a merge has moved, as far as it is still there; return how much, and of how much.
+
+        The project's name means what it meant before.
+        """
+        store = await self._open(principal, "write", "admin")
+        items = change.items
+        project, into, rule = items["project"], items["into"], items["rule"]
+        ids = frozenset(
+            each for name in ("conversations", "memories", "episodes") for each in items[name]
+        )
+        moving = Moving(into, project, only=ids)
+        moved = await store.projects.move(
+            moving, actor=principal.actor, limit=limits.PROJECT_MOVED_MAX
+        )
+        now = {each.project: each.same_as for each in await store.projects.list_rules()}
+        if now.get(project) == into:
+            if rule == project:
+                await store.projects.remove_rule(project, actor=principal.actor)
+            else:
+                await store.projects.set_rule(project, rule, actor=principal.actor)
+        return len(moved.conversations) + len(moved.memories) + len(moved.episodes), len(ids)
 
     async def count(self, principal: Principal) -> tuple[ProjectCounts, ...]:
         """Return the projects that have conversations or memories, by name."""
@@ -98,6 +179,13 @@ class Projects(UseCases):
         if confirm != project:
             raise InvalidRequestError("must repeat the project's name", field="confirm")
         return await store.memories.delete_project(project, actor=principal.actor)
+
+
+def _check_two(project: str, other: str, *, field: str) -> None:
+    check_project(project)
+    check_project(other)
+    if project == other:
+        raise InvalidRequestError("must be another project", field=field)
 
 
 class Episodes(UseCases):

@@ -42,6 +42,13 @@ class Choices:
     """Of a tool's call or result that are kept."""
     is_dry_run: bool = False
 
+    def project_of(self, named: str | None) -> str | None:
+        """Return the project of what has a name for one and no directory; None if nothing of it is kept."""
+        if self.project is not None:
+            return self.project
+        usable = label_of(named, characters_max=limits.PROJECT_CHARACTERS_MAX)
+        return self.policy.names.resolve(usable or DEFAULT_PROJECT)
+
 
 class Batches:
     """What a file holds, as requests of one session each, within the bounds of a call."""
@@ -98,11 +105,16 @@ class Batches:
     def _is_kept(self, session: Session) -> bool:
         policy, directory = self._choices.policy, session.directory
         if directory is None:
+            if self._choices.project_of(session.project) is None:
+                return False
             # Where only chosen places count, a session without one has to be given a project.
             return not policy.only or self._choices.project is not None
         return policy.project_of(directory) is not None
 
     def _take_memory(self, memory: SourceMemory) -> Iterator[tuple[SourceMemory, ...]]:
+        if self._choices.project_of(memory.project) is None:
+            self._tally.skip(MEMORY_OFF)
+            return
         content = self._choices.policy.clean(encodable(memory.content))
         if not content.strip():
             self._tally.skip("private or empty")
@@ -214,8 +226,7 @@ def _project(session: Session, choices: Choices) -> str:
         return choices.project
     if session.directory is not None:
         return choices.policy.project_of(session.directory) or DEFAULT_PROJECT
-    named = label_of(session.project, characters_max=limits.PROJECT_CHARACTERS_MAX)
-    return named or DEFAULT_PROJECT
+    return choices.project_of(session.project) or DEFAULT_PROJECT
 
 
 def _shorten(content: str, characters_max: int) -> tuple[str, int]:

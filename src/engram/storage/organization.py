@@ -49,6 +49,7 @@ from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors import reembedding, sentences, unembedded
 from engram.storage.vectors.index import VectorIndex
 from engram.storage.words import rebuild
+from engram.storage.words import rows as word_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from engram.storage.documents.store import DocumentStore
     from engram.storage.erasing.store import ErasureStore
     from engram.storage.memories.store import MemoryStore
+    from engram.storage.projects import ProjectStore
     from engram.storage.retention import RetentionStore
     from engram.storage.search.overview import OverviewCandidate, OverviewQuery
     from engram.storage.trash.store import TrashStore
@@ -127,6 +129,13 @@ class OrganizationStore(
         from engram.storage.retention import RetentionStore
 
         return RetentionStore(self._tenant)
+
+    @cached_property
+    def projects(self) -> ProjectStore:
+        """What is said of its projects, and acts that can be taken back."""
+        from engram.storage.projects import ProjectStore
+
+        return ProjectStore(self._tenant)
 
     @cached_property
     def scrubbing(self) -> Scrubbing:
@@ -496,6 +505,10 @@ class OrganizationStore(
         processes that do the same.
         """
         return await self._vectors.tend(self._tenant)
+
+    async def merge_words(self) -> None:
+        """Merge what was added to the word index last, where searches find it fastest."""
+        await self._tenant.write(word_rows.merge_tail)
 
     async def train_dictionary(self) -> bool:
         """Train a compression dictionary for new messages; False when there is too little text."""

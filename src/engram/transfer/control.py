@@ -40,7 +40,9 @@ _COLUMNS = {
         "searches",
         "embedded_texts",
         "bytes_stored",
+        "messages",
     ),
+    "add_key_usage": ("organization_id", "key_id", "day", "requests"),
     "add_audit": (
         "audit_id",
         "organization_id",
@@ -88,6 +90,7 @@ class ControlRows:
     keys: tuple[Row, ...]
     audit: tuple[Row, ...]
     usage: tuple[Row, ...]
+    key_usage: tuple[Row, ...]
 
 
 def list_organizations(connection: Connection) -> list[OrganizationRow]:
@@ -153,6 +156,7 @@ def read_control_rows(connection: Connection, organization_id: OrganizationId) -
         keys=tuple(connection.execute(_SQL["list_keys"], values).fetchall()),
         audit=tuple(connection.execute(_SQL["list_audit"], values).fetchall()),
         usage=tuple(connection.execute(_SQL["list_usage"], values).fetchall()),
+        key_usage=tuple(connection.execute(_SQL["list_key_usage"], values).fetchall()),
     )
 
 
@@ -174,10 +178,15 @@ def publish(
     connection.execute(_SQL["add_organization"], values)
     _add(connection, "add_key", rows.keys)
     _add(connection, "add_usage", rows.usage)
+    _add(connection, "add_key_usage", rows.key_usage)
     add_audit(connection, rows.audit)
     stored = read_control_rows(connection, organization.id)
     # An organisation that was here before has left its own audit trail.
-    is_same = (stored.keys, stored.usage) == (rows.keys, rows.usage)
+    is_same = (stored.keys, stored.usage, stored.key_usage) == (
+        rows.keys,
+        rows.usage,
+        rows.key_usage,
+    )
     if not is_same or not set(stored.audit).issuperset(rows.audit):
         raise StorageError(
             f"the keys, usage or audit trail of {organization.id} were changed while being stored"

@@ -40,14 +40,23 @@ VALUES
 
 -- list_usage --
 -- Returns the daily usage of an organisation, oldest first.
-SELECT organization_id, day, requests, searches, embedded_texts, bytes_stored
+SELECT organization_id, day, requests, searches, embedded_texts, bytes_stored, messages
 FROM usage_day WHERE organization_id = :organization_id ORDER BY day;
 
 -- add_usage --
 INSERT INTO usage_day
-    (organization_id, day, requests, searches, embedded_texts, bytes_stored)
+    (organization_id, day, requests, searches, embedded_texts, bytes_stored, messages)
 VALUES
-    (:organization_id, :day, :requests, :searches, :embedded_texts, :bytes_stored);
+    (:organization_id, :day, :requests, :searches, :embedded_texts, :bytes_stored, :messages);
+
+-- list_key_usage --
+-- Returns the daily requests of an organisation's keys, oldest first.
+SELECT organization_id, key_id, day, requests
+FROM key_day WHERE organization_id = :organization_id ORDER BY day, key_id;
+
+-- add_key_usage --
+INSERT INTO key_day (organization_id, key_id, day, requests)
+VALUES (:organization_id, :key_id, :day, :requests);
 
 -- list_audit --
 -- Returns the audit trail of an organisation, oldest first.

@@ -114,6 +114,8 @@ TABLES = (
     Table("trash_part", ("id", "position"), has_content=True),
     Table("retention_rule", ("id",)),
     Table("legal_hold", ("id",)),
+    Table("project_rule", ("project",)),
+    Table("change_set", ("id",)),
     Table("counters"),
     Table("upkeep", rebuilt=MappingProxyType({**_WORD_INDEX, **_SCRUB})),
 )

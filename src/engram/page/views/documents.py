@@ -12,7 +12,7 @@ from engram.model.value import Value
 from engram.page.chips import Chip, chips_of
 from engram.page.comparing import Piece
 from engram.page.view import Act, Done, Menu, Undo, View
-from engram.page.visit import Visit
+from engram.page.visit import Download, Visit
 
 PAGE = 50
 FILTERS = ("project", "tags")
@@ -121,6 +121,11 @@ def _pieces(span: SpanView) -> Iterator[Piece]:
         yield Piece(text=span.text[at:])
 
 
+async def download(visit: Visit) -> Download:
+    """Return the body of a document, byte for byte."""
+    return await visit.read_document(visit.parameters["document_id"])
+
+
 async def upload(visit: Visit) -> Done:
     """Store the file of a form as a document."""
     given = {name: value for name, value in visit.form if value.strip() and name == "project"}
@@ -145,5 +150,6 @@ VIEWS = (
     View(
         path="/documents/{document_id}", template="document.html", load=load_one, scopes=("read",)
     ),
+    View(path="/documents/{document_id}/body", load=download, scopes=("read",)),
 )
 ACTS = (Act(path="/documents", run=upload, scopes=("write",), reads_file=True),)

@@ -81,16 +81,20 @@ async def _pair(merge: Merge, older: MemoryView, newer: MemoryView) -> Pair:
     return Pair(merge=merge, older=older, newer=newer, difference=difference)
 
 
-async def merge_all(visit: Visit) -> Done:
-    """Merge the near-duplicates that the page shows."""
+async def merge(visit: Visit) -> Done:
+    """Merge the near-duplicates that the page shows, or one pair of them."""
     project = visit.sent("project")
-    done: Consolidated = await visit.call("memory_consolidate", project=project, limit=PAIRS)
+    done: Consolidated = await visit.call(
+        "memory_consolidate", project=project, limit=PAIRS, only=visit.all_sent("only") or None
+    )
     merged = " ".join(each.merged_id for each in done.merges)
     undo = Undo(action="/duplicates/undo", fields={"project": project, "ids": merged})
     count = len(done.merges)
     return Done(
         to=visit.link("/duplicates", project=project),
-        notice=f"{count:,} {'pair is' if count == 1 else 'pairs are'} merged.",
+        notice=f"{count:,} {'pair is' if count == 1 else 'pairs are'} merged."
+        if count
+        else "Nothing is merged: the memories were changed meanwhile.",
         undo=undo if done.merges else None,
     )
 
@@ -118,6 +122,6 @@ VIEWS = (
     ),
 )
 ACTS = (
-    Act(path="/duplicates", run=merge_all, scopes=("read", "write")),
+    Act(path="/duplicates", run=merge, scopes=("read", "write")),
     Act(path="/duplicates/undo", run=take_apart, scopes=("read", "write")),
 )

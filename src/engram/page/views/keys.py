@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from engram import limits
 from engram.api.account import KeyCreated, KeyRotated
 from engram.api.deliveries import DeliveriesListed
 from engram.errors import InvalidRequestError
-from engram.model.access import TOOLSETS, ApiKey
+from engram.model.access import TOOLSETS, ApiKey, KeyRequests, KeyUsage
 from engram.model.reminder import REMINDERS, Delivery
-from engram.model.value import Value
+from engram.model.value import Value, computed
 from engram.page.view import Act, Done, Menu, Shown, View
 from engram.page.visit import Visit
+
+DAYS = 30
+"""Of requests that are shown."""
 
 DAYS_MAX = 3_650
 """Of a new key's life; one without an end is left without days."""
@@ -27,7 +30,14 @@ class KeyRow(Value):
     is_own: bool
     """True if whoever looks has signed in with it."""
     clients: tuple[str, ...]
-    """Names of the clients that have lately called a tool with it."""
+    """Names of the clients that have lately called a tool or REST with it."""
+    days: tuple[KeyRequests, ...]
+    """Its requests on the last days, the oldest first, without gaps."""
+
+    @computed
+    def requests(self) -> int:
+        """Return how many requests came with it on these days."""
+        return sum(each.requests for each in self.days)
 
 
 class KeysPage(Value):
@@ -47,17 +57,27 @@ async def load(visit: Visit) -> KeysPage:
     """Return every key with what is known of its use."""
     listed: tuple[ApiKey, ...] = (await visit.call("list_keys")).keys
     clients = await _clients(visit)
+    used: tuple[KeyUsage, ...] = (await visit.call("key_usage", days=DAYS)).keys
+    days = {each.key_id: _without_gaps(visit.now.date(), each.days) for each in used}
+    unused = _without_gaps(visit.now.date(), ())
     rows = [
         KeyRow(
             key=key,
             is_live=key.is_live(visit.now),
             is_own=key.id == visit.principal.actor,
             clients=clients.get(key.id, ()),
+            days=days.get(key.id, unused),
         )
         for key in listed
     ]
     rows.sort(key=lambda row: (row.is_live, row.key.created_at, row.key.id), reverse=True)
     return KeysPage(keys=tuple(rows))
+
+
+def _without_gaps(today: date, counted: Iterable[KeyRequests]) -> tuple[KeyRequests, ...]:
+    known = {each.day: each.requests for each in counted}
+    days = [(today - timedelta(days=back)).isoformat() for back in reversed(range(DAYS))]
+    return tuple(KeyRequests(day=day, requests=known.get(day, 0)) for day in days)
 
 
 async def _clients(visit: Visit) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The forms that correct a memory, or forget it."""
+"""The forms that correct a memory, or forget it, and restoring a forgotten one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engram.api.memory_views import MemoryView
 from engram.model.memory import CATEGORIES, IMPORTANCE_NAMES, MEMORY_TYPES
 from engram.model.value import Value
 from engram.page.memories import find_memory, undo_correction
-from engram.page.view import Act, Done, View
+from engram.page.view import Act, Done, Undo, View
 from engram.page.visit import Visit
 
 
@@ -59,8 +59,20 @@ async def forget(visit: Visit) -> Done:
     await visit.call(
         "memory_forget", ANYWHERE, memory_id=memory_id, reason=visit.sent("reason").strip() or None
     )
+    here = f"/memories/{memory_id}"
+    undo = Undo(action=f"{here}/restore") if visit.allows("write") else None
+    return Done(to=here, notice="It is forgotten: no agent is told it any more.", undo=undo)
+
+
+async def restore(visit: Visit) -> Done:
+    """Undo the forgetting of a memory."""
+    memory_id = visit.parameters["memory_id"]
+    await visit.call("memory_restore", ANYWHERE, memory_id=memory_id)
+    here = f"/memories/{memory_id}"
     return Done(
-        to=f"/memories/{memory_id}", notice="It is forgotten: no agent is told it any more."
+        to=here,
+        notice="It is remembered again.",
+        undo=Undo(action=f"{here}/forget", fields={"reason": ""}),
     )
 
 
@@ -81,4 +93,5 @@ VIEWS = (
 ACTS = (
     Act(path="/memories/{memory_id}/correct", run=correct, scopes=("read", "write")),
     Act(path="/memories/{memory_id}/forget", run=forget, scopes=("delete",)),
+    Act(path="/memories/{memory_id}/restore", run=restore, scopes=("write", "delete")),
 )

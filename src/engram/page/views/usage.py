@@ -34,6 +34,8 @@ class Day(Value):
     day: str
     requests: int = 0
     searches: int = 0
+    messages: int = 0
+    """Appended and captured."""
     tokens: int = 0
     """Given to agents, as far as the log of deliveries goes."""
     embedded_texts: int = 0
@@ -95,6 +97,7 @@ def _days(today: date, used: UsageView, activity: ActivityView) -> tuple[Day, ..
                 day=day,
                 requests=found.requests,
                 searches=found.searches,
+                messages=found.messages,
                 tokens=tokens,
                 embedded_texts=found.embedded_texts,
                 bytes=found.bytes,

@@ -280,7 +280,7 @@ class Access:
         Raises:
             RateLimitedError: there were too many.
         """
-        self._meter.count(principal.organization_id, requests=1)
+        self._meter.count_request(principal)
         return self._limiter.take(principal.actor)
 
     async def take_local_request(self, principal: Principal) -> Principal:
@@ -331,6 +331,20 @@ class Access:
         """Return the organisation's keys without their secrets."""
         principal.require("admin")
         return await self._store.control.list_keys(principal.organization_id)
+
+    async def key_usage(self, principal: Principal, *, days: int) -> tuple[access.KeyUsage, ...]:
+        """Return the requests of each key that was used in the last days, by day, the newest first."""
+        principal.require("admin")
+        since = self._clock.now().date() - timedelta(days=days - 1)
+        found = await self._store.control.list_key_usage(principal.organization_id, since=since)
+        by_key = dict[KeyId, list[access.KeyRequests]]()
+        for each in found:
+            by_key.setdefault(each.key_id, []).append(
+                access.KeyRequests(day=each.day.isoformat(), requests=each.requests)
+            )
+        return tuple(
+            access.KeyUsage(key_id=key_id, days=tuple(days)) for key_id, days in by_key.items()
+        )
 
     async def revoke_key(self, principal: Principal, key_id: KeyId) -> access.ApiKey:
         """Revoke a key; it stops working here at once, and in every process within one second.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date
@@ -14,8 +14,8 @@ from engram import limits
 from engram.clock import Clock
 from engram.errors import EngramError, NotFoundError
 from engram.model.access import Principal, Quota
-from engram.model.ids import OrganizationId
-from engram.model.status import Counters, SearchTimes, UsageDay
+from engram.model.ids import KEY_PREFIX, KeyId, OrganizationId
+from engram.model.status import Counters, KeyDay, SearchTimes, UsageDay
 from engram.model.value import replace
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
@@ -92,6 +92,7 @@ class UsageMeter:
         self._store = store
         self._clock = clock
         self._counted: dict[OrganizationId, Days] = {}
+        self._by_key = Counter[tuple[KeyId, date]]()
 
     def count(
         self,
@@ -99,6 +100,7 @@ class UsageMeter:
         *,
         requests: int = 0,
         searches: int = 0,
+        messages: int = 0,
         embedded_texts: int = 0,
     ) -> None:
         """Add to the present day of an organisation."""
@@ -106,12 +108,20 @@ class UsageMeter:
             day=self._clock.now().date(),
             requests=requests,
             searches=searches,
+            messages=messages,
             embedded_texts=embedded_texts,
         )
         self._add(organization_id, added)
 
+    def count_request(self, principal: Principal) -> None:
+        """Add a request to the present day of an organisation, and of the key that it came with."""
+        self.count(principal.organization_id, requests=1)
+        if principal.actor.startswith(KEY_PREFIX):
+            self._by_key[KeyId(principal.actor), self._clock.now().date()] += 1
+
     async def record(self) -> None:
         """Write the counters to the store; if that fails they are kept for the next time."""
+        await self._record_keys()
         counted, self._counted = self._counted, {}
         if not counted:
             return
@@ -123,6 +133,20 @@ class UsageMeter:
             for organization_id, days in counted.items():
                 for each in days.values():
                     self._add(organization_id, each)
+
+    async def _record_keys(self) -> None:
+        counted, self._by_key = self._by_key, Counter[tuple[KeyId, date]]()
+        if not counted:
+            return
+        used = [
+            KeyDay(key_id=key_id, day=day, requests=requests)
+            for (key_id, day), requests in counted.items()
+        ]
+        try:
+            await self._store.control.add_key_usage(used)
+        except EngramError as exc:
+            logger.warning("the requests of keys are written down later: %s", exc.message)
+            self._by_key.update(counted)
 
     def _add(self, organization_id: OrganizationId, added: UsageDay) -> None:
         days = self._counted.setdefault(organization_id, {})

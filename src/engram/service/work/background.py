@@ -30,7 +30,8 @@ from engram.storage.store import Store
 logger = logging.getLogger(__name__)
 
 TRAIN_DICTIONARY = "train_dictionary"
-JOB_KINDS = (TRAIN_DICTIONARY, APPLY_RETENTION)
+MERGE_WORDS = "merge_words"
+JOB_KINDS = (MERGE_WORDS, TRAIN_DICTIONARY, APPLY_RETENTION)
 
 LEASE = timedelta(minutes=5)
 """Longer than any job takes; after it another process tries."""
@@ -223,6 +224,8 @@ class Background:
                 if not (await apply_rules(store, actor=SYSTEM)).is_complete:
                     await store.postpone_job(job, owner=self._owner, delay=timedelta(0))
                     return False
+            elif job.kind == MERGE_WORDS:
+                await store.merge_words()
             else:
                 await store.train_dictionary()
         except NotFoundError:

@@ -230,6 +230,12 @@ LEGAL_HOLD = hashed_table(
     ),
     named_by="id",
 )
+PROJECT_RULE = hashed_table(
+    "project_rule",
+    key="project",
+    columns="created_at project:text same_as:text actor:text",
+    named_by="project",
+)
 
 HASHED_TABLES = (
     CONVERSATION,
@@ -248,6 +254,7 @@ HASHED_TABLES = (
     TRASH_PART,
     RETENTION_RULE,
     LEGAL_HOLD,
+    PROJECT_RULE,
 )
 
 

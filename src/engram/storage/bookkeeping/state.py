@@ -29,8 +29,10 @@ class State(NamedTuple):
     rebuild_upto: int | None
     rebuild_until: int | None
     dictionary: int | None
-    has_words: bool
-    """Whether the state of the word index is there, without which nothing can be added to it."""
+    words: int | None
+    """In the word index, if it has a tail; None if its state is lost, without which nothing can be added."""
+    tail_words: int | None
+    """In its tail."""
 
     def is_in_next(self, conversation: int) -> bool:
         """Return True if the word index being built has this conversation already."""
@@ -57,7 +59,7 @@ def read_state(tx: Transaction) -> State:
     if row is None:
         raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
     state = State._make(row)
-    if not state.has_words:
+    if state.words is None:
         raise StoreCorruptError(WORDS_LOST)
     # Another process may have trained it, or dropped all: texts to come are compressed with it.
     tx.tenant.codec.announce_dictionary(state.dictionary)

@@ -68,6 +68,8 @@ SELECT /*sqlite:*/
     + (SELECT count(*) FROM trash_part WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM retention_rule WHERE organization_id <> :organization_id)
     + (SELECT count(*) FROM legal_hold WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM project_rule WHERE organization_id <> :organization_id)
+    + (SELECT count(*) FROM change_set WHERE organization_id <> :organization_id)
     /*postgres: 0 */;
 
 -- file_bytes --

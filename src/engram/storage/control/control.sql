@@ -33,12 +33,13 @@ WHERE organization_id = :organization_id;
 -- add_usage --
 -- Adds to a day of an organisation that is still here.
 INSERT INTO usage_day
-    (organization_id, day, requests, searches, embedded_texts, bytes_stored)
-SELECT organization_id, :day, :requests, :searches, :embedded_texts, :bytes_stored
+    (organization_id, day, requests, searches, messages, embedded_texts, bytes_stored)
+SELECT organization_id, :day, :requests, :searches, :messages, :embedded_texts, :bytes_stored
 FROM organization WHERE organization_id = :organization_id
 ON CONFLICT (organization_id, day) DO UPDATE SET
     requests = usage_day.requests + excluded.requests,
     searches = usage_day.searches + excluded.searches,
+    messages = usage_day.messages + excluded.messages,
     embedded_texts = usage_day.embedded_texts + excluded.embedded_texts,
     bytes_stored = excluded.bytes_stored;
 
@@ -47,10 +48,28 @@ ON CONFLICT (organization_id, day) DO UPDATE SET
 DELETE FROM usage_day WHERE organization_id = :organization_id AND day < :oldest;
 
 -- list_usage --
--- Returns day, requests, searches, embedded_texts, bytes_stored of an organisation, newest first.
-SELECT day, requests, searches, embedded_texts, bytes_stored FROM usage_day
+-- Returns day, requests, searches, messages, embedded_texts, bytes_stored of an organisation, newest first.
+SELECT day, requests, searches, messages, embedded_texts, bytes_stored FROM usage_day
 WHERE organization_id = :organization_id
 ORDER BY day DESC LIMIT :limit;
+
+-- add_key_usage --
+-- Adds to a day of a key that is still here. Names no organisation: the ids come from keys that were
+-- found by their secrets.
+INSERT INTO key_day (organization_id, key_id, day, requests)
+SELECT organization_id, key_id, :day, :requests FROM api_key WHERE key_id = :key_id
+ON CONFLICT (organization_id, key_id, day) DO UPDATE SET
+    requests = key_day.requests + excluded.requests;
+
+-- drop_key_usage --
+-- Removes what is too old; names no organisation either.
+DELETE FROM key_day WHERE key_id = :key_id AND day < :oldest;
+
+-- list_key_usage --
+-- Returns key_id, day and requests of an organisation's keys since a day, the newest first.
+SELECT key_id, day, requests FROM key_day
+WHERE organization_id = :organization_id AND day >= :since
+ORDER BY day DESC, key_id;
 
 -- delete_organization --
 -- Its keys go with it.

@@ -20,7 +20,7 @@ from engram.model.access import (
     Toolset,
 )
 from engram.model.ids import KeyId, OrganizationId
-from engram.model.status import UsageDay
+from engram.model.status import KeyDay, UsageDay
 from engram.storage.bookkeeping.row_hashes import damaged, hashed_table
 
 Row = tuple[Any, ...]
@@ -187,9 +187,10 @@ def usage_parameters(organization_id: OrganizationId, used: UsageDay) -> dict[st
     return {
         "organization_id": organization_id,
         "day": used.day.isoformat(),
-        "oldest": (used.day - timedelta(days=limits.USAGE_DAYS_MAX)).isoformat(),
+        "oldest": _oldest(used.day),
         "requests": used.requests,
         "searches": used.searches,
+        "messages": used.messages,
         "embedded_texts": used.embedded_texts,
         "bytes_stored": used.stored_bytes,
     }
@@ -197,14 +198,36 @@ def usage_parameters(organization_id: OrganizationId, used: UsageDay) -> dict[st
 
 def usage_day_of(row: Row) -> UsageDay:
     """Return the day in a row of `list_usage`."""
-    day, requests, searches, embedded_texts, stored_bytes = row
+    day, requests, searches, messages, embedded_texts, stored_bytes = row
     return UsageDay(
         day=date.fromisoformat(day),
         requests=requests,
         searches=searches,
+        messages=messages,
         embedded_texts=embedded_texts,
         stored_bytes=stored_bytes,
     )
+
+
+def key_day_parameters(used: KeyDay) -> dict[str, Any]:
+    """Return the parameters of `add_key_usage` and `drop_key_usage`."""
+    return {
+        "key_id": used.key_id,
+        "day": used.day.isoformat(),
+        "oldest": _oldest(used.day),
+        "requests": used.requests,
+    }
+
+
+def key_day_of(row: Row) -> KeyDay:
+    """Return the day in a row of `list_key_usage`."""
+    key_id, day, requests = row
+    return KeyDay(key_id=KeyId(key_id), day=date.fromisoformat(day), requests=requests)
+
+
+def _oldest(day: date) -> str:
+    """Return the first day that is kept beside this one."""
+    return (day - timedelta(days=limits.USAGE_DAYS_MAX)).isoformat()
 
 
 def key_parameters(key: ApiKey, *, secret_hash: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -30,8 +30,8 @@ from engram.model.access import (
     RotatedKey,
     draft_like,
 )
-from engram.model.ids import KeyId, OrganizationId
-from engram.model.status import Finding, UsageDay
+from engram.model.ids import KEY_PREFIX, KeyId, OrganizationId
+from engram.model.status import Finding, KeyDay, UsageDay
 from engram.storage.bookkeeping.audit import note_row
 from engram.storage.bookkeeping.chain import note_appended
 from engram.storage.control.rows import (
@@ -40,6 +40,8 @@ from engram.storage.control.rows import (
     audit_parameters,
     hash_key,
     hash_organization,
+    key_day_of,
+    key_day_parameters,
     key_of,
     key_owner_of,
     key_parameters,
@@ -257,6 +259,27 @@ class ControlStore:
             lambda connection: connection.execute(_SQL["list_usage"], values).fetchall(),
         )
         return tuple(map(usage_day_of, rows))
+
+    async def add_key_usage(self, used: Sequence[KeyDay]) -> None:
+        """Add to the daily requests of keys; days that are too old are removed, keys that are gone skipped."""
+        rows = list(map(key_day_parameters, used))
+
+        def work(connection: Connection) -> None:
+            connection.executemany(_SQL["add_key_usage"], rows)
+            connection.executemany(_SQL["drop_key_usage"], rows)
+
+        await self._database.write(work)
+
+    async def list_key_usage(
+        self, organization_id: OrganizationId, *, since: date
+    ) -> tuple[KeyDay, ...]:
+        """Return the requests of an organisation's keys by day, the newest day first."""
+        values = {"organization_id": organization_id, "since": since.isoformat()}
+        rows = await self._read_of(
+            organization_id,
+            lambda connection: connection.execute(_SQL["list_key_usage"], values).fetchall(),
+        )
+        return tuple(map(key_day_of, rows))
 
     async def delete_organization(
         self,
@@ -489,7 +512,7 @@ class ControlStore:
     def _new_key(self, organization_id: OrganizationId, draft: KeyDraft) -> NewKey:
         secret = _SECRET_START + random_text(_SECRET_RANDOM_CHARACTERS)
         key = ApiKey(
-            id=KeyId(self._ids.new("key_")),
+            id=KeyId(self._ids.new(KEY_PREFIX)),
             organization_id=organization_id,
             name=draft.name,
             prefix=secret[:_PREFIX_CHARACTERS],

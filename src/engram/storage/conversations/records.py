@@ -31,6 +31,7 @@ from engram.storage.words.rows import (
     append_rows,
     batches_of_rows,
     first_words,
+    merge_when_due,
     remove_rows,
     words_in_windows,
     words_of,
@@ -167,6 +168,7 @@ def add_records(
         # New numbers are above those of their kind: a rebuild has indexed all of them or none.
         also_next=state.is_in_next(records[0].number),
     )
+    merge_when_due(tx, state, now=now)
     if indexing is not None:
         index_appended(tx, keys, indexing)
 
@@ -212,6 +214,7 @@ def extend_record(
     _add_messages(tx, keys, messages, created_at=created_at)
     words = [message.words for message in messages]
     windows = append_rows(tx, stretch, words, also_next=state.is_in_next(number))
+    merge_when_due(tx, state, now=now)
     index_appended(tx, keys, indexing)
     size = {"messages": len(keys), "content_bytes": sum(each.content_bytes for each in messages)}
     tx.execute(_SQL["grow_conversation"], conversation=number, now=now, **size)
@@ -266,7 +269,7 @@ def replace_tags(tx: Transaction, number: int, tags: Sequence[str]) -> None:
 
 
 def move_record(tx: Transaction, number: int, project: str) -> None:
-    """Move a record to another project."""
+    """Move a record or conversation to another project; the hash of a conversation is the caller's."""
     tx.execute(_SQL["move_record"], record=number, project=project)
 
 

@@ -202,7 +202,7 @@ def check_unchanged(tx: Transaction, before: Snapshot) -> None:
     row = tx.execute(_SQL["get_version"], number=before.row.number).fetchone()
     if row is None:
         raise NotFoundError("memory", before.row.id)
-    if row[0] != before.row.version:
+    if tuple(row) != (before.row.version, before.row.project):
         raise ChangedMeanwhileError
 
 

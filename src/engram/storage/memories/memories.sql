@@ -6,7 +6,8 @@ SELECT number FROM memory
 WHERE organization_id = :organization_id AND id = :id;
 
 -- get_version --
-SELECT version FROM memory WHERE organization_id = :organization_id AND number = :number;
+-- Returns the version, and the project, which a merge of projects changes without a new version.
+SELECT version, project FROM memory WHERE organization_id = :organization_id AND number = :number;
 
 -- find_memories --
 -- Returns id and number of those that exist among the ids of a JSON list. The plus keeps SQLite from

@@ -15,7 +15,12 @@ import psycopg
 from psycopg import errors as states
 from psycopg.adapt import Buffer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader, NumericLoader
+from psycopg.types.numeric import (
+    Int8BinaryDumper,
+    Int8Dumper,
+    NumericBinaryLoader,
+    NumericLoader,
+)
 
 from engram import errors, limits
 from engram.errors import StoreBusyError, StoreCorruptError, StoreUnavailableError
@@ -357,6 +362,8 @@ def adapt(driver: Driver) -> None:
     driver.prepared_max = _PREPARED_MAX
     # All integers are bigint, and flags are integers.
     adapters = driver.adapters
+    # In lists, too: the driver would send all lists of a statement with the size of the first.
+    adapters.register_dumper(int, Int8Dumper)
     adapters.register_dumper(int, Int8BinaryDumper)
     adapters.register_dumper(bool, Int8BinaryDumper)
     adapters.register_loader("numeric", _NumberLoader)

@@ -18,7 +18,7 @@ from engram.storage.postgres.migrate import load_migrations
 from engram.storage.postgres.organizations import add_first_rows, has_first_rows, place_of
 from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import ControlScope, OrganizationScope, Scope
-from engram.storage.postgres.word_index import PostingWordIndex
+from engram.storage.postings.block_index import BlockWordIndex
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant
@@ -132,7 +132,7 @@ class PostgresTarget(_Endpoint):
             number=number,
             id=organization_id,
             database=self.database_of(OrganizationScope(number, organization_id)),
-            words=PostingWordIndex(),
+            words=BlockWordIndex(),
             clock=self._clock,
             ids=self._ids,
         )

@@ -163,8 +163,21 @@ CREATE TABLE usage_day (
     searches        bigint NOT NULL DEFAULT 0,
     embedded_texts  bigint NOT NULL DEFAULT 0,
     bytes_stored    bigint NOT NULL DEFAULT 0,              -- that the quota counts, when last seen
+    messages        bigint NOT NULL DEFAULT 0,              -- appended and captured
     PRIMARY KEY (organization_id, day)
 );
+
+-- Requests of keys, by day in UTC.
+CREATE TABLE key_day (
+    organization_id text   COLLATE "C" NOT NULL
+        REFERENCES organization (organization_id) ON DELETE CASCADE,
+    key_id          text   COLLATE "C" NOT NULL REFERENCES api_key (key_id) ON DELETE CASCADE,
+    day             text   COLLATE "C" NOT NULL,            -- as in 2026-01-31
+    requests        bigint NOT NULL,
+    PRIMARY KEY (organization_id, key_id, day)
+);
+
+CREATE INDEX key_day_key ON key_day (key_id);
 
 -- Organisations that are being copied here from another database, or were. The copy's rows have
 -- their number here from its beginning; `organization` knows it when it is complete.
@@ -283,27 +296,52 @@ CREATE TABLE word_index (
     texts           bigint NOT NULL DEFAULT 0,
     words           bigint NOT NULL DEFAULT 0,              -- of all texts together
     next_texts      bigint NOT NULL DEFAULT 0,
-    next_words      bigint NOT NULL DEFAULT 0
+    next_words      bigint NOT NULL DEFAULT 0,
+    tail_rows       bigint NOT NULL DEFAULT 0,              -- in use
+    tail_words      bigint NOT NULL DEFAULT 0,              -- added since the last merge
+    next_tail_rows  bigint NOT NULL DEFAULT 0,
+    next_tail_words bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10);
 
--- How many words a message has.
-CREATE TABLE word_length (
-    organization_id bigint  NOT NULL,
-    generation      bigint  NOT NULL,
-    key             bigint  NOT NULL,                       -- of the message
-    telling         integer NOT NULL,                       -- those that windows are found by too
-    stops           integer NOT NULL,
-    PRIMARY KEY (organization_id, generation, key)
+-- Messages that were indexed since the last merge: `storage/postings/blocks.py`. Rows are emptied, and used
+-- again where they lie.
+CREATE TABLE word_tail (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    number          bigint NOT NULL,
+    words           bytea  STORAGE EXTERNAL NOT NULL,       -- in the order of the messages
+    hashes          bytea  STORAGE EXTERNAL NOT NULL,       -- of the words
+    messages        bytea  STORAGE EXTERNAL NOT NULL,       -- keys, and how many words each has
+    PRIMARY KEY (organization_id, generation, number)
+) WITH (fillfactor = 75, toast_tuple_target = 8160);
+
+-- Posting lists of the terms from the first one up to that of the next page.
+CREATE TABLE word_page (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    first_term      text   COLLATE "C" NOT NULL,            -- empty: all that lie before the next page
+    content         bytea  STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (organization_id, generation, first_term)
+) WITH (fillfactor = 50);
+
+-- Postings of one term, beyond those in its page.
+CREATE TABLE word_block (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    first_key       bigint NOT NULL,                        -- the lowest key of a message in it
+    last_key        bigint NOT NULL,                        -- the highest
+    term            text   COLLATE "C" NOT NULL,
+    content         bytea  STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (organization_id, generation, term, first_key)
 );
 
--- Which messages hold a word, and how often. The key holds it all, so that a search reads no rows.
-CREATE TABLE word_posting (
-    organization_id bigint  NOT NULL,
-    generation      bigint  NOT NULL,
-    key             bigint  NOT NULL,
-    occurrences     integer NOT NULL,
-    term            text    COLLATE "C" NOT NULL,
-    PRIMARY KEY (organization_id, generation, term, key) INCLUDE (occurrences)
+-- How many words messages have: those of 64 neighbouring keys in a row.
+CREATE TABLE word_length (
+    organization_id bigint NOT NULL,
+    generation      bigint NOT NULL,
+    page            bigint NOT NULL,                        -- the keys without their lowest 6 bits
+    content         bytea  STORAGE EXTERNAL NOT NULL,
+    PRIMARY KEY (organization_id, generation, page)
 );
 
 -- Totals, kept up to date by every write.
@@ -819,6 +857,31 @@ CREATE TABLE legal_hold (
     PRIMARY KEY (organization_id, id)
 );
 
+-- What users say of projects: that a name stands for another project, or that nothing is kept.
+CREATE TABLE project_rule (
+    organization_id bigint NOT NULL,
+    project         text   COLLATE "C" NOT NULL,
+    same_as         text   COLLATE "C",                     -- NULL: nothing of it is kept
+    created_at      bigint NOT NULL,
+    actor           text   COLLATE "C" NOT NULL,
+    row_hash        bytea  NOT NULL,
+    PRIMARY KEY (organization_id, project),
+    CHECK (same_as <> project)
+);
+
+-- What acts on many things at once have changed, so that they can be taken back; the newest rows stay.
+CREATE TABLE change_set (
+    organization_id bigint NOT NULL,
+    id              text   COLLATE "C" NOT NULL,
+    at              bigint NOT NULL,
+    actor           text   COLLATE "C" NOT NULL,
+    kind            text   COLLATE "C" NOT NULL CHECK (kind IN ('importance', 'trash', 'merge')),
+    items           text   COLLATE "C" NOT NULL,            -- a JSON object: ids, and what they were before
+    PRIMARY KEY (organization_id, id)
+);
+
+CREATE INDEX change_set_age ON change_set (organization_id, at);
+
 -- ---------------------------------------------------------------------------------------------
 -- Nearest neighbours of a query in a big organisation
 -- ---------------------------------------------------------------------------------------------
@@ -907,6 +970,12 @@ CREATE POLICY in_reach ON key_address
 
 ALTER TABLE usage_day ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY in_reach ON usage_day
+    USING (current_setting('engram.control', true) = 'all'
+        OR organization_id = nullif(current_setting('engram.public_id', true), ''))
+    WITH CHECK (current_setting('engram.control', true) = 'all');
+
+ALTER TABLE key_day ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY in_reach ON key_day
     USING (current_setting('engram.control', true) = 'all'
         OR organization_id = nullif(current_setting('engram.public_id', true), ''))
     WITH CHECK (current_setting('engram.control', true) = 'all');

@@ -24,7 +24,7 @@ from engram.storage.postgres.homes import Home, HomeOptions, Homes
 from engram.storage.postgres.organizations import Organizations
 from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import OrganizationScope
-from engram.storage.postgres.word_index import PostingWordIndex
+from engram.storage.postings.block_index import BlockWordIndex
 from engram.storage.rows.queries import load_queries
 from engram.storage.store import OpenOrganizations
 from engram.storage.tenant import Tenant
@@ -180,7 +180,7 @@ class PostgresStore:
             number=scope.number,
             id=scope.id,
             database=home.database_of(scope),
-            words=PostingWordIndex(),
+            words=BlockWordIndex(),
             clock=self._clock,
             ids=self._ids,
             shared_clock=self._shared_clock,

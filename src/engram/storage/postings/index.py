@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from engram import limits
 from engram.storage.rows.database import Connection
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class Postings(NamedTuple):
     """The index of the term in the request, ascending."""
     keys: Keys
     counts: Keys
+
+
+def tail_words_due(words: int) -> int:
+    """Return from how many words on the tail of an index is merged, given the words of all of it."""
+    return min(max(words // limits.TAIL_SHARE, limits.TAIL_WORDS_MIN), limits.TAIL_WORDS_MAX)
 
 
 class WordCheck(Protocol):
@@ -126,6 +132,10 @@ class WordIndex(Protocol):
         is_next: bool = False,
     ) -> None:
         """Remove messages, given with the same words they were added with."""
+        ...
+
+    def merge(self, connection: Connection, *, organization_id: int) -> None:
+        """Move what was added last to where searches find it fastest."""
         ...
 
     def begin_next(self, connection: Connection, *, organization_id: int) -> None:

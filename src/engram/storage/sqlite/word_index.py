@@ -156,6 +156,9 @@ class Fts5WordIndex:
         del organization_id
         connection.executemany(_statement("unindex_message", is_next=is_next), rows)
 
+    def merge(self, connection: Connection, *, organization_id: int) -> None:
+        """Do nothing: FTS5 merges by itself."""
+
     def begin_next(self, connection: Connection, *, organization_id: int) -> None:
         self.drop_next(connection, organization_id=organization_id)
         connection.execute(_SQL["create_next"])

@@ -137,6 +137,15 @@ class TrashStore(TenantStore):
         """Return a page of the trash, what was deleted last first."""
         return await self._tenant.read(lambda tx: list_entries(tx, query))
 
+    async def get(self, entry_ids: Sequence[str]) -> dict[str, TrashEntry]:
+        """Return those entries that the trash has, by their ids."""
+
+        def read(tx: Transaction) -> dict[str, TrashEntry]:
+            found = (get_entry(tx, each) for each in entry_ids)
+            return {entry.id: entry.shown() for entry in found if entry is not None}
+
+        return await self._tenant.read(read)
+
     async def restore(self, entry_id: str, *, actor: str) -> Restored:
         """Put a conversation or memory back as it was; one that is not in the trash stays as it is.
 

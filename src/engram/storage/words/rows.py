@@ -13,8 +13,10 @@ from typing import NamedTuple
 from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
 from engram.model.row_keys import kind_of, message_key, position_of
+from engram.storage import queue
+from engram.storage.bookkeeping.state import State
 from engram.storage.content.messages import MessageRow, message_rows, read_message, read_title
-from engram.storage.postings.index import MessageWords
+from engram.storage.postings.index import MessageWords, tail_words_due
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.text.analyse import message_words, part_words
@@ -22,6 +24,12 @@ from engram.text.windows import window_count, window_gains, windows_holding
 
 _SQL = load_queries("words/words.sql")
 _BATCH_MESSAGES = 500
+
+JOB_KIND = "merge_words"
+JOB_SUBJECT = "tail"
+
+_TAILS_MAX = 8
+"""A tail so many times as long as one to merge has nobody who merges it in the background."""
 
 
 class Stretch(NamedTuple):
@@ -78,6 +86,20 @@ def append_rows(
     gained = words_gained(tx, stretch, rows, last_sequence=last)
     add_rows(tx, rows, window_words=gained, also_next=also_next)
     return window_count(last) - window_count(stretch.last_sequence)
+
+
+def merge_when_due(tx: Transaction, state: State, *, now: int) -> None:
+    """Have the tail of the word index merged in the background, if it is long enough."""
+    words, due = state.tail_words or 0, tail_words_due(state.words or 0)
+    if words >= _TAILS_MAX * due:
+        merge_tail(tx)
+    elif words >= due:
+        queue.enqueue(tx, kind=JOB_KIND, subject=JOB_SUBJECT, now=now)
+
+
+def merge_tail(tx: Transaction) -> None:
+    """Merge the tail of the word index; no score changes."""
+    tx.tenant.words.merge(tx.connection, organization_id=tx.tenant.number)
 
 
 def words_gained(

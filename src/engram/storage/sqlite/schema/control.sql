@@ -99,8 +99,20 @@ CREATE TABLE usage_day (
     searches        INTEGER NOT NULL DEFAULT 0,
     embedded_texts  INTEGER NOT NULL DEFAULT 0,
     bytes_stored    INTEGER NOT NULL DEFAULT 0,        -- that the quota counts, when last seen
+    messages        INTEGER NOT NULL DEFAULT 0,        -- appended and captured
     PRIMARY KEY (organization_id, day)
 ) STRICT, WITHOUT ROWID;
+
+-- Requests of keys, by day in UTC.
+CREATE TABLE key_day (
+    organization_id TEXT    NOT NULL REFERENCES organization (organization_id) ON DELETE CASCADE,
+    key_id          TEXT    NOT NULL REFERENCES api_key (key_id) ON DELETE CASCADE,
+    day             TEXT    NOT NULL,                  -- as in 2026-01-31
+    requests        INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, key_id, day)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX key_day_key ON key_day (key_id);
 
 -- What the file knows of its own history, which its mark beside it repeats. One row.
 CREATE TABLE meta (

@@ -1,0 +1,173 @@
+"""Processor time of word searches that nothing is remembered for, and of storing words, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from bench.figures import Figure, allowed
+from bench.filling import CHAT_MESSAGES, append_chat, new_organization
+from bench.search import QUERY_WORDS
+from bench.texts import chat, sentences
+from engram.embedding.choice import NoEmbedder
+from engram.model.access import Principal
+from engram.model.conversation import MessageDraft
+from engram.model.search import SearchRequest
+from engram.service import Service
+from engram.settings import Settings
+from engram.text.analyse import message_words, part_words
+from engram.wiring import open_service
+from tests.postgres.servers import running_servers
+
+SEARCHES = 40
+WARM_UP = 20
+"""Searches before those that count, as the first conversation does not: what a process does once is not
+what a search costs.
+"""
+
+COLD_MS = {600: 3.0, 100_000: 8.0, 1_000_000: 30.0}
+"""To be reached, by the number of messages."""
+
+_RARE = 0.7
+"""Share of messages with a name or number of their own: vocabularies never stop growing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    messages: int
+    search_ms: float
+    storing_ms: float
+
+
+def measure(*, quick: bool) -> Sequence[Figure]:
+    """Return the figures of both databases."""
+    sizes = (600, 5_000) if quick else (600, 100_000)
+    return [*_on_files(sizes), *_on_postgres(sizes)]
+
+
+def _on_files(sizes: Sequence[int]) -> Iterator[Figure]:
+    for size in sizes:
+        with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
+            settings = Settings(home=Path(directory), embedder=NoEmbedder())
+            measured = asyncio.run(_measure(settings, size, server_s=lambda: 0.0))
+        yield from _figures("SQLite", measured)
+
+
+def _on_postgres(sizes: Sequence[int]) -> Iterator[Figure]:
+    for size in sizes:
+        with running_servers() as servers, tempfile.TemporaryDirectory() as directory:
+            server = servers.primary()
+            server.execute("CREATE DATABASE engram")
+            settings = Settings(
+                home=Path(directory),
+                embedder=NoEmbedder(),
+                database_url=server.socket_url("engram"),
+            )
+            processes = _Processes(server.pid)
+            measured = asyncio.run(_measure(settings, size, server_s=processes.cpu_s))
+        yield from _figures("PostgreSQL", measured)
+
+
+class _Processes:
+    """The processes of a server, those that have ended included."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._spent: dict[int, float] = {}
+
+    def cpu_s(self) -> float:
+        """Return the processor seconds of all of them so far."""
+        for process in (self._root, *self._root.children(recursive=True)):
+            try:
+                times = process.cpu_times()
+            except psutil.NoSuchProcess:
+                continue
+            self._spent[process.pid] = times.user + times.system
+        return sum(self._spent.values())
+
+
+async def _measure(
+    settings: Settings, messages: int, *, server_s: Callable[[], float]
+) -> _Measured:
+    def spent_s() -> float:
+        return time.process_time() + server_s()
+
+    async with open_service(settings) as service:
+        principal = await new_organization(service)
+        texts = _texts(messages + WARM_UP + SEARCHES)
+        storing_s = 0.0
+        for number in range(messages // CHAT_MESSAGES):
+            some = [next(texts) for _ in range(CHAT_MESSAGES)]
+            started = spent_s()
+            await append_chat(service, principal, some)
+            storing_s += spent_s() - started if number else 0.0
+        searching_s = 0.0
+        for number, query in enumerate(_queries()):
+            await append_chat(service, principal, [next(texts)])
+            started = spent_s()
+            await _search(service, principal, query)
+            searching_s += spent_s() - started if number >= WARM_UP else 0.0
+    return _Measured(
+        messages, 1000 * searching_s / SEARCHES, 1000 * storing_s / (messages - CHAT_MESSAGES)
+    )
+
+
+async def _search(service: Service, principal: Principal, query: str) -> None:
+    await service.search.search(principal, SearchRequest(query=query, profile="words"))
+
+
+def _figures(database: str, measured: _Measured) -> Iterator[Figure]:
+    messages = measured.messages
+    yield allowed(
+        f"word search after an append over {messages:,} messages on {database}, asked for the first time",
+        measured.search_ms,
+        unit="CPU ms",
+        at_most=COLD_MS.get(messages, COLD_MS[100_000]),
+        is_bound=False,
+    )
+    yield Figure(
+        name=f"storing a message on {database} beside {messages:,} others, words alone",
+        value=measured.storing_ms,
+        unit="CPU ms",
+        floor=_analysing_ms(),
+        floor_name="deriving its words",
+        direction="at most",
+        bound=None,
+    )
+
+
+def _texts(messages: int) -> Iterator[str]:
+    """Yield messages, most of them with a word that few others have."""
+    choice = random.Random(5)  # noqa: S311 fixed texts, not a secret
+    for text in chat(messages):
+        rare = int(choice.paretovariate(0.35)) % 50_000_000
+        yield f"{text} item{rare}" if choice.random() < _RARE else text
+
+
+@cache
+def _queries() -> tuple[str, ...]:
+    """Return queries of which no two are of the same sentence."""
+    choice = random.Random(17)  # noqa: S311 as above
+    chosen = [text.split() for text in sentences() if len(text.split()) > 2 * QUERY_WORDS]
+    return tuple(
+        " ".join(words[start : start + QUERY_WORDS])
+        for words in choice.sample(chosen, WARM_UP + SEARCHES)
+        for start in [choice.randrange(len(words) - QUERY_WORDS)]
+    )
+
+
+@cache
+def _analysing_ms() -> float:
+    drafts = [MessageDraft(role="user", content=text) for text in _texts(5_000)]
+    started = time.process_time()
+    for draft in drafts:
+        part_words(message_words(draft))
+    return 1000 * (time.process_time() - started) / len(drafts)
