@@ -36,11 +36,15 @@ BENCHMARKS = (
     "paraphrases",
     "postgres",
     "spread",
+    "idle",
     "hostile",
     "page",
 )
 
-PARTS: Mapping[str, Sequence[str]] = {"transfer": ("exports", "backup")}
+PARTS: Mapping[str, Sequence[str]] = {
+    "transfer": ("exports", "backup"),
+    "postgres": ("postgres", "nearest"),
+}
 """The modules of benchmarks that have several."""
 
 Measure = Callable[..., Sequence[Figure]]

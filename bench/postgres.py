@@ -27,6 +27,7 @@ from engram.model.ids import ConversationId, OrganizationId
 from engram.model.search import Candidates, SearchFilters
 from engram.model.vectors import QueryVector
 from engram.storage.organization import OrganizationStore
+from engram.storage.postgres import hnsw
 from engram.storage.postgres.connection import PostgresConnection, set_up, translate
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.postgres.transactions import OrganizationScope
@@ -101,7 +102,7 @@ def _recording() -> Generator[_Recording]:
 async def _beside_statements(server: Server, *, calls: int) -> list[Figure]:
     """Append and search through the store, and send the same statements again by themselves."""
     server.execute("CREATE DATABASE through")
-    organization_id, conversation = await _prepare(server.socket_url("through"))
+    organization_id, conversation = await prepare(server.socket_url("through"))
     server.execute("CREATE DATABASE bare TEMPLATE through")
     store = PostgresStore(server.socket_url("through"), clock=SystemClock(), ids=RandomIds())
     await store.open()
@@ -140,7 +141,7 @@ async def _beside_statements(server: Server, *, calls: int) -> list[Figure]:
     ]
 
 
-async def _prepare(url: str) -> tuple[OrganizationId, ConversationId]:
+async def prepare(url: str) -> tuple[OrganizationId, ConversationId]:
     """Make an organisation with an empty conversation."""
     store = PostgresStore(url, clock=SystemClock(), ids=RandomIds())
     await store.open()
@@ -243,18 +244,19 @@ async def _recall(server: Server, *, vectors: int) -> Figure:
     """Return how many of the ten nearest a search through the partition has among its candidates."""
     server.execute("CREATE DATABASE near")
     url = server.socket_url("near")
-    organization_id, _ = await _prepare(url)
+    organization_id, _ = await prepare(url)
     random = np.random.default_rng(11)
     rows = planted_vectors(random, vectors)
     asked = planted_vectors(random, 100)
-    _plant(url, organization_id, rows)
+    plant(url, organization_id, rows)
     store = PostgresStore(url, clock=SystemClock(), ids=RandomIds())
     await store.open()
     try:
         organization = await store.organization(organization_id)
+        hnsw.VECTORS_MIN = 1
         moved = await organization.tend_vectors()
         assert moved == vectors, moved
-        found = [await _nearest(organization, query) for query in asked]
+        found = [await nearest(organization, query) for query in asked]
     finally:
         await store.close()
     exact = VectorMatrix(ARCTIC.identity.dimensions)
@@ -274,7 +276,7 @@ async def _recall(server: Server, *, vectors: int) -> Figure:
     )
 
 
-async def _nearest(organization: OrganizationStore, query: Floats) -> list[int]:
+async def nearest(organization: OrganizationStore, query: Floats) -> list[int]:
     """Return the ten nearest of the candidates of a search by meaning alone."""
     vector = QueryVector(tier="deep", identity=ARCTIC.identity.as_text(), vector=query)
     kept, _ = await organization.search(
@@ -303,7 +305,7 @@ def _keys(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return (1 << 24) + np.arange(1, count + 1)
 
 
-def _plant(url: str, organization_id: OrganizationId, vectors: Floats) -> None:
+def plant(url: str, organization_id: OrganizationId, vectors: Floats) -> None:
     """Store messages of one conversation with these vectors."""
     blobs = pack_blobs(quantise(vectors, dimensions=ARCTIC.identity.dimensions))
     keys = _keys(len(vectors)).tolist()

@@ -472,15 +472,12 @@ READY_WRITE_S = 5
 FREE_BYTES_MIN = 1_048_576
 """Free space below which the disk counts as full: less than one long message takes."""
 
-NOTICE_S = 0.5
-"""How often processes that share a directory write and read notices of new work: one look at the
-length of a file."""
+DUE_S = 5.0
+"""How often a process asks which background work is due: one query to each home, whatever is stored. Its own
+work it does at once."""
 
-NOTICE_HELP_S = 2
-"""How long a process leaves work to the one that announced it, which may do it anyway."""
-
-NOTICES_BYTES_MAX = 65_536
-"""Size at which the file of notices is begun anew; a line has some 50 bytes."""
+DUE_CLAIMED_MAX = 32
+"""Pieces of due work that a process claims at once, and that wait for their turn in it: few, so that others get some."""
 
 STORE_BUSY_S = 30
 """How long to wait for a lock held by another writer before giving up."""

@@ -17,7 +17,6 @@ from engram.model.access import OrganizationDraft, Principal
 from engram.model.conversation import AppendRequest, MessageDraft
 from engram.model.search import ScoreBreakdown, SearchAnswer, SearchRequest
 from engram.service import Service
-from engram.service.work.background import TICK_S
 from engram.settings import Settings
 from engram.storage.sqlite.store import SqliteStore
 from engram.wiring import build_service
@@ -60,8 +59,8 @@ class House:
         """Let minutes pass until the background has given every message its vectors."""
         with anyio.fail_after(PATIENCE_S):
             while await self.pending():
-                self._clock.advance(timedelta(seconds=TICK_S))
-                self.service.indexer.requeue()
+                self._clock.advance(timedelta(seconds=60))
+                await self.service.background.take_due()
 
 
 @asynccontextmanager

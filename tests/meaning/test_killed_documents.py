@@ -77,6 +77,7 @@ async def finish_by_itself(store: Store, organization: OrganizationStore) -> Non
     try:
         with anyio.fail_after(300):
             while await organization.documents.has_unindexed():
+                indexing.queue.add(organization.organization_id)
                 await anyio.lowlevel.checkpoint()
     finally:
         running.cancel()

@@ -31,8 +31,6 @@ from tests.fakes import FakeClock
 if TYPE_CHECKING:
     from engram.embedding.port import Vectors
 
-TICK_S = 0.05
-
 
 class Workplace:
     """An organisation on a real store, and the worker of one process."""
@@ -46,7 +44,7 @@ class Workplace:
             indexer=self.indexer,
             documents=DocumentIndexing(store, self.indexer, owner="documents"),
             owner="jobs",
-            tick_s=TICK_S,
+            due_s=0.05,
         )
         self._store = store
 

@@ -1,4 +1,4 @@
-"""Processes on one database tell each other of work and of revoked keys at once."""
+"""Processes on one database tell each other of revoked keys at once, and find work by its due time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engram.errors import UnauthenticatedError
 from engram.model.access import KeyDraft, Principal, Quota
 from engram.model.conversation import AppendRequest
 from engram.model.ids import OrganizationId
-from engram.model.status import Change, KeysChanged, WorkAdded
+from engram.model.status import KeysChanged
 from engram.service import Service
 from engram.settings import Settings
 from engram.storage.postgres.store import PostgresStore
@@ -26,7 +26,7 @@ from tests.fakes import FakeClock
 from tests.postgres.servers import Server, wait_until
 from tests.postgres.stores import new_organization, opened
 from tests.promises import promise
-from tests.storage.drafts import ACTOR, drafts
+from tests.storage.drafts import ACTOR, append, drafts
 
 PATIENCE_S = 60
 
@@ -45,7 +45,7 @@ async def there(database_url: str) -> AsyncIterator[PostgresStore]:
 
 
 @asynccontextmanager
-async def hearing(store: PostgresStore) -> AsyncGenerator[AsyncIterator[Change]]:
+async def hearing(store: PostgresStore) -> AsyncGenerator[AsyncIterator[KeysChanged]]:
     """Yield what a store hears, once it listens."""
     async with aclosing(store.changes()) as changes:
         with anyio.fail_after(PATIENCE_S):
@@ -53,42 +53,16 @@ async def hearing(store: PostgresStore) -> AsyncGenerator[AsyncIterator[Change]]
             yield changes
 
 
-async def test_announced_work_is_heard_by_others_and_not_by_who_tells(
-    here: PostgresStore, there: PostgresStore
-) -> None:
-    async with hearing(here) as heard_here, hearing(there) as heard_there:
-        here.announce(OrganizationId("org_of_here"))
-        assert await anext(heard_there) == WorkAdded(OrganizationId("org_of_here"))
-
-        there.announce(OrganizationId("org_of_there"))
-        assert await anext(heard_here) == WorkAdded(OrganizationId("org_of_there"))
-
-
-async def test_burst_of_work_is_told_in_few_words(
-    here: PostgresStore, there: PostgresStore
-) -> None:
+async def test_new_work_is_told_to_nobody(here: PostgresStore, there: PostgresStore) -> None:
+    organization = await new_organization(here)
     async with hearing(there) as heard:
-        for _ in range(1_000):
-            here.announce(OrganizationId("org_busy"))
-        await anext(heard)
-        here.announce(OrganizationId("org_last"))
+        await append(organization, "found by its due time")
+        key = await here.control.create_key(
+            organization.organization_id, KeyDraft(name="k"), actor=ACTOR
+        )
+        await here.control.revoke_key(organization.organization_id, key.key.id, actor=ACTOR)
 
-        told = 1
-        while await anext(heard) != WorkAdded(OrganizationId("org_last")):
-            told += 1
-        assert told <= 3
-
-
-async def test_what_is_announced_last_is_told_before_the_store_is_closed(
-    database_url: str, there: PostgresStore
-) -> None:
-    async with hearing(there) as heard:
-        async with opened(database_url) as store:
-            store.announce(OrganizationId("org_early"))
-            store.announce(OrganizationId("org_late"))
-
-        organizations = {await anext(heard), await anext(heard)}
-        assert WorkAdded(OrganizationId("org_late")) in organizations
+        assert await anext(heard) == KeysChanged(organization.organization_id)
 
 
 async def test_who_listens_learns_that_the_store_is_closed(database_url: str) -> None:
@@ -119,18 +93,17 @@ async def test_who_was_cut_off_listens_again_and_trusts_no_key_from_before(
         await asyncio.to_thread(cut_off_listeners, postgres_server)
 
         assert await anext(heard) == KeysChanged(None)
-        here.announce(OrganizationId("org_after"))
-        assert await anext(heard) == WorkAdded(OrganizationId("org_after"))
+        await asyncio.to_thread(cut_off_listeners, postgres_server)
+        assert await anext(heard) == KeysChanged(None)
 
 
-async def test_message_stored_by_one_process_is_embedded_by_another_at_once(
+async def test_message_stored_by_one_process_is_embedded_by_another_soon(
     here: PostgresStore, there: PostgresStore, tmp_path: Path
 ) -> None:
     organization = await new_organization(here)
     owner = principal_of(organization.organization_id)
     writing, working = service_on(here, tmp_path), service_on(there, tmp_path)
     async with working.background_work():
-        # The first may be found by the look at everything with which a worker begins.
         for text in ("first", "second"):
             request = AppendRequest(messages=drafts(text))
             await writing.conversations.append_messages(owner, request)

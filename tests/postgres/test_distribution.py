@@ -150,6 +150,8 @@ def parted(postgres_server: Server) -> Iterator[psycopg.Connection[Any]]:
         for table in read_layout(driver).tenant:
             driver.execute(_PART.format(table=table).encode())
         driver.execute("SET search_path = engram, public")
+        # The only rows that are changed where others would be added.
+        driver.execute("ALTER TABLE due ADD PRIMARY KEY (organization_id, kind)")
         yield driver
     postgres_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -193,7 +195,8 @@ def test_every_statement_on_rows_of_organisations_is_for_one_of_them(
 
     careless = [name for name, each in statements if not is_for_one_organization(parted, each)]
 
-    assert careless == []
+    # Background work is looked for in all organisations, and claimed in each.
+    assert careless == ["postgres/due.sql: find_due"]
     assert len(statements) > 250
 
 

@@ -182,3 +182,20 @@ async def test_a_deleted_organisation_leaves_no_partition(
             "SELECT count(*) FROM pg_class WHERE relname LIKE 'near\\_vector\\_%' AND relkind = 'r'"
         ).fetchone()
     assert left == (0,)
+
+
+@pytest.mark.usefixtures("conversation")
+async def test_there_are_no_more_partitions_than_a_database_may_have(
+    store: PostgresStore, organization: OrganizationStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(hnsw, "PARTITIONS_MAX", 1)
+    draft = OrganizationDraft(name="Other")
+    created = await store.control.create_organization(draft, actor=ACTOR)
+    other = await store.organization(created.id)
+    await append_embedded(other, *texts(120))
+    before = await ask(other, SearchFilters())
+
+    moved = [await each.tend_vectors() for each in (organization, other)]
+
+    assert (moved[0] >= 120, moved[1]) == (True, 0)
+    assert_same(await ask(other, SearchFilters()), before)

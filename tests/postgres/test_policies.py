@@ -43,7 +43,8 @@ def test_the_organisation_of_a_transaction_is_looked_up_once_and_not_for_each_ro
     tables = set(read_layout(driver).tenant)
     driver.execute("SET ROLE engram_app")
 
-    plans = {name: plan(driver, text) for name, text in tenant_statements(tables)}
+    statements = list(tenant_statements(tables))
+    plans = {name: plan(driver, text) for name, text in statements}
 
     conditions = {
         (name, line)
@@ -52,4 +53,7 @@ def test_the_organisation_of_a_transaction_is_looked_up_once_and_not_for_each_ro
         if "engram.organization_id" in line
     }
     assert len(conditions) > 200
-    assert [each for each in conditions if not _ONCE.match(each[1])] == []
+    of_each_row = {name for name, line in conditions if not _ONCE.match(line)}
+    # Who looks for background work may see all of it; an organisation has a row for each kind.
+    texts = dict(statements)
+    assert [name for name in of_each_row if not re.search(r"\bdue\b", texts[name])] == []

@@ -29,9 +29,8 @@ async def test_a_rule_is_counted_by_a_dry_run_and_applied_in_the_background(
     tried = (await api.post(f"{RETENTION}/run", json={"dry_run": True})).json()
     before = await stored(api)
     async with open_service(settings, clock=clock) as service:
-        await service.background.queue_retention()
-        await service.background.queue_retention()
-        done = await service.background.sweep()
+        await service.background.take_due()
+        done = await service.background.visit_queued()
 
     assert (rule["keep_days"], before, done) == (84, (2, 3), 1)
     assert tried == IsPartialDict(conversations=1, messages=2, dry_run=True)

@@ -434,7 +434,8 @@ async def test_an_upload_that_nobody_finishes_is_removed(
     clock.advance(timedelta(minutes=limits.UPLOAD_MINUTES, seconds=1))
     with pytest.raises(NotFoundError):
         await service.documents.add_part(principal, upload.id, 1, b"too late")
-    await service.document_indexing.sweep()
+    await service.background.take_due()
+    await service.document_indexing.work_queued()
 
     assert left_of_documents(home, principal) == NOTHING
 

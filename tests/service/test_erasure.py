@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from engram.embedding.choice import Hashed
@@ -28,7 +27,6 @@ from engram.model.memory import MemoryDraft
 from engram.model.search import SearchRequest
 from engram.model.value import replace
 from engram.service import Service
-from engram.service.work import erasing
 from engram.settings import Settings
 from engram.transfer.compression import expand_beginning
 from engram.wiring import open_service
@@ -246,23 +244,19 @@ async def test_what_a_dead_process_left_is_finished_by_the_next(
     begun = await organization.erasing.begin(request, actor="key_gone")
     await dying.close()
 
-    assert await elsewhere.background.erasing.sweep() == 1
+    await elsewhere.background.take_due()
+    assert await elsewhere.background.erasing.work_queued() == 1
 
     receipt = await elsewhere.erasure.get(principal, begun.id)
     assert (receipt.state, receipt.removed["messages"]) == ("finished", 600)
     assert places_of(tmp_path, WORD.encode()) == []
-    assert await elsewhere.background.erasing.sweep() == 0
+    await elsewhere.background.take_due()
+    assert await elsewhere.background.erasing.work_queued() == 0
 
 
 async def test_the_background_looks_for_what_dead_processes_left_again_and_again(
-    elsewhere: Service,
-    principal: Principal,
-    settings: Settings,
-    clock: FakeClock,
-    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: Service, principal: Principal, settings: Settings, clock: FakeClock
 ) -> None:
-    monkeypatch.setattr(erasing, "FIRST_SWEEP_S", 0.01)
-    monkeypatch.setattr(erasing, "SWEEP_S", 0.02)
     kept = [await keep(elsewhere, principal, WORD) for _ in range(2)]
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -276,7 +270,7 @@ async def test_the_background_looks_for_what_dead_processes_left_again_and_again
                 await dying.close()
 
                 while (await elsewhere.erasure.get(principal, begun.id)).state != "finished":
-                    await anyio.lowlevel.checkpoint()
+                    await elsewhere.background.take_due()
             group.cancel_scope.cancel()
 
 

@@ -42,7 +42,7 @@ pytestmark = promise("trash")
 MONTH = timedelta(days=30)
 
 UNLIKE = frozenset(
-    ("audit", "audit_name", "upkeep", "vector_removal", "vector_state", "unembedded")
+    ("audit", "audit_name", "due", "upkeep", "vector_removal", "vector_state", "unembedded")
 )
 """Tables in which a deletion and its undoing leave a trace, or give other numbers."""
 

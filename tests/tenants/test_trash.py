@@ -82,7 +82,9 @@ async def test_the_trash_of_every_organisation_is_purged_by_whichever_process_co
             await here.conversations.delete_conversation(me, target, undo=True)
         clock.advance(timedelta(days=TRASH_DAYS))
 
-        purged = [await each.background.empty_trash() for each in (there, here)]
+        for each in (there, here):
+            await each.background.take_due()
+            await each.background.visit_queued()
 
         usage = await here.account.usage(me)
-        assert (purged, usage.messages, usage.stored_bytes) == ([30, 0], 0, 0)
+        assert (usage.messages, usage.stored_bytes) == (0, 0)

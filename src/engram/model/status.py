@@ -179,16 +179,20 @@ class Job(Value):
     lease_until: datetime
 
 
-class WorkAdded(Value, kw_only=False):
-    """An organisation has new background work."""
+WorkKind: TypeAlias = Literal["vectors", "documents", "erasing", "jobs", "scrub"]
+"""Each is done by one loop of a process; `jobs` has the trash and rules of retention too."""
+
+WORK_KINDS: tuple[WorkKind, ...] = ("vectors", "documents", "erasing", "jobs", "scrub")
+
+
+class DueWork(Value):
+    """Background work of an organisation that a process has claimed."""
 
     organization_id: OrganizationId
+    kind: WorkKind
 
 
 class KeysChanged(Value, kw_only=False):
     """Cached keys of an organisation are stale; None means those of all organisations."""
 
     organization_id: OrganizationId | None
-
-
-Change: TypeAlias = WorkAdded | KeysChanged

@@ -185,7 +185,7 @@ class Conversations(UseCases):
             entry, purged = await _purge(store, conversation_id, actor=actor, otherwise=exc)
             return DeletionReceipt(messages=entry.messages, chunks=0, vectors=0, receipt=purged)
         if receipt.messages > limits.MESSAGES_REMOVED_AT_ONCE:
-            self._tools.background.announce_work(principal.organization_id)
+            self._tools.background.announce_work(principal.organization_id, "erasing")
         return receipt
 
 

@@ -120,9 +120,9 @@ class Documents(UseCases):
         document = stored.document
         if document.tier == 0 and document.state == "indexing":
             document = await self._index_now(principal, store, document)
-        elif document.state == "indexing":
-            self._tools.document_indexing.enqueue(principal.organization_id)
-        self._tools.background.announce_work(principal.organization_id)
+        self._tools.background.announce_work(
+            principal.organization_id, "vectors", "jobs", "documents"
+        )
         warning = await find_quota_warning(principal, store)
         # Whoever may not read could find out by guessing what is stored.
         is_told = stored.is_duplicate and principal.allows("read")
@@ -195,7 +195,7 @@ class Documents(UseCases):
         except EngramError:
             # The document is stored; the background will index it.
             logger.exception("document %s is indexed later", document.id)
-            self._tools.document_indexing.enqueue(principal.organization_id)
+            self._tools.background.announce_work(principal.organization_id, "documents")
         found = await store.documents.get([document.id])
         return found.get(document.id, document)
 

@@ -44,7 +44,7 @@ class Erasure(UseCases):
             await self._tools.background.erasing.finish(
                 store, receipt.id, within_s=limits.ERASURE_WAIT_S
             )
-        self._tools.background.announce_work(principal.organization_id)
+        self._tools.background.announce_work(principal.organization_id, "erasing", "jobs")
         return await self._completed(store, await store.erasing.get(receipt.id))
 
     async def get(self, principal: Principal, erasure_id: ErasureId) -> ErasureReceipt:

@@ -128,16 +128,16 @@ class _Importing:
         """Have a small document indexed before the import goes on, and a larger one afterwards."""
         if document.state != "indexing":
             return
-        owner, indexing = self._principal.organization_id, self._tools.document_indexing
+        owner, tools = self._principal.organization_id, self._tools
         if document.tier > 0:
-            indexing.enqueue(owner)
+            tools.background.announce_work(owner, "documents")
             return
         try:
-            await indexing.finish(owner, document.id)
+            await tools.document_indexing.finish(owner, document.id)
         except EngramError:
             # The document is stored; the background will index it.
             logger.exception("document %s is indexed later", document.id)
-            indexing.enqueue(owner)
+            tools.background.announce_work(owner, "documents")
 
 
 def _require_toolsets(principal: Principal, request: ExportRequest) -> None:

@@ -230,8 +230,7 @@ class Memories(UseCases):
             quota=principal.quota,
             indexing=await self._index(principal, None if found.is_searched else found.content),
         )
-        self._tools.background.announce_work(principal.organization_id)
-        self._tools.document_indexing.enqueue(principal.organization_id)
+        self._tools.background.announce_work(principal.organization_id, "vectors", "documents")
         return restored
 
     async def purge(

@@ -19,8 +19,7 @@ class Trash(UseCases):
         """Put a conversation or memory back as it was; idempotent."""
         store = await self._open(principal, "write", "delete")
         restored = await store.trash.restore(entry_id, actor=principal.actor)
-        self._tools.background.announce_work(principal.organization_id)
-        self._tools.document_indexing.enqueue(principal.organization_id)
+        self._tools.background.announce_work(principal.organization_id, "vectors", "documents")
         return restored
 
     async def empty(self, principal: Principal, entry_id: str | None = None) -> TrashEmptied:

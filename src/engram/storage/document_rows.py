@@ -18,6 +18,7 @@ from engram.storage.bookkeeping.counters import grow_counters, measure_document
 from engram.storage.codec import ContentError
 from engram.storage.content.pieces import Pieces, delete_pieces, measure_pieces
 from engram.storage.conversations.records import add_empty_record, add_tags
+from engram.storage.due import mark_due
 from engram.storage.postings.index import MessageWords
 from engram.storage.queue import DOCUMENTS
 from engram.storage.rows.queries import load_queries
@@ -181,6 +182,7 @@ def queue_document(tx: Transaction, document_id: str | None) -> None:
     """Queue a document to be indexed from the beginning."""
     row = _row_of(tx, document_id)
     tx.execute(_SQL["queue_document"], number=row.number, now=tx.tenant.now())
+    mark_due(tx, "documents")
     DOCUMENTS.reset(tx, row.id)
 
 
@@ -294,6 +296,7 @@ def _cut_chunks(tx: Transaction, *, cut: _Cut) -> None:
     remove_rows(tx, cut.words, window_words=-gained, also_next=state.is_in_next(number))
     keys = {"first": message_key(number, cut.kept + 1), "last": message_key(number, last)}
     tx.execute(_SQL["shorten_document"], number=row.number, first=keys["first"], now=now)
+    mark_due(tx, "documents")
     DOCUMENTS.claim(tx, [row.id], owner=_OWNER, lease=_LEASE)
     tx.execute(_CONVERSATIONS["delete_messages"], **keys)
     tx.execute(_SQL["shorten_record"], record=number, messages=cut.kept)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from engram.storage.bookkeeping.audit import Announce, Gathered, gathering
 from engram.storage.rows.database import Connection
-from engram.storage.threads import Ticket, deliver
+from engram.storage.threads import ThreadTicket, Ticket, deliver
 from engram.yielding import without_pauses
 
 
@@ -22,7 +22,7 @@ class Write:
     """A write, and the ticket of its caller."""
 
     work: Callable[[Any], Any]
-    ticket: Ticket[Any]
+    ticket: Ticket[Any] | ThreadTicket[Any]
     announce: Announce | None = None
     """Called with the audit rows once they are durable."""
     audited: list[Gathered] = field(default_factory=list[Gathered])

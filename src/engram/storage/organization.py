@@ -19,7 +19,7 @@ from engram.model.ids import (
 )
 from engram.model.reminder import Delivery, DeliveryDay
 from engram.model.search import KINDS, Candidates, Choice, Kind, Loaded, SearchFilters
-from engram.model.status import BackfillReport, Counters, Coverage, Finding
+from engram.model.status import BackfillReport, Counters, Coverage, Finding, WorkKind
 from engram.model.vectors import (
     Embedded,
     QueryVector,
@@ -37,6 +37,7 @@ from engram.storage.conversations.editing import ConversationEditor
 from engram.storage.conversations.leaving import ConversationRemover
 from engram.storage.conversations.reading import ConversationReader
 from engram.storage.conversations.writing import ConversationWriter
+from engram.storage.due import settle_due
 from engram.storage.queue import JobQueue
 from engram.storage.rows.database import Connection
 from engram.storage.search.found import (
@@ -509,6 +510,13 @@ class OrganizationStore(
     async def merge_words(self) -> None:
         """Merge what was added to the word index last, where searches find it fastest."""
         await self._tenant.write(word_rows.merge_tail)
+
+    async def settle_due(self, kind: WorkKind, *, is_stuck: bool = False) -> bool:
+        """Compute when there is work of a kind next, after what was due has been done.
+
+        Returns False if some can be claimed now; with `is_stuck` it is left alone for a while.
+        """
+        return await settle_due(self._tenant, kind, is_stuck=is_stuck)
 
     async def train_dictionary(self) -> bool:
         """Train a compression dictionary for new messages; False when there is too little text."""

@@ -20,6 +20,7 @@ from engram.clock import from_microseconds
 from engram.model.health import JobState
 from engram.model.ids import DocumentId, MessageKey
 from engram.model.status import Job
+from engram.storage.due import mark_due
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import TenantStore, Transaction
 
@@ -28,6 +29,9 @@ RETRY_DELAY = timedelta(seconds=30)
 
 RETRY_DELAY_MAX = timedelta(hours=1)
 LEASE_MAX = timedelta(seconds=limits.LEASE_S_MAX)
+ERASING_JOBS = ("erase", "remove_conversations")
+"""Jobs of the work `erasing`; all others are of the work `jobs`."""
+
 _DOUBLINGS_MAX = 20
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -126,6 +130,7 @@ def enqueue(tx: Transaction, *, kind: str, subject: str, now: int) -> None:
     """Add a job unless one of that kind and subject is waiting."""
     job_id = tx.tenant.ids.new("job_")
     tx.execute(_SQL["enqueue_job"], id=job_id, kind=kind, subject=subject, now=now)
+    mark_due(tx, "erasing" if kind in ERASING_JOBS else "jobs")
 
 
 class JobQueue(TenantStore):

@@ -19,6 +19,7 @@ from engram.model.search import Kind
 from engram.storage.bookkeeping import audit, holds
 from engram.storage.bookkeeping.holds import Thing, find_hold
 from engram.storage.bookkeeping.row_hashes import RETENTION_RULE
+from engram.storage.due import mark_due
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import TenantStore, Transaction
 
@@ -131,6 +132,7 @@ def _set_rule(tx: Transaction, draft: RetentionDraft, *, actor: str) -> Retentio
         raise LimitExceededError("rules", limit=RETENTION_RULES_MAX, actual=count, unit="rules")
     tx.execute(_SQL["remove_rule"], id=values["id"])
     tx.execute(_SQL["add_rule"], **values, row_hash=RETENTION_RULE.hash(tx.tenant.id, values))
+    mark_due(tx, "jobs")
     details = {"keep_days": draft.keep_days}
     audit.record(
         tx,

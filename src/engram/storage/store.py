@@ -11,12 +11,13 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from engram import limits
 from engram.model.ids import OrganizationId
-from engram.model.status import Change, Finding
+from engram.model.status import DueWork, Finding, KeysChanged, WorkKind
 
 if TYPE_CHECKING:
     from engram.storage.control.store import ControlStore
@@ -60,19 +61,20 @@ class Store(Protocol):
         """Return the names of homes that cannot be reached; their organisations cannot be used."""
         ...
 
-    def announce(self, organization_id: OrganizationId) -> None:
-        """Notify other processes that an organisation has new background work.
+    async def claim_due(
+        self, kinds: Sequence[WorkKind], *, lease: timedelta, limit: int
+    ) -> Sequence[DueWork]:
+        """Lease background work that is due, about `limit` at most; whoever has done it settles it.
 
-        Returns at once. A notification may be lost; the work is then found by polling, only later.
+        It costs as much as there is due work, however many organisations have none.
         """
         ...
 
-    def changes(self) -> AsyncIterator[Change]:
+    def changes(self) -> AsyncIterator[KeysChanged]:
         """Yield the notifications of other processes from now on; none if the database has none.
 
-        These are announced work, and keys that any process, this one included, has revoked or
-        removed. Notifications during an outage are missed; all keys count as changed then. It raises
-        nothing.
+        These are keys that any process, this one included, has revoked or removed. Notifications
+        during an outage are missed; all keys count as changed then. It raises nothing.
         """
         ...
 
@@ -128,11 +130,6 @@ class OpenOrganizations(Generic[OpenedT]):
         if found is not None:
             found.let_go()
         return await self._open_once(organization_id)
-
-    def find(self, organization_id: OrganizationId) -> OpenedT | None:
-        """Return an organisation if it is open."""
-        with self._lock:
-            return self._opened.get(organization_id)
 
     def drop(self, organization_id: OrganizationId) -> None:
         """Have an organisation opened again at its next use."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engram.clock import Clock, IdSource, to_microseconds
 from engram.errors import NotFoundError
 from engram.model.ids import OrganizationId
+from engram.model.status import WorkKind
 from engram.storage.codec import ContentCodec
 from engram.storage.postings.caches import PostingCache, RowCache
 from engram.storage.postings.index import WordIndex
@@ -16,6 +17,34 @@ from engram.storage.rows.caches import Latest, MessageCache, PieceCache
 from engram.storage.rows.database import Connection, Cursor, Database, RemoteConnection
 
 T = TypeVar("T")
+
+
+class Settled(NamedTuple):
+    """When an organisation has work of a kind next."""
+
+    due_at: int | None
+    """None: it has none."""
+    lease_until: int | None
+    """Before then nobody claims it."""
+
+
+class DueList(Protocol):
+    """The due work of all organisations, as far as it concerns one, in another file than its rows.
+
+    It has an entry whenever the organisation's own row of `due` is there, and may have one when it is not.
+    """
+
+    def note(self, kind: WorkKind, due_at: int) -> None:
+        """Put work into the list, durably; blocks, in the transaction that adds the organisation's row."""
+        ...
+
+    async def find(self, kind: WorkKind) -> int | None:
+        """Return a token of the entry, which changes whenever work is noted."""
+        ...
+
+    async def settle(self, kind: WorkKind, token: int, settled: Settled) -> None:
+        """Change or remove an entry, unless work was noted since the token was read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +66,8 @@ class Tenant:
     """The `Embedders` that were read last, by which it is guessed what a search will ask for."""
     shared_clock: Callable[[Connection], int] | None = None
     """Returns the time of the database, which all processes share; None if it has no clock of its own."""
+    due_list: DueList | None = None
+    """None where processes claim work from the rows of organisations themselves."""
     find_moved: Callable[[], Awaitable[Tenant | None]] | None = None
     """Returns the same organisation where it was moved to; None if it was not, or can not be."""
 

@@ -130,11 +130,46 @@ class Ticket(Generic[T]):
             future.set_exception(error)
 
 
-def deliver(tickets: Sequence[Ticket[Any]]) -> None:
-    """Settle every ticket in its own event loop, waking each loop once."""
+class ThreadTicket(Generic[T]):
+    """A ticket that another thread waits for."""
+
+    __slots__ = ("_error", "_settled", "_value")
+
+    is_abandoned = False
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._settled: Inbox[None] = scheduler.inbox()
+        self._value: T
+        self._error: Exception | None = None
+
+    def succeed(self, value: T) -> None:
+        """Set the result."""
+        self._value = value
+
+    def fail(self, error: Exception) -> None:
+        """Set the error, in place of any result."""
+        self._error = error
+
+    def settle(self) -> None:
+        """Wake the thread that waits."""
+        self._settled.put(None)
+
+    def wait(self) -> T:
+        """Return the result, or raise the error, once there is one."""
+        self._settled.get()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+def deliver(tickets: Sequence[Ticket[Any] | ThreadTicket[Any]]) -> None:
+    """Settle every ticket in its own event loop, waking each loop once, or for the thread that waits."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[Ticket[Any]]] = defaultdict(list)
     for ticket in tickets:
-        by_loop[ticket.loop].append(ticket)
+        if isinstance(ticket, ThreadTicket):
+            ticket.settle()
+        else:
+            by_loop[ticket.loop].append(ticket)
     for loop, settled in by_loop.items():
         # Raised by a loop that has been closed, which has no callers left.
         with suppress(RuntimeError):

@@ -176,6 +176,7 @@ def publish(
         return
     values = organization._asdict() | {"organization_id": organization.id, "number": move.number}
     connection.execute(_SQL["add_organization"], values)
+    connection.execute(_SQL["note_due"], {"organization_id": organization.id})
     _add(connection, "add_key", rows.keys)
     _add(connection, "add_usage", rows.usage)
     _add(connection, "add_key_usage", rows.key_usage)

@@ -15,6 +15,13 @@ VALUES
     (:number, :organization_id, :name, :is_local, :messages_max, :bytes_max, :created_at, :row_hash
      /*sqlite:*/ , 1 /*postgres: */);
 
+-- note_due --
+-- Where the control tables list due work, every kind of it is looked for once.
+/*sqlite:*/ INSERT INTO due (organization_id, kind, due_at, token)
+SELECT :organization_id, value, 0, abs(random() / 2)
+FROM json_each('["vectors", "documents", "erasing", "jobs", "scrub"]')
+/*postgres: SELECT CAST(:organization_id AS text) */;
+
 -- reserve --
 -- Returns a number that no organisation has or will have; `unreserve` removes the row again.
 INSERT INTO organization (organization_id, name, is_local, created_at)

@@ -71,7 +71,7 @@ async def test_a_waiting_job_is_done_once(tmp_path: Path) -> None:
         assert await place.other.work(place.organization.id) == 0
 
 
-async def test_a_sweep_finds_the_work_of_every_organisation(tmp_path: Path) -> None:
+async def test_the_due_work_of_every_organisation_is_found(tmp_path: Path) -> None:
     async with workplace(tmp_path) as place:
         draft = OrganizationDraft(name="other")
         second = await place.store.control.create_organization(draft, actor="test")
@@ -79,7 +79,8 @@ async def test_a_sweep_finds_the_work_of_every_organisation(tmp_path: Path) -> N
             store = await place.store.organization(organization.id)
             await store.enqueue_job(TRAIN_DICTIONARY, "messages")
 
-        assert await place.worker.sweep() == 2
+        await place.worker.take_due()
+        assert await place.worker.visit_queued() == 2
 
 
 async def test_a_job_of_a_dead_process_is_taken_up_when_its_lease_ends(tmp_path: Path) -> None:
@@ -141,7 +142,14 @@ async def test_one_broken_organisation_does_not_keep_the_others_from_their_work(
         draft = OrganizationDraft(name="other")
         second = await place.store.control.create_organization(draft, actor="test")
         await (await place.store.organization(second.id)).enqueue_job(TRAIN_DICTIONARY, "messages")
+        await (await place.jobs()).enqueue_job(TRAIN_DICTIONARY, "messages")
+        await place.store.close()
         (tmp_path / "orgs" / f"{place.organization.id}.db").write_bytes(b"not a database" * 100)
+        later = SqliteStore(tmp_path, clock=place.clock, ids=RandomIds())
+        await later.open()
+        worker = worker_on(later, owner="a later process")
 
-        assert await place.worker.sweep() == 1
+        await worker.take_due()
+        assert await worker.visit_queued() == 1
+        await later.close()
     assert place.organization.id in caplog.text

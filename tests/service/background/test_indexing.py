@@ -200,6 +200,9 @@ async def test_several_indexers_share_the_work(place: Workplace) -> None:
         place.indexer(each, owner=f"process {number}") for number, each in enumerate(embedders)
     ]
 
+    for indexer in indexers:
+        indexer.enqueue(place.id)
+
     async with running(*indexers):
         await place.until_pending(0)
 
@@ -214,7 +217,10 @@ async def test_an_organisation_filled_without_an_embedder_is_indexed_by_the_firs
 ) -> None:
     await place.append("one", "two", is_queued=False)
 
-    running = asyncio.create_task(place.indexer(embedder).run())
+    (due,) = await place.store.claim_due(["vectors"], lease=LEASE, limit=1)
+    indexer = place.indexer(embedder)
+    indexer.enqueue(due.organization_id)
+    running = asyncio.create_task(indexer.run())
     with anyio.fail_after(60):
         while await place.vectors() != 2:
             pass
@@ -278,8 +284,10 @@ async def test_a_running_indexer_waits_longer_each_time_and_recovers(
 ) -> None:
     await place.append("text")
     embedder.failure = EmbedderUnavailableError("down")
+    indexer = place.indexer(embedder)
+    indexer.enqueue(place.id)
 
-    async with running(place.indexer(embedder)):
+    async with running(indexer):
         with anyio.fail_after(60):
             for _ in range(6):
                 await place.naps.end()
@@ -308,10 +316,13 @@ async def test_an_error_nobody_expects_does_not_end_the_loop(
 
     monkeypatch.setattr(ScriptedEmbedder, "embed_passages", break_once)
 
-    async with running(place.indexer(embedder)):
+    indexer = place.indexer(embedder)
+    indexer.enqueue(place.id)
+    async with running(indexer):
         with anyio.fail_after(60):
             await place.naps.began.wait()
         place.clock.advance(LEASE)
+        indexer.enqueue(place.id)
         await place.naps.end()
         await place.until_pending(0)
     assert "1 broke it" in caplog.text
@@ -434,6 +445,7 @@ async def test_a_broken_organisation_does_not_keep_others_from_their_vectors(
     await place.append("text")
     indexer = place.indexer(embedder)
     indexer.enqueue(broken.id)
+    indexer.enqueue(place.id)
 
     async with running(indexer):
         await place.until_pending(0)

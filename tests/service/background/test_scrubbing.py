@@ -54,8 +54,9 @@ async def test_everything_is_read_at_the_rate_that_is_set(tmp_path: Path) -> Non
         await fill(store)
         scrubber = scrubber_of(place, sleeper, activity)
 
-        assert await scrubber.sweep() == 1
-        assert await scrubber.sweep() == 0
+        scrubber.queue.add(place.organization.id)
+        assert await scrubber.work_queued() == 1
+        assert await scrubber.work_queued() == 0
 
         assert (await store.scrubbing.scrub_state()).finished_at == place.clock.now()
     assert activity.scrubbed_bytes > TEXT_BYTES // 4
@@ -95,7 +96,7 @@ async def test_rows_of_an_older_version_are_hashed_by_the_first_pass(
         damage(tmp_path, store, "UPDATE message SET row_hash = NULL")
 
         with caplog.at_level(logging.INFO):
-            await scrubber_of(place, Sleeper(), Activity()).sweep()
+            await scrubber_of(place, Sleeper(), Activity()).work(place.organization.id)
 
         assert await store.scrubbing.count_unhashed() == 0
     assert "1 rows of organisation" in caplog.text

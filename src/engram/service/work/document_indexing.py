@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from engram.embedding.retry import Sleep
 from engram.errors import ConversionError, ConverterMissingError, EngramError, NotFoundError
 from engram.model.ids import DocumentId, OrganizationId
 from engram.service.work.indexing import Indexer
-from engram.service.work.schedule import OrganizationQueue, Pace, open_if_exists
+from engram.service.work.schedule import OrganizationQueue, Pace, open_if_exists, settle
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 
@@ -41,9 +40,6 @@ LEASE = timedelta(seconds=60)
 CONVERSION_LEASE = timedelta(seconds=limits.CONVERSION_S) + LEASE
 CONVERTER_DELAY = timedelta(minutes=10)
 """How long a document waits before the next check whether its converter has been installed."""
-
-FIRST_SWEEP_S = 5.0
-"""Delay of the first sweep: a client that starts this process gets its first answers sooner."""
 
 FAILURE_DELAY_S = 5.0
 """The pause after a failure that is not due to a document."""
@@ -66,42 +62,18 @@ class DocumentIndexing:
         self._owner = owner
         self._pace = pace
         self._sleep = sleep
-        self._queue = OrganizationQueue()
-
-    def enqueue(self, organization_id: OrganizationId) -> None:
-        """Queue an organisation that may have pending documents."""
-        self._queue.add(organization_id)
-
-    def requeue(self) -> None:
-        """Queue the deferred organisations: their documents were leased, or wait for a retry."""
-        self._queue.requeue()
+        self.queue = OrganizationQueue()
+        """Organisations that may have documents to index, or uploads that have expired."""
 
     async def run(self) -> None:
         """Index until cancelled; a failure is logged and never ends the loop."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_SWEEP_S):
-                await self._queue.wait()
         while True:
             try:
-                await self.sweep()
-                while True:
-                    await self._work_queue()
+                await self.queue.wait()
+                await self.work_queued()
             except Exception:
                 logger.exception("documents cannot be indexed now; it will be tried again")
                 await self._sleep(FAILURE_DELAY_S)
-
-    async def sweep(self) -> None:
-        """Queue every organisation with pending documents; remove expired uploads."""
-        for organization in await self._store.control.list_organizations():
-            try:
-                store = await self._store.organization(organization.id)
-                await store.documents.drop_expired_uploads()
-                if await store.documents.has_unindexed():
-                    self.enqueue(organization.id)
-            except NotFoundError:
-                continue  # deleted meanwhile
-            except EngramError:
-                logger.exception("documents of %s cannot be looked at now", organization.id)
 
     async def work(self, organization_id: OrganizationId) -> Document | None:
         """Do one step of the next document; return None if there is none to lease."""
@@ -117,30 +89,32 @@ class DocumentIndexing:
         while await self._step(store, document_id):
             pass
 
-    async def _work_queue(self) -> None:
-        """Do one step for each queued organisation, or wait until one is queued."""
-        await self._queue.wait()
-        for organization_id in self._queue.take():
+    async def work_queued(self) -> None:
+        """Do one step for each queued organisation; where none is left, remove expired uploads."""
+        for organization_id in self.queue.take():
             try:
                 await self._work_paced(organization_id)
             except EngramError:
                 logger.exception("documents of %s cannot be indexed now", organization_id)
-                self._queue.defer(organization_id)
 
     async def _work_paced(self, organization_id: OrganizationId) -> None:
         time = asyncio.get_running_loop().time
         began = time()
-        if await self.work(organization_id) is None:
-            if await self._is_waiting(organization_id):
-                self._queue.defer(organization_id)
+        work = partial(self.work, organization_id)
+        if await work() is None and await self._settle(organization_id, work) is None:
             return
-        self.enqueue(organization_id)
+        self.queue.add(organization_id)
         if self._pace is not None:
             await self._pace.rest(worked_s=time() - began)
 
-    async def _is_waiting(self, organization_id: OrganizationId) -> bool:
+    async def _settle(
+        self, organization_id: OrganizationId, work: Callable[[], Awaitable[Document | None]]
+    ) -> Document | None:
         store = await open_if_exists(self._store, organization_id)
-        return store is not None and await store.documents.has_unindexed()
+        if store is None:
+            return None
+        await store.documents.drop_expired_uploads()
+        return await settle(store, "documents", work)
 
     async def _step(
         self, store: OrganizationStore, document_id: DocumentId | None

@@ -9,23 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 from engram.embedding.retry import Sleep
 from engram.errors import EngramError, NotFoundError
 from engram.model.ids import ErasureId, OrganizationId
 from engram.model.status import Job
-from engram.service.work.schedule import OrganizationQueue, Pace, open_if_exists
+from engram.service.work.schedule import OrganizationQueue, Pace, open_if_exists, settle
 from engram.storage.organization import OrganizationStore
-from engram.storage.queue import retry_delay
+from engram.storage.queue import ERASING_JOBS, retry_delay
 from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 ERASE = "erase"
-REMOVE_CONVERSATIONS = "remove_conversations"
-JOB_KINDS = (ERASE, REMOVE_CONVERSATIONS)
 
 LEASE = timedelta(minutes=5)
 """Longer than a slice; after it another process goes on."""
@@ -33,11 +31,8 @@ LEASE = timedelta(minutes=5)
 SLICE_S = 60.0
 """Spent on one job before it is given back, and others have their turn."""
 
-FIRST_SWEEP_S = 5.0
-"""Delay of the first look for what a dead process has left: a client gets its first answers sooner."""
-
-SWEEP_S = 600.0
-"""Between two looks: jobs that failed, or whose process died, are found by them."""
+FAILURE_DELAY_S = 5.0
+"""The pause after a failure that is not due to an organisation."""
 
 ForgetFiles = Callable[[OrganizationId, Collection[str]], Awaitable[int]]
 """Removes the files that are named after any of some ids; returns how many."""
@@ -65,50 +60,42 @@ class Erasing:
         self._pace = pace
         self._forget_files = forget_files
         self._sleep = sleep
-        self._queue = OrganizationQueue()
-
-    def enqueue(self, organization_id: OrganizationId) -> None:
-        """Queue an organisation that may have something to remove."""
-        self._queue.add(organization_id)
+        self.queue = OrganizationQueue()
+        """Organisations that may have something to remove."""
 
     async def run(self) -> None:
         """Work until cancelled; a failure is logged and never ends the loop."""
-        clock = asyncio.get_running_loop().time
-        next_sweep = clock() + FIRST_SWEEP_S
         while True:
             try:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(next_sweep):
-                        await self._queue.wait()
-                for organization_id in self._queue.take():
-                    await self.work(organization_id)
-                if clock() >= next_sweep:
-                    next_sweep = clock() + SWEEP_S
-                    await self.sweep()
+                await self.queue.wait()
+                await self.work_queued()
             except Exception:
                 logger.exception("what was erased cannot be removed now; it will be tried again")
-                await self._sleep(FIRST_SWEEP_S)
+                await self._sleep(FAILURE_DELAY_S)
 
-    async def sweep(self) -> int:
-        """Do the waiting jobs of every organisation; return how many were finished."""
-        organizations = await self._store.control.list_organizations()
-        return sum([await self.work(organization.id) for organization in organizations])
+    async def work_queued(self) -> int:
+        """Do the waiting jobs of the queued organisations; return how many were finished."""
+        return sum([await self.work(organization_id) for organization_id in self.queue.take()])
 
     async def work(self, organization_id: OrganizationId) -> int:
         """Do the waiting jobs of one organisation; return how many were finished."""
-        done = 0
         try:
             store = await open_if_exists(self._store, organization_id)
-            while store is not None and (
-                jobs := await store.claim_jobs(JOB_KINDS, owner=self._owner, lease=LEASE, limit=1)
-            ):
-                done += await self._perform(store, jobs[0])
-            if store is not None:
-                await store.erasing.drop_cached()
+            if store is None:
+                return 0
+            done = await self._work_off(store)
+            await store.erasing.drop_cached()
+            return done + (await settle(store, "erasing", partial(self._work_off, store)) or 0)
         except NotFoundError:
-            return done  # Deleted meanwhile, and its jobs with it.
+            return 0  # Deleted meanwhile, and its jobs with it.
         except EngramError:
             logger.exception("what %s has erased cannot be removed now", organization_id)
+            return 0
+
+    async def _work_off(self, store: OrganizationStore) -> int:
+        done = 0
+        while jobs := await store.claim_jobs(ERASING_JOBS, owner=self._owner, lease=LEASE, limit=1):
+            done += await self._perform(store, jobs[0])
         return done
 
     async def _perform(self, store: OrganizationStore, job: Job) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 from engram import limits
 from engram.embedding.passages import (
@@ -41,7 +42,13 @@ from engram.model.vectors import (
     units_of,
 )
 from engram.service.access.usage import UsageMeter
-from engram.service.work.schedule import OrganizationQueue, Pace, PacedEmbedder, open_if_exists
+from engram.service.work.schedule import (
+    OrganizationQueue,
+    Pace,
+    PacedEmbedder,
+    open_if_exists,
+    settle,
+)
 from engram.storage.organization import OrganizationStore
 from engram.storage.queue import retry_delay
 from engram.storage.store import Store
@@ -88,8 +95,13 @@ class Indexer:
         self._meter = meter
         self._pace = pace
         self._sleep = sleep
-        self._queue = OrganizationQueue()
+        self.queue = OrganizationQueue()
         self._is_mismatch_logged = False
+
+    @property
+    def is_deep(self) -> bool:
+        """Return True if this process can make deep vectors."""
+        return self._tiers.deep is not None
 
     @property
     def has_lag(self) -> bool:
@@ -138,12 +150,8 @@ class Indexer:
 
     def enqueue(self, organization_id: OrganizationId) -> None:
         """Queue an organisation that may have pending messages."""
-        if self._tiers.deep is not None:
-            self._queue.add(organization_id)
-
-    def requeue(self) -> None:
-        """Queue the deferred organisations: their messages were leased, or wait for a retry."""
-        self._queue.requeue()
+        if self.is_deep:
+            self.queue.add(organization_id)
 
     async def run(self) -> None:
         """Index until cancelled; a failure is logged and never ends the loop."""
@@ -153,26 +161,17 @@ class Indexer:
         while True:
             try:
                 await self._probe()
-                await self.sweep()
                 while True:
-                    await self._work_queue()
+                    await self.queue.wait()
+                    await self.work_queued()
                     delay_s = EMBEDDER_DELAY_S
             except UNUSABLE:
-                # The embedder has logged it; the sweep finds pending messages again.
+                # The embedder has logged it; what was queued still is.
                 await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, EMBEDDER_DELAY_MAX_S)
             except Exception:
                 logger.exception("indexing failed; it will be tried again")
                 await self._sleep(delay_s)
-
-    async def sweep(self) -> None:
-        """Queue every organisation that has pending messages, or has never had an embedder."""
-        for organization in await self._store.control.list_organizations():
-            try:
-                if await self._is_waiting(organization.id) or await self._is_new(organization.id):
-                    self.enqueue(organization.id)
-            except EngramError:
-                logger.exception("organisation %s cannot be indexed now", organization.id)
 
     async def work(self, organization_id: OrganizationId, *, pace: Pace | None = None) -> int:
         """Embed a batch of pending messages; return how many got vectors, 0 if none are left.
@@ -214,7 +213,6 @@ class Indexer:
             self.enqueue(organization_id)
         except StorageError:
             logger.warning("vectors of %s cannot be stored now", organization_id, exc_info=True)
-            self._queue.defer(organization_id)
 
     async def _probe(self) -> None:
         """Probe the embedders early: operators see their state."""
@@ -225,32 +223,27 @@ class Indexer:
                 if embedder is self._tiers.deep:
                     raise
 
-    async def _work_queue(self) -> None:
-        """Embed one batch of each queued organisation, or wait until one is queued."""
-        await self._queue.wait()
-        for organization_id in self._queue.take():
+    async def work_queued(self) -> None:
+        """Embed one batch of each queued organisation."""
+        for organization_id in self.queue.take():
             try:
-                if await self.work(organization_id, pace=self._pace):
+                work = partial(self.work, organization_id, pace=self._pace)
+                if await work() or await self._settle(organization_id, work):
                     self.enqueue(organization_id)
-                elif await self._is_waiting(organization_id):
-                    self._queue.defer(organization_id)
             except UNUSABLE:
                 self.enqueue(organization_id)
                 raise
             except EngramError:
                 logger.exception("organisation %s cannot be indexed now", organization_id)
-                self._queue.defer(organization_id)
 
-    async def _is_waiting(self, organization_id: OrganizationId) -> bool:
+    async def _settle(
+        self, organization_id: OrganizationId, work: Callable[[], Awaitable[int]]
+    ) -> int | None:
         store = await open_if_exists(self._store, organization_id)
-        return store is not None and (await store.counters()).pending > 0
-
-    async def _is_new(self, organization_id: OrganizationId) -> bool:
-        """Return True if an organisation has messages from before there was an embedder."""
-        store = await open_if_exists(self._store, organization_id)
-        if store is None or (await store.identities()).deep is not None:
-            return False
-        return (await store.counters()).messages > 0
+        if store is None:
+            return None
+        await store.tend_vectors()
+        return await settle(store, "vectors", work)
 
     async def _index_batch(
         self, store: OrganizationStore, embedder: WatchedEmbedder, pace: Pace | None

@@ -13,6 +13,7 @@ from engram.embedding.retry import Sleep
 from engram.errors import NotFoundError
 from engram.model.access import Organization
 from engram.model.ids import OrganizationId
+from engram.model.status import WorkKind
 from engram.service.access.usage import Activity
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
@@ -51,28 +52,33 @@ async def open_each(store: Store) -> AsyncIterator[tuple[Organization, Organizat
             yield organization, opened
 
 
+async def settle(
+    store: OrganizationStore, kind: WorkKind, work: Callable[[], Awaitable[T]]
+) -> T | None:
+    """Settle due work once `work` has found nothing to do; return what it does of what came meanwhile."""
+    if await store.settle_due(kind):
+        return None
+    done = await work()
+    if not done:
+        await store.settle_due(kind, is_stuck=True)
+    return done
+
+
 class OrganizationQueue:
     """Round-robin queue of organisations with pending work, without duplicates."""
 
     def __init__(self) -> None:
         self._queued: dict[OrganizationId, None] = {}
-        self._deferred: set[OrganizationId] = set()
         self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Return how many organisations are queued."""
+        return len(self._queued)
 
     def add(self, organization_id: OrganizationId) -> None:
         """Queue an organisation."""
         self._queued[organization_id] = None
         self._wake.set()
-
-    def defer(self, organization_id: OrganizationId) -> None:
-        """Hold an organisation back until `requeue`: its work is leased by others, or rests."""
-        self._deferred.add(organization_id)
-
-    def requeue(self) -> None:
-        """Queue the deferred organisations."""
-        for organization_id in self._deferred:
-            self.add(organization_id)
-        self._deferred.clear()
 
     async def wait(self) -> None:
         """Return when the queue is not empty."""

@@ -12,7 +12,7 @@ from engram.embedding.retry import Sleep
 from engram.errors import EngramError
 from engram.model.ids import OrganizationId
 from engram.service.access.usage import Activity
-from engram.service.work.schedule import Pace, open_if_exists
+from engram.service.work.schedule import OrganizationQueue, Pace, open_if_exists
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
 
@@ -30,8 +30,8 @@ SLICE_S = 30.0
 START_S = 60.0
 """After the start of a process: it has more to do then, and many live no longer."""
 
-LOOK_S = 600.0
-"""How often it is looked whether a pass is due."""
+FAILURE_DELAY_S = 60.0
+"""The pause after a failure that is not due to an organisation."""
 
 
 class Scrubber:
@@ -55,33 +55,48 @@ class Scrubber:
         self._pace = Pace(activity, sleep=sleep)
         self._bytes_per_s = bytes_per_s
         self._sleep = sleep
+        self.queue = OrganizationQueue()
+        """Organisations whose pass may be due."""
+
+    @property
+    def is_on(self) -> bool:
+        """Return True if anything is to be read."""
+        return self._bytes_per_s > 0
 
     async def run(self) -> None:
         """Read until cancelled; a failure is logged and never ends the loop."""
-        if not self._bytes_per_s:
+        if not self.is_on:
             return
-        pause_s = START_S
+        await self._sleep(START_S)
         while True:
-            await self._sleep(pause_s)
             try:
-                pause_s = 0.0 if await self.sweep() else LOOK_S
+                await self.queue.wait()
+                await self.work_queued()
             except Exception:
                 logger.exception("scrubbing failed; it will be tried again")
-                pause_s = LOOK_S
+                await self._sleep(FAILURE_DELAY_S)
 
-    async def sweep(self) -> int:
-        """Read a slice of every organisation that is due; return how many these were."""
-        organizations = await self._store.control.list_organizations()
-        return sum([await self.work(organization.id) for organization in organizations])
+    async def work_queued(self) -> int:
+        """Read a slice of every queued organisation; return of how many there was one to read."""
+        done = 0
+        for organization_id in self.queue.take():
+            if await self.work(organization_id):
+                self.queue.add(organization_id)
+                done += 1
+        return done
 
     async def work(self, organization_id: OrganizationId) -> bool:
         """Read a slice of an organisation; False if nothing is due, or another process reads it."""
         try:
             store = await open_if_exists(self._store, organization_id)
-            return store is not None and await self._read_slice(store)
+            if store is None:
+                return False
+            if await self._read_slice(store):
+                return True
+            await store.settle_due("scrub", is_stuck=True)
         except EngramError:
             logger.exception("organisation %s cannot be scrubbed now", organization_id)
-            return False
+        return False
 
     async def _read_slice(self, store: OrganizationStore) -> bool:
         scrubbing = store.scrubbing

@@ -54,6 +54,7 @@ from engram.storage.content.pieces import (
 )
 from engram.storage.document_rows import DocumentRow, add_record, document_of, find_row
 from engram.storage.documents.text import BodyScan
+from engram.storage.due import mark_due
 from engram.storage.memories.rows import add_memory, option_values, parse_times
 from engram.storage.memories.storing import check_episodes
 from engram.storage.rows.queries import load_queries
@@ -118,6 +119,7 @@ class UploadStore(TenantStore):
                 options=options,
                 now=now,
             )
+            mark_due(tx, "documents", at=now + _LIFE_MICROSECONDS)
             stored_bytes = row_bytes(draft.name, draft.media_type, options)
             grow_counters(tx, quota=quota, stored_bytes=stored_bytes)
             audit.record(tx, now=now, actor=actor, action="begin_upload", subject=document_id)
@@ -423,6 +425,7 @@ def _add_document(
         content=None if shown is None else shown.content,
         now=now,
     )
+    mark_due(tx, "documents")
     seal(tx, DOCUMENT, number=row.number)
     return memory, memory_id
 

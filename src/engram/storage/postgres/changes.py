@@ -1,38 +1,31 @@
-"""Notify other processes of changes by NOTIFY and LISTEN, and notice a fail-over.
+"""Hear by LISTEN which keys others have ended, and notice a fail-over.
 
-Nothing relies on notifications: what is missed is found by polling, only later. They are sent after
-the commit and not in it, because NOTIFY takes a lock that serialises the commits of all
-organisations until each is on disk and on the standbys.
+Nothing else is notified: NOTIFY takes a lock that serialises the commits of all organisations until each is on
+disk and on the standbys, and for keys alone somebody waits. Work is found by its due time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import selectors
 import socket
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from math import inf
-from time import monotonic
 
 import psycopg
 
 from engram.model.ids import OrganizationId
-from engram.model.status import Change, KeysChanged, WorkAdded
-from engram.storage.postgres.connection import Driver, translate
+from engram.model.status import KeysChanged
+from engram.storage.postgres.connection import Driver
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
 _SQL = load_queries("postgres/changes.sql")
 
 logger = logging.getLogger(__name__)
-
-PAUSE_S = 0.1
-"""Writes come in bursts: notifications are sent this often at most."""
 
 RETRY_S = 1.0
 """Pause after a failed connection."""
@@ -46,41 +39,29 @@ def tell_keys(connection: Connection, organization_id: OrganizationId) -> None:
 @dataclass(frozen=True, slots=True)
 class _Listener:
     loop: asyncio.AbstractEventLoop
-    heard: asyncio.Queue[Change | None]
+    heard: asyncio.Queue[KeysChanged | None]
 
-    def tell(self, change: Change | None) -> None:
+    def tell(self, change: KeysChanged | None) -> None:
         # Raised by a loop that has been closed.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.heard.put_nowait, change)
 
 
 class Changes:
-    """Sends and receives notifications on one connection and thread, started by the first use."""
+    """Receives notifications on one connection and thread, started by the first use."""
 
     def __init__(self, connect: Callable[[], Driver], *, look: Callable[[Driver], None]) -> None:
         """Use a connection of `connect`, with which `look` is called."""
         self._connect = connect
         self._look_at = look
-        self._name = secrets.token_hex(8)
-        """Identifies this process: NOTIFY also reaches its sender."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._is_loss_told = False
-        self._untold: dict[OrganizationId, None] = {}
-        self._told_at = -inf
         self._listeners: list[_Listener] = []
         self._bell: _Bell
 
-    def announce(self, organization_id: OrganizationId) -> None:
-        """Notify other processes soon that an organisation has new work; returns at once."""
-        with self._lock:
-            if organization_id in self._untold:
-                return
-            self._untold[organization_id] = None
-        self._look()
-
-    async def follow(self) -> AsyncGenerator[Change]:
+    async def follow(self) -> AsyncGenerator[KeysChanged]:
         """Yield the changes of other processes until this is closed; those during an outage are missed."""
         listener = _Listener(asyncio.get_running_loop(), asyncio.Queue())
         with self._lock:
@@ -96,7 +77,7 @@ class Changes:
                 self._listeners.remove(listener)
 
     def close(self) -> None:
-        """Send what is left to be sent, and end; blocks until then."""
+        """End; blocks until then."""
         with self._lock:
             self._is_closed = True
             thread = self._thread
@@ -138,34 +119,11 @@ class Changes:
         # Notifications before the connection were missed.
         self._tell_listeners(KeysChanged(None))
         while not self._is_closed:
-            self._bell.wait(self._pause_s(), driver)
-            if self._pause_s() == 0:
-                self._tell_others(driver)
+            self._bell.wait(None, driver)
             for notification in driver.notifies(timeout=0):
-                self._hear(notification)
-        self._tell_others(driver)
+                self._tell_listeners(KeysChanged(OrganizationId(notification.payload)))
 
-    def _pause_s(self) -> float | None:
-        """Return the seconds until the next notification may be sent; None if there is none."""
-        return max(0.0, self._told_at + PAUSE_S - monotonic()) if self._untold else None
-
-    def _tell_others(self, driver: Driver) -> None:
-        with self._lock:
-            organizations, self._untold = self._untold, {}
-        if organizations:
-            lines = [f"{self._name} {organization_id}" for organization_id in organizations]
-            driver.execute(translate(_SQL["tell_work"]).text, {"lines": lines})
-            self._told_at = monotonic()
-
-    def _hear(self, notification: psycopg.Notify) -> None:
-        if notification.channel == "engram_keys":
-            self._tell_listeners(KeysChanged(OrganizationId(notification.payload)))
-            return
-        teller, _, organization_id = notification.payload.partition(" ")
-        if teller != self._name:
-            self._tell_listeners(WorkAdded(OrganizationId(organization_id)))
-
-    def _tell_listeners(self, change: Change | None) -> None:
+    def _tell_listeners(self, change: KeysChanged | None) -> None:
         with self._lock:
             listeners = [*self._listeners]
         for listener in listeners:

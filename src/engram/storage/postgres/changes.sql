@@ -1,9 +1,5 @@
 -- listen --
-LISTEN engram_work; LISTEN engram_keys;
-
--- tell_work --
--- Notifies all processes of new work; each line has the sender and the organisation.
-SELECT pg_notify('engram_work', line) FROM unnest(CAST(:lines AS text[])) AS line;
+LISTEN engram_keys;
 
 -- tell_keys --
 -- Notifies all processes, when the transaction is committed, that keys of an organisation changed.

@@ -35,8 +35,13 @@ _TABLES: dict[Tier, str] = {"instant": "instant_vector", "deep": "vector"}
 EXACT_ROWS_MAX = 20_000
 """Where conditions leave no more passages than this, all of them are compared."""
 
-VECTORS_MIN = 50_000
-"""Fewer are compared in memory in a millisecond or two, and none is missed."""
+VECTORS_MIN = 500_000
+"""Fewer are compared in memory, which is exact and costs less: measured, 15 CPU ms a search at 400,000 against
+about 40 through HNSW at 20,000 to 100,000 (`docs/scaling.md`). More would fill a process's memory for vectors."""
+
+PARTITIONS_MAX = 200
+"""Of one database: every search through one, and every start of the server, reads the list of them. An organisation
+that finds no room is compared in memory like smaller ones."""
 
 BEHIND_MAX = 5_000
 """Changes after which the partition is updated."""
@@ -175,7 +180,7 @@ def _find_lag(tx: Transaction) -> _Lag | None:
 
 
 def _fill(connect: Callable[[], Driver], organization: int, lag: _Lag) -> int | None:
-    """Copy missing vectors to the partition; return how many, None if another process does it.
+    """Copy missing vectors to the partition; return how many, None if another process does it or there is no room.
 
     It needs a connection of its own: building an index takes longer than a request may.
     """
@@ -185,6 +190,8 @@ def _fill(connect: Callable[[], Driver], organization: int, lag: _Lag) -> int | 
         if not partition.value("try_lock", lock=_LOCK | organization):
             return None
         if not partition.value("find_partition"):
+            if partition.value("count_partitions") >= PARTITIONS_MAX:
+                return None
             # It is attached only after it is filled, so nobody searches half of it.
             partition.run("create_partition")
         added = partition.fill()

@@ -66,6 +66,9 @@ SELECT pg_try_advisory_lock(:lock);
 -- find_partition --
 SELECT to_regclass('engram.near_vector_/*organization*/') IS NOT NULL;
 
+-- count_partitions --
+SELECT count(*) FROM pg_inherits WHERE inhparent = 'engram.near_vector'::regclass;
+
 -- create_partition --
 SELECT add_near_partition(/*organization*/);
 

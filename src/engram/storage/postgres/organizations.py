@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from engram.errors import NotFoundError, StorageError, StoreBusyError
 from engram.model.ids import OrganizationId
+from engram.model.status import WORK_KINDS
 from engram.storage.postgres.changes import tell_keys
 from engram.storage.postgres.homes import CONTROL, Home, Homes, Place
 from engram.storage.postgres.transactions import OrganizationScope, choose
@@ -156,6 +157,7 @@ def add_first_rows(connection: Connection, number: int, *, public_id: Organizati
         values = {"organization_id": number, "public_id": public_id}
         connection.execute(_SQL["add_meta"], values)
         connection.execute(_SQL["add_word_index"], values)
+        connection.executemany(_SQL["add_due"], [{**values, "kind": kind} for kind in WORK_KINDS])
 
 
 def mark_deleted(connection: Connection, number: int) -> None:

@@ -8,6 +8,11 @@ INSERT INTO meta (organization_id, public_id) VALUES (:organization_id, :public_
 -- add_word_index --
 INSERT INTO word_index (organization_id) VALUES (:organization_id);
 
+-- add_due --
+-- Has work looked for once: the rows may have come from elsewhere.
+INSERT INTO due (organization_id, kind, due_at) VALUES (:organization_id, :kind, 0)
+ON CONFLICT DO NOTHING;
+
 -- mark_deleted --
 UPDATE meta SET is_deleted = 1 WHERE organization_id = :organization_id;
 

@@ -584,6 +584,17 @@ CREATE TABLE vector_removal (
     PRIMARY KEY (organization_id, seq)
 );
 
+-- When organisations have background work next. It is written with the work, and claimed from here.
+CREATE TABLE due (
+    organization_id bigint NOT NULL,
+    kind            text   COLLATE "C" NOT NULL,
+    due_at          bigint NOT NULL,
+    lease_until     bigint,
+    PRIMARY KEY (organization_id, kind)
+);
+
+CREATE INDEX due_at ON due (due_at);
+
 -- Messages that wait for deep vectors.
 CREATE TABLE unembedded (
     organization_id bigint NOT NULL,
@@ -940,6 +951,10 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- Processes look for due work in all organisations, and claim it in each.
+CREATE POLICY in_reach ON due FOR SELECT
+    USING (current_setting('engram.control', true) = 'all');
 
 -- A transaction that says `engram.control = all` sees the control tables. One of an organisation
 -- does not, and one that looks a key up, or acts for an organisation, sees the rows it is about.

@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 from engram import limits
-from engram.clock import Clock, IdSource
+from engram.clock import Clock, IdSource, to_microseconds
 from engram.errors import NotFoundError, StorageError
 from engram.model.ids import OrganizationId
-from engram.model.status import Change, Finding, WorkAdded
+from engram.model.status import DueWork, Finding, KeysChanged, WorkKind
 from engram.storage.bookkeeping.audit import Announce
 from engram.storage.control.store import ControlStore
 from engram.storage.organization import OrganizationStore
@@ -20,11 +21,13 @@ from engram.storage.postgres import connection as postgres
 from engram.storage.postgres import transactions
 from engram.storage.postgres.changes import Changes, tell_keys
 from engram.storage.postgres.database import Replica
+from engram.storage.postgres.due import DueClaims
 from engram.storage.postgres.homes import Home, HomeOptions, Homes
 from engram.storage.postgres.organizations import Organizations
 from engram.storage.postgres.pool import Pool
 from engram.storage.postgres.transactions import OrganizationScope
 from engram.storage.postings.block_index import BlockWordIndex
+from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.store import OpenOrganizations
 from engram.storage.tenant import Tenant
@@ -132,14 +135,22 @@ class PostgresStore:
             home.name for home, is_away in zip(homes, answers, strict=True) if is_away and home.name
         ]
 
-    def announce(self, organization_id: OrganizationId) -> None:
-        self._changes.announce(organization_id)
+    async def claim_due(
+        self, kinds: Sequence[WorkKind], *, lease: timedelta, limit: int
+    ) -> Sequence[DueWork]:
+        claims = DueClaims(kinds, clock=self._read_clock, lease=lease, limit=limit)
+        claimed = await claims.at(self._home)
+        for place in await self._homes.list_places():
+            try:
+                claimed += await claims.at(await self._homes.open(place))
+            except StorageError:
+                # Its organisations cannot be worked on either.
+                logger.debug("the home %s cannot be asked for work", place.home, exc_info=True)
+        return claimed
 
-    async def changes(self) -> AsyncGenerator[Change]:
+    async def changes(self) -> AsyncGenerator[KeysChanged]:
         async for change in self._changes.follow():
-            if isinstance(change, WorkAdded):
-                self._doubt(change.organization_id)
-            elif change.organization_id is not None:
+            if change.organization_id is not None:
                 # A move says so too: it is looked up again.
                 self._opened.drop(change.organization_id)
             yield change
@@ -162,10 +173,10 @@ class PostgresStore:
         self._opened.take_all()
         self._matrices.clear()
 
-    def _doubt(self, organization_id: OrganizationId) -> None:
-        """Read nothing older than what another process just wrote."""
-        if (opened := self._opened.find(organization_id)) is not None:
-            opened.scope.seen.doubt()
+    def _read_clock(self, connection: Connection) -> int:
+        if self._shared_clock is not None:
+            return self._shared_clock(connection)
+        return to_microseconds(self._clock.now())
 
     async def _remove_leftovers(self) -> None:
         """Finish deletions that a crash interrupted; if that fails, the store opens nevertheless."""

@@ -30,7 +30,6 @@ class SeenRevision:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._doubted_at = -inf
         self.revision = 0
         """Every later read of this process shows this revision or a newer one."""
         self.newest_at = -inf
@@ -40,15 +39,7 @@ class SeenRevision:
         """Record a revision, and when it was the newest that the primary had."""
         with self._lock:
             self.revision = max(self.revision, revision)
-            # An answer that was asked for before the news of a write may be older than the write.
-            if newest_at > self._doubted_at:
-                self.newest_at = max(self.newest_at, newest_at)
-
-    def doubt(self) -> None:
-        """Record that somebody has written since."""
-        with self._lock:
-            self.newest_at = -inf
-            self._doubted_at = monotonic()
+            self.newest_at = max(self.newest_at, newest_at)
 
 
 class BehindError(Exception):
@@ -179,6 +170,30 @@ class RemovalScope:
 
     def _begin(self, connection: PostgresConnection, check: Check) -> None:
         connection.begin(_SQL["begin_removal"], {"organization_id": self.number}, check)
+
+
+class ClaimScope:
+    """The rows of an organisation for who claims its work, which waits for nobody and needs no revision."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def begin_read(self, connection: PostgresConnection) -> None:
+        self.begin_write(connection)
+
+    def begin_write(self, connection: PostgresConnection) -> Begun:
+        connection.begin(_SQL["begin_claim"], {"organization_id": self.number}, _first)
+        return Begun(connection, mark=0)
+
+    def find_write(
+        self,
+        connection: PostgresConnection,  # noqa: ARG002 there is no mark to look for
+        begun: Begun,  # noqa: ARG002
+    ) -> bool | None:
+        return None
+
+    def note_write(self, begun: Begun, *, at: float) -> None:
+        """Do nothing: leases change nothing that is read."""
 
 
 class ControlScope:

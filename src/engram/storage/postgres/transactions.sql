@@ -58,6 +58,12 @@ SET LOCAL statement_timeout = 0;
 SET LOCAL engram.organization_id = :organization_id;
 SELECT number FROM removal WHERE number = :organization_id FOR UPDATE;
 
+-- begin_claim --
+-- Begins to claim work of an organisation, beside whoever writes in it; returns a row.
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SET LOCAL engram.organization_id = :organization_id;
+SELECT 0;
+
 -- choose --
 -- Lets the rest of a transaction see the rows of an organisation.
 SET LOCAL engram.organization_id = /*organization*/;

@@ -52,7 +52,7 @@ from engram.storage.sqlite.history import (
 )
 from engram.storage.sqlite.migrate import FileKind, load_migrations, migrate, version_of
 from engram.storage.sqlite.rewriting import write_anew
-from engram.storage.threads import Inbox, Scheduler, Ticket, WorkerThreads
+from engram.storage.threads import Inbox, Scheduler, ThreadTicket, Ticket, WorkerThreads
 
 _SQL = load_queries("sqlite/file.sql")
 MARKED_SINCE: dict[FileKind, int] = {"control": 7, "organization": 16}
@@ -224,6 +224,12 @@ class SqliteFile:
         ticket: Ticket[T] = Ticket()
         self._submit(Write(work, ticket, self._announce))
         return await ticket.future
+
+    def write_from_thread(self, work: Work[T]) -> T:
+        """Do what `write` does for a thread, which waits for it; not for one that writes to the same file."""
+        ticket: ThreadTicket[T] = ThreadTicket(self._threads.scheduler)
+        self._submit(Write(work, ticket, self._announce))
+        return ticket.wait()
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 from engram.storage.sqlite.connection import MARK_SUFFIX, translated_failures, unlink_database
 from engram.storage.sqlite.copies import copied_file, remove_copies
+from engram.storage.sqlite.due import note_all
 from engram.storage.sqlite.file import FileOwner, SqliteFile
 from engram.storage.sqlite.history import History, mark_of
 from engram.storage.sqlite.migrate import load_migrations
@@ -140,7 +141,10 @@ class OrganizationFiles:
 
         def work(connection: Connection) -> bool:
             values = {"organization_id": owner.id}
-            return connection.execute(_SQL["record_file"], values).rowcount == 1
+            is_recorded = connection.execute(_SQL["record_file"], values).rowcount == 1
+            if is_recorded:
+                note_all(connection, owner.id)
+            return is_recorded
 
         return await self._control.write(work)
 
@@ -195,6 +199,8 @@ def seal_organization(
     """Record in the control file where an organisation was moved to; None if it is here again."""
     values = {"organization_id": organization_id, "moved_to": moved_to}
     connection.execute(_SQL["seal"], values)
+    if moved_to is None:
+        note_all(connection, organization_id)
 
 
 def _list_named(connection: Connection) -> frozenset[str]:

@@ -8,24 +8,25 @@ import shutil
 from collections.abc import AsyncGenerator, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Lock
 
 from engram import limits
-from engram.clock import Clock, IdSource
+from engram.clock import Clock, IdSource, to_microseconds
 from engram.errors import StorageError, StoreCorruptError, StoreFullError, StoreMovedError
 from engram.model.access import OPERATOR, AuditNote
 from engram.model.ids import OrganizationId
-from engram.model.status import Change, Finding, WorkAdded
+from engram.model.status import DueWork, Finding, KeysChanged, WorkKind
 from engram.storage.bookkeeping.audit import Announce
 from engram.storage.control.store import ControlStore
 from engram.storage.organization import OrganizationStore
 from engram.storage.private import make_directory, make_private
 from engram.storage.rows.database import Connection
 from engram.storage.sqlite.connection import WatchingConnection, translated_failures
+from engram.storage.sqlite.due import DueEntries, claim_due
 from engram.storage.sqlite.file import SqliteFile
-from engram.storage.sqlite.notices import Notices
 from engram.storage.sqlite.organization_files import (
     CONTROL_NAME,
     OrganizationFiles,
@@ -113,7 +114,6 @@ class SqliteStore:
         self._control = ControlStore(self._control_file, clock=clock, ids=ids, removal=self._files)
         self._vectors = MatrixIndex(MatrixCache(bytes_max=vector_bytes_max))
         self._organizations = OpenOrganizations(self._open_organization)
-        self._notices = Notices(directory, threads=self._threads)
         self._is_open = False
         self._is_closed = False
 
@@ -140,18 +140,20 @@ class SqliteStore:
         if by_writing:
             await self._control_file.write(_rewrite_version)
 
-    def announce(self, organization_id: OrganizationId) -> None:
-        self._notices.announce(organization_id)
+    async def claim_due(
+        self, kinds: Sequence[WorkKind], *, lease: timedelta, limit: int
+    ) -> Sequence[DueWork]:
+        now = to_microseconds(self._clock.now())
+        return await claim_due(self._control_file, kinds, now=now, lease=lease, limit=limit)
 
-    async def changes(self) -> AsyncGenerator[Change]:
-        async for organization_id in self._notices.follow():
-            yield WorkAdded(organization_id)
+    async def changes(self) -> AsyncGenerator[KeysChanged]:
+        for change in ():
+            yield change
 
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        await self._threads.run(self._notices.send)
         for organization in self._organizations.take_all():
             await organization.file.close()
         await self._control_file.close()
@@ -196,6 +198,7 @@ class SqliteStore:
             words=Fts5WordIndex(),
             clock=self._clock,
             ids=self._ids,
+            due_list=DueEntries(self._control_file, owner.id),
         )
         store = OrganizationStore(tenant, vectors=self._vectors, revision_of=Revision().seen_by)
         try:

@@ -10,6 +10,7 @@ from engram.model.trash import TrashEntry, TrashKind, TrashPage, TrashQuery
 from engram.storage.bookkeeping.counters import grow_counters
 from engram.storage.bookkeeping.holds import Thing
 from engram.storage.bookkeeping.row_hashes import TRASH, damaged
+from engram.storage.due import mark_due
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 
@@ -65,6 +66,7 @@ class Entry(NamedTuple):
 
 def add_entry(tx: Transaction, entry: Entry) -> Entry:
     """Store an entry; its own row counts nothing, so that a full organisation can delete."""
+    mark_due(tx, "jobs", at=entry.expires_at)
     return _put(tx, "add_entry", entry)
 
 

@@ -29,7 +29,7 @@ from engram.storage.tenant import Transaction
 from engram.storage.trash.entries import Entry
 from engram.storage.trash.rows import KEPT_TABLES, Part, add_parts, read_parts
 from engram.storage.vectors.embedders import Embedders, read_embedders
-from engram.storage.vectors.rows import add_vectors, count_change
+from engram.storage.vectors.rows import add_unembedded, add_vectors, count_change
 from engram.storage.words.rebuild import BATCH_CHARACTERS, clear_state
 from engram.storage.words.rows import (
     Stretch,
@@ -231,7 +231,7 @@ class _Restoring:
         if self.embedders.deep is not None:
             first = message_key(number, 1)
             self.waiting = {*range(first, first + entry.messages)} - self.with_deep
-        tx.execute_many(_SQL["queue_message"], ({"key": key} for key in sorted(self.waiting)))
+        add_unembedded(tx, sorted(self.waiting))
         count_change(tx, vectors=self.vectors, pending=len(self.waiting))
 
     def _count_bytes(self, stored_bytes: int) -> None:

@@ -128,10 +128,6 @@ WHERE organization_id = :organization_id AND number = :number;
 -- Has a captured conversation be captured again.
 DELETE FROM forgotten_session WHERE organization_id = :organization_id AND id = :id;
 
--- queue_message --
-INSERT INTO unembedded (organization_id, key) VALUES (:organization_id, :key)
-ON CONFLICT DO NOTHING;
-
 -- content_bytes_of --
 -- Returns the bytes of the texts of a record, and of the versions and the document of a memory.
 SELECT

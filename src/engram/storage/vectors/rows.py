@@ -8,6 +8,7 @@ from engram.errors import InvalidVectorError, StoreCorruptError
 from engram.model.ids import MessageKey
 from engram.model.row_keys import conversation_of, kind_of, message_key
 from engram.model.vectors import Embedded, Indexing, NewVectors, PassageVector, Tier
+from engram.storage.due import mark_due
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Transaction
 from engram.storage.vectors.embedders import Embedders, StoredEmbedder, read_embedders, register
@@ -30,6 +31,9 @@ def index_appended(tx: Transaction, keys: Sequence[int], indexing: Indexing) -> 
     is_of_document = bool(keys) and kind_of(conversation_of(keys[0])) == "document"
     statement = "add_unembedded_last" if is_of_document else "add_unembedded"
     tx.execute_many(_UNEMBEDDED[statement], ({"key": key} for key in waiting))
+    if waiting or (deep is None and tier != "deep"):
+        # Without an embedder too: what is stored now waits for the first one.
+        mark_due(tx, "vectors")
     count_change(tx, vectors=added, pending=len(waiting))
 
 
@@ -48,13 +52,17 @@ def enqueue_missing(tx: Transaction) -> int:
     (lowest,) = tx.execute(_UNEMBEDDED["lowest_unembedded"]).fetchone()
     values = {"lowest": lowest, "deep": deep.number}
     added = tx.execute(_UNEMBEDDED["add_all_unembedded"], **values).rowcount
+    mark_due(tx, "vectors")
     count_change(tx, vectors=0, pending=added)
     return added
 
 
 def add_unembedded(tx: Transaction, keys: Iterable[int]) -> None:
     """Queue messages, unless they wait already."""
-    tx.execute_many(_UNEMBEDDED["add_unembedded"], ({"key": key} for key in keys))
+    waiting = [{"key": key} for key in keys]
+    if waiting:
+        tx.execute_many(_UNEMBEDDED["add_unembedded"], waiting)
+        mark_due(tx, "vectors")
 
 
 def _add_new(

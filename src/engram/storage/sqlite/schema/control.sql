@@ -65,6 +65,18 @@ CREATE TABLE page_session (
 CREATE INDEX page_session_organization ON page_session (organization_id);
 CREATE INDEX page_session_key ON page_session (key_id);
 
+-- Organisations with background work, now or later: nobody opens the files of others to look for some.
+CREATE TABLE due (
+    organization_id TEXT    NOT NULL REFERENCES organization (organization_id) ON DELETE CASCADE,
+    kind            TEXT    NOT NULL,
+    due_at          INTEGER NOT NULL,
+    lease_until     INTEGER,
+    token           INTEGER NOT NULL,                  -- random; another one whenever work is noted
+    PRIMARY KEY (organization_id, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX due_at ON due (due_at);
+
 -- Outlives the organisation it speaks of.
 CREATE TABLE audit (
     number          INTEGER PRIMARY KEY AUTOINCREMENT,

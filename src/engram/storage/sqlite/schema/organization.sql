@@ -299,6 +299,14 @@ CREATE TABLE vector_removal (
     last_key        INTEGER NOT NULL
 ) STRICT;
 
+-- When there is background work next; the control file lists the same.
+CREATE TABLE due (
+    organization_id INTEGER NOT NULL,
+    kind            TEXT    NOT NULL,
+    due_at          INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, kind)
+) STRICT, WITHOUT ROWID;
+
 -- Messages that wait for deep vectors.
 CREATE TABLE unembedded (
     number          INTEGER PRIMARY KEY,
