@@ -37,6 +37,7 @@ BENCHMARKS = (
     "postgres",
     "spread",
     "idle",
+    "model",
     "hostile",
     "page",
 )
@@ -44,6 +45,7 @@ BENCHMARKS = (
 PARTS: Mapping[str, Sequence[str]] = {
     "transfer": ("exports", "backup"),
     "postgres": ("postgres", "nearest"),
+    "model": ("model_points",),
 }
 """The modules of benchmarks that have several."""
 

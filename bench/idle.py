@@ -74,7 +74,7 @@ async def _on_files(directory: Path, *, count: int) -> list[Figure]:
         return SqliteStore(directory, clock=SystemClock(), ids=RandomIds())
 
     for wanted in (FEW, count):
-        chosen = await _fill(build, wanted)
+        chosen = await add_organizations(build, wanted)
         await _settle_files(build)
         await _use(build, chosen)
         opened.clear()
@@ -88,16 +88,17 @@ async def _on_server(server: Server, *, count: int) -> list[Figure]:
     costs = list[tuple[int, float]]()
     async with counted_wire(server) as wire:
         for wanted in (FEW, count):
-            chosen = await _fill(lambda: _store_at(server.socket_url("idle")), wanted)
+            chosen = await add_organizations(lambda: store_at(server.socket_url("idle")), wanted)
             server.execute(_SETTLE, database="idle")
-            await _use(lambda: _store_at(wire.url("idle")), chosen)
+            await _use(lambda: store_at(wire.url("idle")), chosen)
             wire.statements.clear()
-            cpu_s = await _use(lambda: _store_at(wire.url("idle")), chosen)
+            cpu_s = await _use(lambda: store_at(wire.url("idle")), chosen)
             costs.append((len(wire.statements), cpu_s))
     return _figures("PostgreSQL", "statements", costs, count=count)
 
 
-def _store_at(url: str) -> Store:
+def store_at(url: str) -> Store:
+    """Return a store in a database, not open yet."""
     return PostgresStore(url, clock=SystemClock(), ids=RandomIds())
 
 
@@ -128,7 +129,7 @@ def _figures(
     ]
 
 
-async def _fill(build: Build, wanted: int) -> OrganizationId:
+async def add_organizations(build: Build, wanted: int) -> OrganizationId:
     """Add organisations, some with files or rows, until there are so many; return the last."""
     store = build()
     await store.open()

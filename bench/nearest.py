@@ -82,13 +82,13 @@ async def _cost(server: Server, work: Callable[[], Awaitable[None]]) -> float:
     await work()
     times = list[float]()
     for _ in range(ROUNDS):
-        began = _used(server)
+        began = used_cpu_s(server)
         await work()
-        times.append(_used(server) - began)
+        times.append(used_cpu_s(server) - began)
     return statistics.median(times)
 
 
-def _used(server: Server) -> float:
+def used_cpu_s(server: Server) -> float:
     """Return the processor time of this process and of the server's so far."""
     postmaster = psutil.Process(server.pid)
     own = postmaster.cpu_times()

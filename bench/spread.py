@@ -74,7 +74,7 @@ def measure(*, quick: bool) -> Sequence[Figure]:
         texts = list(chat(count))
         empty = _table_bytes(other)
         alone = asyncio.run(_fill_and_search(url, texts, home=None))
-        _plant(url)
+        plant_deep_vectors(url)
         sizes = _sizes(one, texts, empty=empty)
         asyncio.run(_move_vectors(url))
         partition = _partition_size(one, count=count)
@@ -178,7 +178,7 @@ def _each_size(lines: Mapping[str, float], *, raw: float, count: int) -> list[Fi
     ]
 
 
-def _plant(url: str) -> None:
+def plant_deep_vectors(url: str) -> None:
     """Give every message a deep vector."""
     dimensions = ARCTIC.identity.dimensions
     with psycopg.connect(url) as driver:
