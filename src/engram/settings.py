@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 PREFIX = "ENGRAM_"
 FILE_NAME = "engram.toml"
+_SIBLINGS = "_ENGRAM_SIBLINGS"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["plain", "json"]
@@ -471,9 +472,17 @@ def is_default_home(home: Path) -> bool:
     return home.absolute() == _default_home({})
 
 
-def export_settings(settings: Settings) -> None:
-    """Let the processes that this one starts load equal settings."""
+def export_settings(settings: Settings, *, siblings: Path | None) -> None:
+    """Let the processes that this one starts load equal settings, and find each other's sockets."""
     os.environ.update(to_environment(settings))
+    if siblings is not None:
+        os.environ[_SIBLINGS] = str(siblings)
+
+
+def exported_siblings() -> Path | None:
+    """Return the directory of the sockets of this process's siblings, if it has any."""
+    directory = os.environ.get(_SIBLINGS)
+    return None if directory is None else Path(directory)
 
 
 def _as_text(value: object) -> str:

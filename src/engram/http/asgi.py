@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from engram import limits
 from engram.api.table import OPERATIONS
 from engram.bodies.receiving import Bodies
+from engram.bodies.siblings import NO_SIBLINGS, Siblings
 from engram.clock import Clock, IdSource
 from engram.engine.server import RunCommand, serving_local_clients
 from engram.http import documents, exports
@@ -28,7 +29,7 @@ from engram.http.problems import Failures
 from engram.http.routes import operation_routes
 from engram.mcp.http import McpHttp, build_mcp_http
 from engram.service import Service
-from engram.settings import Settings, load_settings
+from engram.settings import Settings, exported_siblings, load_settings
 from engram.wiring import open_service
 
 logger = logging.getLogger(__name__)
@@ -48,12 +49,14 @@ class Application:
         ids: IdSource | None = None,
         ends_process: bool = False,
         run_command: RunCommand | None = None,
+        siblings: Siblings = NO_SIBLINGS,
     ) -> None:
         """Use settings; with `ends_process` the process exits soon after its last request.
 
         As the engine of its store it runs the commands of local clients with `run_command`.
         """
         self._run_command = run_command
+        self._siblings = siblings
         self._ends_process = ends_process
         self._settings = settings
         self._clock = clock
@@ -85,15 +88,18 @@ class Application:
         sys.setswitchinterval(limits.THREAD_SWITCH_S)
         async with open_service(self._settings, clock=self._clock, ids=self._ids) as service:
             service.access.load_operators()
-            mcp = build_mcp_http(service, toolsets=self._settings.shown_toolsets)
+            siblings = self._siblings
+            toolsets = self._settings.shown_toolsets
+            mcp = build_mcp_http(service, toolsets=toolsets, siblings=siblings)
             local = serving_local_clients(self._settings, service, self._run_command)
             async with mcp.run(), service.background_work(), local:
-                self._serving = (service, build_app(service, mcp, self._settings))
+                self._serving = (service, build_app(service, mcp, self._settings, siblings))
                 # Long-lived objects are exempt from garbage collection from now on.
                 gc.collect()
                 gc.freeze()
                 logger.info("serving the store in %s", self._settings.store_place)
-                yield
+                async with siblings.listening(self._answer):
+                    yield
                 self._serving = None
                 if self._ends_process:
                     _exit_after(limits.STOP_S)
@@ -124,19 +130,30 @@ def create_app(
     ids: IdSource | None = None,
     ends_process: bool = False,
     run_command: RunCommand | None = None,
+    siblings: Siblings = NO_SIBLINGS,
 ) -> Application:
     """Return the application for `settings`."""
     return Application(
-        settings, clock=clock, ids=ids, ends_process=ends_process, run_command=run_command
+        settings,
+        clock=clock,
+        ids=ids,
+        ends_process=ends_process,
+        run_command=run_command,
+        siblings=siblings,
     )
 
 
 def create_app_from_environment(run_command: RunCommand | None = None) -> Application:
     """Return the application for the settings in the environment; the entry point of workers."""
-    return create_app(load_settings(), ends_process=True, run_command=run_command)
+    siblings = Siblings(exported_siblings(), name=str(os.getpid()))
+    return create_app(
+        load_settings(), ends_process=True, run_command=run_command, siblings=siblings
+    )
 
 
-def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
+def build_app(
+    service: Service, mcp: McpHttp, settings: Settings, siblings: Siblings = NO_SIBLINGS
+) -> ASGIApp:
     """Return the routes behind their middleware, the outermost last."""
     metrics = Metrics(service.activity)
     # Routes are tried in order, and most requests are for MCP.
@@ -144,7 +161,7 @@ def build_app(service: Service, mcp: McpHttp, settings: Settings) -> ASGIApp:
         *mcp.routes,
         *operation_routes(OPERATIONS, {**documents.HANDLERS, **exports.HANDLERS}),
         document_route(),
-        *health_routes(metrics.render),
+        *health_routes(metrics, siblings),
         PageRoute(),
     ]
     app: ASGIApp = Router(routes, redirect_slashes=False)

@@ -1,13 +1,14 @@
 """Health checks, and the Prometheus metrics of every request.
 
-Each process counts for itself. With several workers a scrape is answered by one of them; the label
-`pid` of `engram_process_info` tells which.
+Each process counts for itself. With several workers the one that is scraped asks all others and adds up; the
+labels `pid` of `engram_process_info` tell whose figures are in it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 
 from prometheus_client import (
@@ -20,13 +21,16 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.api.encoding import to_json
+from engram.bodies.siblings import HandedRequest, Siblings, is_handed_on
 from engram.errors import EngramError, UnavailableError
 from engram.service import Service
 from engram.service.access.usage import Activity
@@ -35,6 +39,7 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT",
 UNMATCHED = "unmatched"
 """The route label of unmatched requests: a caller must not be able to create labels."""
 
+OK = 200
 ABANDONED = 499
 """The status counted for a request whose client left before it was answered."""
 
@@ -100,6 +105,10 @@ class Measured:
                 status = message["status"]
             await send(message)
 
+        if is_handed_on(scope):
+            # Counted where it came in.
+            await self._app(scope, receive, send)
+            return
         self._metrics.in_progress.inc()
         try:
             await self._app(scope, receive, send_on)
@@ -146,13 +155,61 @@ class _ActivityCollector(Collector):
         )
 
 
-def health_routes(render_metrics: Callable[[], bytes]) -> list[BaseRoute]:
+def health_routes(metrics: Metrics, siblings: Siblings) -> list[BaseRoute]:
     """Return `/healthz`, `/readyz` and `/metrics`."""
 
-    async def metrics(_: Request) -> Response:
-        return Response(render_metrics(), headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
+    async def show_metrics(request: Request) -> Response:
+        shown = [metrics.render()]
+        if not is_handed_on(request.scope):
+            asked = HandedRequest.of(request.scope, b"")
+            answers = await asyncio.gather(
+                *(siblings.ask(name, asked) for name in siblings.others())
+            )
+            shown += [each.body for each in answers if each is not None and each.status == OK]
+        return Response(added_up(shown), headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
 
-    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show_metrics)]
+
+
+def added_up(shown: Sequence[bytes]) -> bytes:
+    """Return the metrics of several processes as those of one, in Prometheus' text format."""
+    if len(shown) == 1:
+        return shown[0]
+    families = dict[str, Metric]()
+    values = dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]()
+    for text in shown:
+        for family in text_string_to_metric_families(text.decode()):
+            families.setdefault(family.name, family)
+            known = values.setdefault(family.name, {})
+            for sample in family.samples:
+                key = (sample.name, tuple(sorted(sample.labels.items())))
+                known[key] = _joined(sample.name, known.get(key), sample.value)
+    for name, family in families.items():
+        family.samples = [
+            Sample(sample, dict(labels), value) for (sample, labels), value in values[name].items()
+        ]
+    registry = CollectorRegistry()
+    registry.register(_Families(families.values()))
+    return generate_latest(registry)
+
+
+def _joined(name: str, known: float | None, value: float) -> float:
+    """Return the value of several processes: the sum, or of times the first start and the last event."""
+    if known is None:
+        return value
+    if name.endswith(("_created", "_start_time_seconds")):
+        return min(known, value)
+    if name.endswith("_timestamp_seconds"):
+        return max(known, value)
+    return known + value
+
+
+class _Families(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 async def healthz(_: Request) -> Response:

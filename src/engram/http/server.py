@@ -12,6 +12,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from engram import limits
+from engram.bodies.siblings import siblings_directory
 from engram.engine.server import RunCommand
 from engram.errors import ConfigurationError
 from engram.http.asgi import Application, create_app
@@ -75,11 +76,12 @@ def run(
         app = worker if settings.workers > 1 else _application(settings, run_command)
         configuration = _configuration(settings, bounds, app)
         if settings.workers > 1:
-            # Workers are new processes, which load their settings from the environment.
-            export_settings(settings)
-            supervisor = Multiprocess(configuration, sockets=[listener])
-            if not stop.is_requested:
-                supervisor.run()
+            with siblings_directory() as siblings:
+                # Workers are new processes, which load their settings from the environment.
+                export_settings(settings, siblings=siblings)
+                supervisor = Multiprocess(configuration, sockets=[listener])
+                if not stop.is_requested:
+                    supervisor.run()
         else:
             server = uvicorn.Server(configuration)
             stop.apply_to(server)

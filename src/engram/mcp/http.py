@@ -44,6 +44,7 @@ from engram import limits
 from engram.api.encoding import encode_answer, error_details
 from engram.bodies.json_text import NotJsonError, prepare
 from engram.bodies.receiving import bodies_of, replay_body
+from engram.bodies.siblings import NO_SIBLINGS, HandedRequest, Siblings, is_handed_on
 from engram.errors import LimitExceededError
 from engram.mcp.clients import ClientLog
 from engram.mcp.messages import (
@@ -54,7 +55,7 @@ from engram.mcp.messages import (
     with_texts,
 )
 from engram.mcp.server import Caller, Identify, build_server, find_caller
-from engram.mcp.sse import MESSAGES_PATH, SseMessages, SseStreams
+from engram.mcp.sse import SseMessages, SseStreams, messages_path
 from engram.mcp.tools import call_bytes_max
 from engram.model.access import Principal, Toolset
 from engram.model.value import Value
@@ -76,7 +77,9 @@ class McpHttp(Value, kw_only=False):
     run: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def build_mcp_http(service: Service, *, toolsets: tuple[Toolset, ...]) -> McpHttp:
+def build_mcp_http(
+    service: Service, *, toolsets: tuple[Toolset, ...], siblings: Siblings = NO_SIBLINGS
+) -> McpHttp:
     """Return the MCP routes; `toolsets` are shown where a connection does not ask for others."""
     server = build_server(service, _identify_by_request(toolsets))
     manager = StreamableHTTPSessionManager(
@@ -87,12 +90,16 @@ def build_mcp_http(service: Service, *, toolsets: tuple[Toolset, ...]) -> McpHtt
         CheckedMessages(HandshakeEndpoint(server, clients)),
         CheckedMessages(LaterEndpoint(server, manager.handle_request, clients)),
     )
-    sse = SseServerTransport(MESSAGES_PATH, max_request_body_size=limits.BODY_BYTES_MAX)
+    sse = SseServerTransport(
+        messages_path(siblings.name), max_request_body_size=limits.BODY_BYTES_MAX
+    )
+    messages = HandedOn(CheckedMessages(SseMessages(sse)), siblings)
     routes = [
         # Without sessions there is no stream to GET and nothing to DELETE: both are refused at once.
         Route("/mcp", endpoint, methods=["POST"]),
         Route("/sse", SseStreams(service, sse, toolsets=toolsets), methods=["GET"]),
-        Route(MESSAGES_PATH, CheckedMessages(SseMessages(sse)), methods=["POST"]),
+        Route(messages_path(""), messages, methods=["POST"]),
+        Route(messages_path("{process}"), messages, methods=["POST"]),
     ]
     return McpHttp(routes, manager.run)
 
@@ -172,6 +179,30 @@ class CheckedMessages:
                 return
             again = replay_body(bytes(text.data), receive)
             await self._app(with_texts(scope, text.texts), again, send)
+
+
+class HandedOn:
+    """Hands a posted message on to the process that has its session."""
+
+    def __init__(self, app: ASGIApp, siblings: Siblings) -> None:
+        self._app = app
+        self._siblings = siblings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        process = scope["path_params"].get("process", self._siblings.name)
+        if process == self._siblings.name or is_handed_on(scope):
+            await self._app(scope, receive, send)
+            return
+        principal: Principal = scope["state"]["principal"]
+        bytes_max = call_bytes_max(principal.scopes, principal.toolsets)
+        async with bodies_of(scope).receive(scope, receive, bytes_max=bytes_max) as body:
+            request = HandedRequest.of(scope, bytes(body))
+            answer = await self._siblings.ask(process, request)
+            if answer is None:
+                # It has ended, and its sessions with it; this one says that it knows of none.
+                await self._app(scope, replay_body(request.body, receive), send)
+            else:
+                await answer.send(send)
 
 
 def _unparsed(error: NotJsonError | LimitExceededError) -> UnreadableMessageError:

@@ -2,7 +2,7 @@
 
 Every message posted to a session is authenticated anew, and only the credential that opened the
 session may post to it. A session ends when that credential is no longer valid. Sessions live in the
-process that opened them.
+process that opened them, which the path of their messages names.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from engram.mcp.server import Caller, build_server, find_caller
 from engram.model.access import Principal, Toolset
 from engram.service import Service
 
-MESSAGES_PATH = "/messages/"
-"""Where clients post; the first event of a stream announces it."""
-
 ACCEPTED = 202
+
+
+def messages_path(process: str) -> str:
+    """Return where clients of a process post, or of the only one; the first event of a stream announces it."""
+    return f"/messages/{process}/" if process else "/messages/"
 
 
 class SseStreams:
