@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install $(if $(shell test -t 2 && echo terminal),,-q
 packages = $$(grep -c '^[a-z].*==' $(1)) packages of $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help cluster models serve test lint audit fix plugins build sbom bench performance screenshots eval score answers simulate torture fuzz conformance agents damage coverage lock clean
+.PHONY: help cluster models serve test contract lint audit fix plugins build sbom bench performance screenshots eval score answers simulate torture fuzz conformance agents damage coverage lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -62,6 +62,10 @@ test: .venv/installed-dev models  ## set up and pass the tests
 	@tools/pgbouncer.sh
 	@$(BIN)/python -m tools.browser
 	$(BIN)/python -m pytest -n $(WORKERS) --inline-snapshot=disable $(ARGS)
+
+contract: .venv/installed-dev  ## the storage contract on SQLite, PostgreSQL, at a second home and through a pooler
+	@tools/pgbouncer.sh
+	$(BIN)/python -m pytest -n $(WORKERS) --inline-snapshot=disable --every-store tests/storage $(ARGS)
 
 # --- checks -------------------------------------------------------------------------------------
 

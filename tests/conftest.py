@@ -41,8 +41,13 @@ settings.load_profile("engram")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run make more random damage than there is time for in every run."""
+    """Let a run do more than there is time for in every run."""
     parser.addoption("--damages", type=int, default=60, help="how many copies of a store to damage")
+    parser.addoption(
+        "--every-store",
+        action="store_true",
+        help="run all of the storage contract at a second home and through a pooler too",
+    )
     parser.addoption("--kills", type=int, help="how often to kill exports, and imports")
 
 

@@ -263,7 +263,7 @@ other."""
 
 OPEN_FILES_RESERVED = 32
 """File descriptors for everything but clients and store files: the interpreter, models, logs,
-converters."""
+converters, and the writer of the control file."""
 
 FILES_PER_CONNECTION = 3
 """File descriptors of a connection to a store file: the file, its log, its shared memory."""

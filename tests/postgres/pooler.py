@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -51,9 +51,21 @@ class Pooler:
             return False
         return True
 
+    def drop_sessions(self, database: str) -> None:
+        """Close all connections to a database, which another one of the same name may replace."""
+        console = psycopg.connect(
+            self.url("pgbouncer"), autocommit=True, cursor_factory=psycopg.ClientCursor
+        )
+        # It knows no database that nobody has asked for.
+        with closing(console), suppress(psycopg.Error):
+            console.execute(f"KILL {database}")
+            console.execute(f"RESUME {database}")
+
 
 @contextmanager
-def running_pooler(server: Server, directory: Path) -> Generator[Pooler]:
+def running_pooler(
+    server: Server, directory: Path, *, sessions: int = SESSIONS
+) -> Generator[Pooler]:
     """Yield a pooler in front of a server, whose user owns nothing; skip the test if there is no program."""
     program, environment = _program()
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -61,7 +73,7 @@ def running_pooler(server: Server, directory: Path) -> Generator[Pooler]:
     file = directory / "pgbouncer.ini"
     file.write_text(
         _CONFIGURATION.format(
-            server_port=server.port, port=pooler.port, login=LOGIN, sessions=SESSIONS
+            server_port=server.port, port=pooler.port, login=LOGIN, sessions=sessions
         )
     )
     file.chmod(0o644)

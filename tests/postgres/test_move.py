@@ -49,6 +49,7 @@ from tests.storage.drafts import ACTOR, append, find, findings
 
 PROJECT = Path(__file__).parents[2]
 DERIVED = {
+    "due",
     "meta",
     "near_vector",
     "word_index",
@@ -428,7 +429,7 @@ def test_every_table_of_organisations_is_moved_or_made_again(database_url: str) 
 
     moved = {(table.name,) for table in TABLES}
 
-    assert {("meta",)} == set(in_sqlite) - moved
+    assert {("meta",), ("due",)} == set(in_sqlite) - moved
     assert {(name,) for name in DERIVED} == set(in_postgres) - moved
 
 

@@ -15,16 +15,45 @@ from engram.storage.sqlite.file import FileOwner, SqliteFile
 from engram.storage.store import Store
 from engram.storage.threads import WorkerThreads
 from tests.fakes import FakeClock, SequentialIds
+from tests.postgres.further_stores import (
+    direct_url,
+    home_url,
+    pooler_url,
+    second_server,
+    session_pooler,
+)
 from tests.storage.drafts import BuildStore
 from tests.storage.notes import ORGANIZATION, create_notes
-from tests.storage.places import place
+from tests.storage.places import DATABASES, place
 
-__all__ = ["place"]
+__all__ = ["home_url", "place", "pooler_url", "second_server", "session_pooler"]
 """Fixtures of other modules."""
 
 BACKENDS = ("sqlite", "postgres")
+EVERY_STORE = ("sqlite", *DATABASES)
+AT_EVERY_STORE = {
+    "test_append",
+    "test_due",
+    "test_idempotency",
+    "test_jobs",
+    "test_memories",
+    "test_words",
+}
+"""Modules that run on all of them in every run; with `--every-store`, which `make contract` sets, all do."""
 
 OpenFile = Callable[[], Awaitable[SqliteFile]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests that choose no store themselves on further ones."""
+    is_wanted = metafunc.config.getoption("every_store")
+    if not is_wanted and metafunc.module.__name__.rpartition(".")[2] not in AT_EVERY_STORE:
+        return
+    chosen = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
+    for name in {"build_store", "place"}.intersection(metafunc.fixturenames) - chosen:
+        # As a mark, which takes the place of the fixture's own parameters.
+        metafunc.definition.add_marker(pytest.mark.parametrize(name, EVERY_STORE, indirect=True))
 
 
 @pytest.fixture
@@ -42,8 +71,8 @@ def build_store(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
         return lambda ids: SqliteStore(tmp_path / "store", clock=clock, ids=ids)
     from engram.storage.postgres.store import PostgresStore
 
-    url: str = request.getfixturevalue("database_url")
-    return lambda ids: PostgresStore(url, clock=clock, ids=ids)
+    url: str = request.getfixturevalue(DATABASES[request.param])
+    return lambda ids: PostgresStore(url, clock=clock, ids=ids, direct_url=direct_url())
 
 
 @pytest.fixture

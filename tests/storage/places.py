@@ -10,6 +10,10 @@ from engram.clock import Clock, RandomIds
 from engram.storage.postgres.store import PostgresStore
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.store import Store
+from tests.postgres.further_stores import direct_url
+
+DATABASES = {"postgres": "database_url", "home": "home_url", "pooler": "pooler_url"}
+"""The fixtures of the databases that a store may be in."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -17,7 +21,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return where an empty store of each backend is."""
     if request.param == "sqlite":
         return str(tmp_path / "store")
-    return request.getfixturevalue("database_url")
+    return request.getfixturevalue(DATABASES[request.param])
 
 
 def is_database(place: str) -> bool:
@@ -28,5 +32,5 @@ def is_database(place: str) -> bool:
 def store_at(place: str, *, clock: Clock) -> Store:
     """Return the store of a place, not opened yet."""
     if is_database(place):
-        return PostgresStore(place, clock=clock, ids=RandomIds())
+        return PostgresStore(place, clock=clock, ids=RandomIds(), direct_url=direct_url())
     return SqliteStore(Path(place), clock=clock, ids=RandomIds())

@@ -55,12 +55,14 @@ async def test_a_deleted_conversation_is_gone_in_every_process(
 async def test_deleting_leaves_no_row_in_any_table(
     organization: OrganizationStore, tmp_path: Path
 ) -> None:
+    await organization.settle_due("vectors")
     before = rows_by_table(tmp_path, organization)
     conversation_id = await begin(organization, "one", "two", tags=("red",), agent_id="x")
     await append(organization, "apple pie", to=conversation_id, key="once")
     await append(organization, *["text " * 100] * 7, to=conversation_id)
 
     await organization.delete_conversation(conversation_id, actor=ACTOR)
+    await organization.settle_due("vectors")
 
     # Its id stays, so that no import brings it back.
     assert rows_by_table(tmp_path, organization) == {**before, "forgotten_session": 1}

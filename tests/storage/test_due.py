@@ -8,27 +8,26 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from engram import limits
 from engram.clock import RandomIds
 from engram.model.access import UNBOUNDED, OrganizationDraft
 from engram.model.conversation import AppendRequest, ConversationQuery
 from engram.model.retention import RetentionDraft
-from engram.model.status import WORK_KINDS, DueWork, WorkKind
+from engram.model.status import WORK_KINDS, WorkKind
 from engram.model.vectors import Indexing
+from engram.service.work.background import MERGE_WORDS, TRAIN_DICTIONARY
+from engram.service.work.retention import APPLY_RETENTION
 from engram.storage.due import LATER, RECHECK
 from engram.storage.organization import OrganizationStore
+from engram.storage.queue import ERASING_JOBS
 from engram.storage.sqlite.store import SqliteStore
 from engram.storage.store import Store
 from tests.fakes import FakeClock
 from tests.promises import promise
 from tests.storage.drafts import ACTOR, BuildStore, begin, drafts
-
-LEASE = timedelta(minutes=5)
-
-
-async def claim(store: Store, *kinds: WorkKind) -> set[DueWork]:
-    """Claim all that is due, of some kinds or of all."""
-    return set(await store.claim_due(kinds or WORK_KINDS, lease=LEASE, limit=1_000))
+from tests.storage.due_work import LEASE, claim, settle_all, work
 
 
 async def append_waiting(organization: OrganizationStore) -> None:
@@ -41,22 +40,6 @@ async def append_waiting(organization: OrganizationStore) -> None:
     )
 
 
-async def settle_all(organization: OrganizationStore) -> None:
-    """Do what is due in an organisation without messages, and settle it."""
-    scrubbing = organization.scrubbing
-    progress = await scrubbing.claim_scrub(owner="test", lease=LEASE)
-    while progress is not None and progress.table is not None:
-        _, progress = await scrubbing.scrub_step(progress)
-    if progress is not None:
-        await scrubbing.put_scrub(progress, owner="test")
-    for kind in WORK_KINDS:
-        await organization.settle_due(kind)
-
-
-def work(organization: OrganizationStore, kind: WorkKind) -> DueWork:
-    return DueWork(organization_id=organization.organization_id, kind=kind)
-
-
 async def test_a_new_organisation_is_looked_at_once_and_then_when_it_is_to_be_read(
     store: Store, organization: OrganizationStore, clock: FakeClock
 ) -> None:
@@ -67,6 +50,25 @@ async def test_a_new_organisation_is_looked_at_once_and_then_when_it_is_to_be_re
     assert (len(first), await claim(store)) == (len(WORK_KINDS), set())
     clock.advance(timedelta(days=limits.SCRUB_DAYS))
     assert await claim(store) == {work(organization, "scrub")}
+
+
+@pytest.mark.parametrize(
+    ("job", "kind"),
+    [
+        (MERGE_WORDS, "jobs"),
+        (TRAIN_DICTIONARY, "jobs"),
+        (APPLY_RETENTION, "jobs"),
+        *((job, "erasing") for job in ERASING_JOBS),
+    ],
+)
+async def test_a_job_is_due_with_the_transaction_that_adds_it(
+    store: Store, organization: OrganizationStore, job: str, kind: WorkKind
+) -> None:
+    await settle_all(organization)
+
+    await organization.enqueue_job(job, "all")
+
+    assert await claim(store) == {work(organization, kind)}
 
 
 @promise("processes")
@@ -193,6 +195,32 @@ async def test_a_deleted_organisation_has_no_due_work(
     await store.control.delete_organization(organization.organization_id, actor=ACTOR)
 
     assert await claim(store) == set()
+
+
+@pytest.mark.parametrize("build_store", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("kept", ["control", "organization"])
+async def test_everything_is_looked_for_in_a_store_one_file_of_which_was_put_back(
+    store: Store, organization: OrganizationStore, tmp_path: Path, clock: FakeClock, kept: str
+) -> None:
+    directory = tmp_path / "store"
+    await settle_all(organization)
+    control, own = directory / "engram.db", directory / f"orgs/{organization.organization_id}.db"
+    await store.close()
+    path = control if kept == "control" else own
+    former = path.read_bytes()
+    again = SqliteStore(directory, clock=clock, ids=RandomIds())
+    await again.open()
+    await append_waiting(await again.organization(organization.organization_id))
+    await again.close()
+
+    path.write_bytes(former)
+    accepting = SqliteStore(directory, clock=clock, ids=RandomIds(), accept=True)
+    await accepting.open()
+    await accepting.organization(organization.organization_id)
+    found = await claim(accepting)
+    await accepting.close()
+
+    assert found == {work(organization, kind) for kind in WORK_KINDS}
 
 
 _opened: list[str] = []

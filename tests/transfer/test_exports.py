@@ -41,6 +41,7 @@ from tests.storage.drafts import (
     findings,
     read_texts,
 )
+from tests.storage.due_work import claim, settle_all, work
 from tests.storage.processes import PROJECT
 from tests.transfer.exports import (
     HOSTILE,
@@ -170,6 +171,20 @@ async def test_what_was_imported_is_found_by_its_words(
 
     assert await count_holders(other, "quokka") == 1
     assert await count_holders(other, "axolotl") == 1
+
+
+async def test_work_on_what_was_imported_is_due(
+    organization: OrganizationStore, other: OrganizationStore, store: Store
+) -> None:
+    await begin(organization, "the quokka sleeps")
+    await document_drafts.store(organization, "an axolotl is no fish")
+    exported = await export(organization)
+    await settle_all(other)
+    await claim(store)
+
+    await bring(other, exported)
+
+    assert await claim(store) == {work(other, "vectors"), work(other, "documents")}
 
 
 @promise("apart")

@@ -20,6 +20,7 @@ from engram.storage.bookkeeping.row_hashes import DOCUMENT, seal
 from engram.storage.codec import StoredContent
 from engram.storage.documents import uploads
 from engram.storage.documents.uploads import UploadedBody
+from engram.storage.due import mark_due
 from engram.storage.memories.rows import find_memories
 from engram.storage.memories.storing import check_episodes
 from engram.storage.rows.queries import load_queries
@@ -294,7 +295,9 @@ def _begin_document(tx: Transaction, *, line: DocumentLine, target: Target) -> N
         raise InvalidRequestError("is the id of another memory's document", field="document_id")
     values = {"id": document_id, "name": line.name, "media_type": line.media_type}
     created_at = to_microseconds(parse_time(line.created_at, field="created_at"))
-    tx.execute(SQL["begin_document"], **values, created_at=created_at, now=tx.tenant.now())
+    now = tx.tenant.now()
+    tx.execute(SQL["begin_document"], **values, created_at=created_at, now=now)
+    mark_due(tx, "documents", at=now + uploads.LIFE_MICROSECONDS)
     (row,) = document_rows.find_rows(tx, [document_id]).values()
     grow_counters(tx, quota=target.quota, stored_bytes=measure_document(tx, row.number))
 
@@ -328,6 +331,7 @@ def _finish_document(
         content=None if shown is None else shown.content,
         now=now,
     )
+    mark_due(tx, "documents")
     seal(tx, DOCUMENT, number=row.number)
     if not record.memory.is_searched:
         document_rows.rest_document(tx, row.id)

@@ -63,7 +63,8 @@ from engram.storage.words.rebuild import clear_state
 
 _SQL = load_queries("documents/documents.sql")
 _LIFE = timedelta(minutes=bounds.UPLOAD_MINUTES)
-_LIFE_MICROSECONDS = _LIFE // timedelta(microseconds=1)
+LIFE_MICROSECONDS = _LIFE // timedelta(microseconds=1)
+"""An upload of which no part came for so long has expired."""
 
 
 class _Part(NamedTuple):
@@ -119,7 +120,7 @@ class UploadStore(TenantStore):
                 options=options,
                 now=now,
             )
-            mark_due(tx, "documents", at=now + _LIFE_MICROSECONDS)
+            mark_due(tx, "documents", at=now + LIFE_MICROSECONDS)
             stored_bytes = row_bytes(draft.name, draft.media_type, options)
             grow_counters(tx, quota=quota, stored_bytes=stored_bytes)
             audit.record(tx, now=now, actor=actor, action="begin_upload", subject=document_id)
@@ -222,7 +223,7 @@ class UploadStore(TenantStore):
 
     async def drop_expired_uploads(self) -> int:
         """Remove uploads that got no part for `UPLOAD_MINUTES`, each in a transaction; return how many."""
-        since = self._tenant.now() - _LIFE_MICROSECONDS
+        since = self._tenant.now() - LIFE_MICROSECONDS
         rows = await self._tenant.read(
             lambda tx: tx.execute(_SQL["expired_uploads"], since=since).fetchall()
         )
@@ -270,7 +271,7 @@ def _options_from_json(text: str) -> MemoryOptions:
 
 
 def _check_count(tx: Transaction, now: int) -> None:
-    (uploads,) = tx.execute(_SQL["count_uploads"], since=now - _LIFE_MICROSECONDS).fetchone()
+    (uploads,) = tx.execute(_SQL["count_uploads"], since=now - LIFE_MICROSECONDS).fetchone()
     if uploads >= bounds.UPLOADS_MAX:
         raise LimitExceededError(
             "uploads", limit=bounds.UPLOADS_MAX, actual=uploads + 1, unit="uploads at once"
@@ -284,7 +285,7 @@ def find_upload(tx: Transaction, document_id: DocumentId) -> DocumentRow:
         NotFoundError: there is none.
     """
     row = find_row(tx, document_id)
-    if row.state == "uploading" and (row.waits_since or 0) + _LIFE_MICROSECONDS <= tx.tenant.now():
+    if row.state == "uploading" and (row.waits_since or 0) + LIFE_MICROSECONDS <= tx.tenant.now():
         raise NotFoundError("upload", document_id)
     return row
 

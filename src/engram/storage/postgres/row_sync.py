@@ -27,7 +27,7 @@ PIECE_BYTES = 8_000_000
 _SQL = load_queries("postgres/row_sync.sql")
 _TABLES = load_queries("postgres/organizations.sql")["tenant_tables"]
 _NOT_COPIED = frozenset({"meta", "due"})
-"""Says where the organisation is."""
+"""Where the organisation is, and its work: at each home all is looked for once."""
 _BUILT_ANEW = "near_vector"
 """The tables of an HNSW index, which only big organisations have."""
 _OF_INDEX = ("embedder", "near_upto")

@@ -146,8 +146,12 @@ def create_file(path: Path) -> None:
         path.touch(mode=FILE_MODE, exist_ok=True)
 
 
-def open_writer(path: Path, *, scheduler: Scheduler = SYSTEM_SCHEDULER) -> WatchingConnection:
+def open_writer(
+    path: Path, *, scheduler: Scheduler = SYSTEM_SCHEDULER, is_counted: bool = True
+) -> WatchingConnection:
     """Return a connection to an existing file that may write; wait for a file descriptor if need be.
+
+    One that is not counted waits for no other connection of this process.
 
     Raises:
         OpenFilesError: this process has none left.
@@ -156,7 +160,7 @@ def open_writer(path: Path, *, scheduler: Scheduler = SYSTEM_SCHEDULER) -> Watch
     were_left = False
     while True:
         try:
-            return _open(path, scheduler)
+            return _open(path, scheduler, is_counted=is_counted)
         except sqlite3.OperationalError as exc:
             are_left = not are_used_up()
             # A descriptor may have been closed since; who fails twice with some left has another cause.
@@ -169,8 +173,8 @@ def open_writer(path: Path, *, scheduler: Scheduler = SYSTEM_SCHEDULER) -> Watch
         scheduler.sleep(limits.FILE_RETRY_S)
 
 
-def _open(path: Path, scheduler: Scheduler) -> WatchingConnection:
-    connection = _connect(path)
+def _open(path: Path, scheduler: Scheduler, *, is_counted: bool) -> WatchingConnection:
+    connection = _connect(path, is_counted=is_counted)
     try:
         # SQLite refuses a contended switch at once instead of waiting for its busy timeout.
         _execute_when_free(connection, "PRAGMA journal_mode = WAL", scheduler)
@@ -259,11 +263,12 @@ def close_writer(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA optimize")
 
 
-def _connect(path: Path, mode: str = "mode=rw") -> WatchingConnection:
-    OPEN_CONNECTIONS.acquire()
+def _connect(path: Path, mode: str = "mode=rw", *, is_counted: bool = True) -> WatchingConnection:
+    if is_counted:
+        OPEN_CONNECTIONS.acquire()
     try:
         # mode=rw, never rwc: a file that another process deleted must not come back empty.
-        return sqlite3.connect(
+        connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?{mode}",
             uri=True,
             timeout=limits.STORE_BUSY_S,
@@ -274,8 +279,11 @@ def _connect(path: Path, mode: str = "mode=rw") -> WatchingConnection:
             factory=WatchingConnection,
         )
     except BaseException:
-        OPEN_CONNECTIONS.release()
+        if is_counted:
+            OPEN_CONNECTIONS.release()
         raise
+    connection.is_counted = is_counted
+    return connection
 
 
 def _execute_when_free(

@@ -59,6 +59,12 @@ def note_all(connection: Connection, organization_id: OrganizationId) -> None:
         _note(connection, organization_id=organization_id, kind=kind, due_at=NOW)
 
 
+def note_everything(connection: Connection) -> None:
+    """Have every kind of work of every organisation looked for once."""
+    for (organization_id,) in connection.execute(_SQL["list_with_files"]).fetchall():
+        note_all(connection, organization_id)
+
+
 async def claim_due(
     control: SqliteFile, kinds: Sequence[WorkKind], *, now: int, lease: timedelta, limit: int
 ) -> list[DueWork]:

@@ -8,6 +8,9 @@ WHERE organization_id = :organization_id
 ON CONFLICT (organization_id, kind) DO UPDATE
 SET due_at = min(due_at, excluded.due_at), lease_until = NULL, token = excluded.token;
 
+-- list_with_files --
+SELECT organization_id FROM organization WHERE has_file = 1;
+
 -- find_due --
 -- Returns organization_id and kind of work that is due and not leased, the one due longest first.
 SELECT organization_id, kind FROM due JOIN organization USING (organization_id)

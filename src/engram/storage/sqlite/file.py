@@ -181,6 +181,8 @@ class SqliteFile:
         self.is_gone = False
         """Whether the file was seen to be deleted."""
         self._kind: FileKind = kind
+        self._is_control = kind == "control"
+        """Whether its writer has a connection beside all others, which wait for it, and gives way to none."""
         self._threads = threads
         self._lock = threading.Lock()
         self._writer: GroupCommitWriter | None = None
@@ -274,12 +276,14 @@ class SqliteFile:
 
     def give_way(self) -> None:
         """Close idle connections without waiting, because others need their file descriptors."""
-        self._drop_idle()
+        self._drop_idle(and_writer=not self._is_control)
 
-    def _drop_idle(self) -> GroupCommitWriter | None:
+    def _drop_idle(self, *, and_writer: bool = True) -> GroupCommitWriter | None:
         """Close idle readers and stop the writer, which is returned, after what it was given."""
+        writer = None
         with self._lock:
-            writer, self._writer = self._writer, None
+            if and_writer:
+                writer, self._writer = self._writer, None
             readers = [*self._idle_readers]
             self._idle_readers.clear()
         if writer is not None:
@@ -431,7 +435,8 @@ class SqliteFile:
             OPEN_CONNECTIONS.note_idle(self)
 
     def _start_writer(self) -> GroupCommitWriter:
-        connect = partial(self._connect, open_writer)
+        opener = partial(open_writer, is_counted=not self._is_control)
+        connect = partial(self._connect, opener)
         scheduler = self._threads.scheduler
         session = _SqliteSession(
             connect, check=self._check_write, history=self._history, scheduler=scheduler

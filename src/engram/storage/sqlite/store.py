@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,7 @@ from engram.storage.organization import OrganizationStore
 from engram.storage.private import make_directory, make_private
 from engram.storage.rows.database import Connection
 from engram.storage.sqlite.connection import WatchingConnection, translated_failures
-from engram.storage.sqlite.due import DueEntries, claim_due
+from engram.storage.sqlite.due import DueEntries, claim_due, note_all, note_everything
 from engram.storage.sqlite.file import SqliteFile
 from engram.storage.sqlite.organization_files import (
     CONTROL_NAME,
@@ -127,7 +127,7 @@ class SqliteStore:
         await self._threads.run(partial(_make_folder, self._folder))
         is_new = await self._threads.run(partial(is_unused, self._folder.parent))
         await self._control_file.open(create=is_new or self._accept, accept=self._accept)
-        await self._audit_accepted(self._control_file, OrganizationId(""))
+        await self._note_accepted(self._control_file, OrganizationId(""), note_everything)
         await self._remove_leftovers()
         self._is_open = True
 
@@ -176,8 +176,15 @@ class SqliteStore:
             for fault in faults
         ]
 
-    async def _audit_accepted(self, file: SqliteFile, organization_id: OrganizationId) -> None:
+    async def _note_accepted(
+        self,
+        file: SqliteFile,
+        organization_id: OrganizationId,
+        note_due: Callable[[Connection], None],
+    ) -> None:
+        """Audit that a file was accepted, and have its work looked for: the list of it is of other files."""
         if file.accepted is not None:
+            await self._control_file.write(note_due)
             note = AuditNote(
                 organization_id=organization_id,
                 at=self._clock.now(),
@@ -190,7 +197,8 @@ class SqliteStore:
 
     async def _open_organization(self, organization_id: OrganizationId) -> _OpenOrganization:
         file, owner = await self._files.open(organization_id, accept=self._accept)
-        await self._audit_accepted(file, organization_id)
+        note_due = partial(note_all, organization_id=organization_id)
+        await self._note_accepted(file, organization_id, note_due)
         tenant = Tenant(
             number=owner.number,
             id=owner.id,
