@@ -136,3 +136,15 @@ async def test_a_transaction_leaves_nothing_behind_in_its_session(database_url: 
 
     assert (during[0], during[1][0]) == ("engram_app", "engram")
     assert after == ("engram_server", "", "0")
+
+
+async def test_a_value_larger_than_the_buffers_of_a_connection_arrives(
+    database: PostgresDatabase,
+) -> None:
+    large = bytes(32_000_000)
+
+    def send(connection: Connection) -> int:
+        length = "SELECT octet_length(CAST(:large AS bytea))"
+        return connection.execute(length, {"large": large}).fetchone()[0]
+
+    assert await database.write(send) == len(large)

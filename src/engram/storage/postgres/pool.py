@@ -63,13 +63,29 @@ class Line:
         Raises:
             psycopg.Error: a statement failed, and those after it were skipped.
         """
+        self._send_rest()
         self._pipeline.sync()
+
+    def _send_rest(self) -> None:
+        """Send what the socket has not taken yet: the driver sends it only as far as there is room at once.
+
+        Waiting for an answer before that would be waiting for ever.
+        """
+        connection = self.driver.pgconn
+        if self.driver.closed or not connection.flush():
+            return
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.driver, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            while connection.flush():
+                # A server whose answers nobody takes does not read either.
+                if any(events & selectors.EVENT_READ for _, events in selector.select()):
+                    connection.consume_input()
 
     def settle(self) -> None:
         """Hear the answers that are left, whatever they say."""
         while self._pipeline.result_queue:
             try:
-                self._pipeline.sync()
+                self.wait()
             except psycopg.Error:
                 if self.driver.broken:
                     raise

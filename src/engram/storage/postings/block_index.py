@@ -510,7 +510,7 @@ def _packed_numbers(lengths: Mapping[int, tuple[int, ...]]) -> dict[str, list[An
 def _unpacked_lengths(
     rows: Iterable[tuple[int, bytes]], keys: Sequence[int] | None = None
 ) -> Iterator[WordLengths]:
-    """Return the lengths in rows, or those of some messages alone."""
+    """Yield the lengths in rows, or those of some messages alone; rows are not waited for before that."""
     stored = [*rows]
     if any(len(packed) % _LENGTH.itemsize for _, packed in stored):
         raise StoreCorruptError(WORDS_LOST)
@@ -522,4 +522,4 @@ def _unpacked_lengths(
         is_wanted = np.isin(held, np.array(keys, dtype=np.int64))
         held, found = held[is_wanted], found[is_wanted]
     columns = (held, found["telling"], found["stops"])
-    return map(WordLengths, *(column.tolist() for column in columns))
+    yield from map(WordLengths, *(column.tolist() for column in columns))
