@@ -16,6 +16,8 @@ from mcp import Client
 from engram.embedding.choice import NoEmbedder
 from engram.mcp.tools import TOOLS_BY_NAME
 from engram.model.access import KEY_SCOPES, KeyScope
+from engram.model.changes import ManyMemories
+from engram.model.ids import MemoryId
 from engram.settings import Settings
 from tests.filling import filled
 from tests.mcp.connecting import RunningServer, call, http_client, refusal, running_server
@@ -73,6 +75,7 @@ CASES: dict[str, Case] = {
     "memory_correct, ending it": Case(("write", "delete"), {"valid_to": LATER, **MEMORY}),
     "memory_correct, expiring it": Case(("write", "delete"), {"expires_at": LATER, **MEMORY}),
     "memory_forget": Case(("delete",), MEMORY),
+    "memory_restore": Case(("write", "delete"), MEMORY),
     "memory_feedback": Case(("write",), {"memory_ids": ["{memory}"], **IN_PROJECT}),
     "memory_projects": Case(("read",), {}),
     "memory_status": Case(("read",), {}),
@@ -92,6 +95,9 @@ CASES: dict[str, Case] = {
     "memory_ingest": Case(("write",), {"path": "CLAUDE.md"}),
     "memory_dump": Case(("read",), IN_PROJECT),
     "memory_delete_project": Case(("delete",), {"confirm": PROJECT, **IN_PROJECT}),
+    "project_merge": Case(("write", "admin"), {"into": "pier", **IN_PROJECT}),
+    "undo_change": Case(("write",), {"change_id": "{ranking}"}),
+    "undo_change, of a merge": Case(("write", "admin"), {"change_id": "{merge}"}),
     "memory_episode_start": Case(("write",), {"description": "blue"}),
     "memory_episode_end": Case(("write",), EPISODE),
     "memory_episode_list": Case(("read",), IN_PROJECT),
@@ -119,12 +125,18 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         home=tmp_path / "server", embedder=NoEmbedder(), rate_limit=0, data_dir=files
     )
     async with running_server(settings) as server:
-        own = files / (await server.service.access.authenticate(server.key)).organization_id
+        owner = await server.service.access.authenticate(server.key)
+        own = files / owner.organization_id
         own.mkdir()
         (own / "CLAUDE.md").write_text(f"# {SECRET}\n\n{SECRET}\n")
         async with http_client(server.url, server.key) as client:
             ids = await plant(client)
-        yield House(server, ids)
+        ranked = await server.service.changes.change_memories(
+            owner,
+            ManyMemories(change="importance", importance=3, ids=(MemoryId(ids["other"]),)),
+        )
+        assert ranked.change_id is not None
+        yield House(server, {**ids, "ranking": ranked.change_id})
 
 
 async def plant(client: Client) -> dict[str, str]:
@@ -142,7 +154,9 @@ async def plant(client: Client) -> dict[str, str]:
             client, "memory_store", content=f"{SECRET} of {name}", tags=[SECRET], **IN_PROJECT
         )
         ids[name] = stored["id"]
-    return ids
+    await call(client, "memory_store", content=f"{SECRET} of a project", project="quay")
+    merged = await call(client, "project_merge", project="quay", into="pier")
+    return {**ids, "merge": merged["change_id"]}
 
 
 def test_every_tool_is_in_the_table() -> None:

@@ -25,6 +25,7 @@ from engram.model.trash import TrashQuery
 from engram.model.value import replace
 from engram.storage.content import compression
 from engram.storage.organization import OrganizationStore
+from engram.storage.projects import Moving
 from engram.storage.sqlite.copies import keep_copy
 from tests.promises import promise
 from tests.storage.captures import session
@@ -194,6 +195,45 @@ async def test_a_project_goes_with_conversations_memories_and_episodes(
     assert (WORD in left, OTHER in left) == (False, False)
     assert (await organization.counters()).memories == 1
     assert await findings(organization) == []
+
+
+async def test_aliases_undo_and_the_audit_do_not_name_an_erased_project(
+    organization: OrganizationStore, tmp_path: Path
+) -> None:
+    drafts = (MemoryDraft(content=name, project=name) for name in ("quay", "kept"))
+    moved, kept = [each.id for each in await store_memories(organization, *drafts)]
+    talk = await begin(organization, "hello", project=OTHER)
+    projects = organization.projects
+    await projects.set_rule("quay", OTHER, actor=ACTOR)
+    await projects.move(Moving("quay", OTHER), actor=ACTOR, limit=9)
+    merge = {"project": "quay", "into": OTHER, "rule": "quay", "memories": [moved]}
+    merged = await projects.add_change_set("merge", merge, actor=ACTOR)
+    ranks = {"memories": {moved: 1, kept: 2}, "importance": 3}
+    ranked = await projects.add_change_set("importance", ranks, actor=ACTOR)
+    trash = {"memories": [kept, moved, talk]}
+    trashed = await projects.add_change_set("trash", trash, actor=ACTOR)
+
+    await erase(organization, ErasureRequest(project=OTHER))
+
+    with opened(tmp_path, organization) as rows:
+        assert OTHER not in repr(dump(rows))
+    assert await projects.list_rules() == ()
+    with pytest.raises(NotFoundError):
+        await projects.get_change_set(merged)
+    assert (await projects.get_change_set(ranked)).items == {**ranks, "memories": {kept: 2}}
+    assert (await projects.get_change_set(trashed)).items == {"memories": [kept]}
+    assert await findings(organization) == []
+
+
+async def test_an_excluded_project_stays_excluded_when_it_is_erased(
+    organization: OrganizationStore,
+) -> None:
+    await begin(organization, "hello", project=OTHER)
+    rule = await organization.projects.set_rule(OTHER, None, actor=ACTOR)
+
+    await erase(organization, ErasureRequest(project=OTHER))
+
+    assert await organization.projects.list_rules() == (rule,)
 
 
 async def test_a_speaker_is_erased_from_conversations_of_others(

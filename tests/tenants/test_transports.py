@@ -47,6 +47,7 @@ NAMING: list[tuple[str, dict[str, Any]]] = [
     ("memory_connect", {"source_id": "{own}", "target_id": "{memory}"}),
     ("memory_correct", {"memory_id": "{memory}", "content": "trespass", **IN}),
     ("memory_forget", {"memory_id": "{memory}", **IN}),
+    ("memory_restore", {"memory_id": "{memory}", **IN}),
     ("memory_feedback", {"memory_ids": ["{own}", "{memory}"]}),
     ("memory_store_document", {"content": "trespass", "episode_id": "{episode}", **IN}),
     ("memory_query_document", {"memory_id": "{document_memory}", "question": MARKER, **IN}),
@@ -63,6 +64,7 @@ NAMING: list[tuple[str, dict[str, Any]]] = [
     ("memory_consolidate", {"undo": ["{memory}"], **IN}),
     ("memory_episode_end", {"episode_id": "{episode}", "summary": "trespass", **IN}),
     ("memory_episode_recall", {"episode_id": "{episode}", **IN}),
+    ("undo_change", {"change_id": "{change}"}),
     ("memory_ingest", {"path": "{export}"}),
     ("memory_ingest", {"path": "{export}/memories"}),
     ("memory_import_claudemd", {"path": "{export}/engram-export.json"}),
@@ -98,6 +100,7 @@ GENERAL: list[tuple[str, dict[str, Any]]] = [
     ("memory_delete_project", {"confirm": PROJECT, **IN}),
     ("memory_episode_start", {"description": "trespass", **IN}),
     ("memory_episode_list", IN),
+    ("project_merge", {"into": "merged", **IN}),
 ]
 """Calls that name nothing of the owner's, but for words and names anybody may use."""
 
@@ -297,6 +300,8 @@ async def test_a_route_says_of_anothers_thing_what_it_says_of_nothing(house: Hou
 @promise("apart")
 async def test_a_route_answers_a_stranger_from_the_strangers_own_things(house: House) -> None:
     before = await everything(house)
+    async with connect(house.app, house.owner.secret) as client:
+        await client.post("/api/v1/search", json={"query": f"{MARKER}, asked by the owner"})
 
     for operation, request in GENERAL_ROUTES.items():
         answer = await ask(house, *request)
@@ -320,10 +325,14 @@ async def refusal_of(house: House, tool: str, arguments: dict[str, Any]) -> str:
 
 
 def is_of_nobody_else(answer: str, house: House) -> bool:
-    """Say whether nothing of the owner's is in an answer; the project's name anybody may use."""
+    """Say whether nothing of the owner's is in an answer.
+
+    The project's name anybody may use, and what the stranger has searched for is the stranger's own.
+    """
     names = ("conversation", "memory", "episode", "key", "document", "document_memory", "upload")
     ids = (house.ids[name] for name in names)
-    return MARKER not in answer.replace(PROJECT, "") and not any(each in answer for each in ids)
+    others = answer.replace(PROJECT, "").replace(f'"query":"{MARKER}"', "")
+    return MARKER not in others and not any(each in answer for each in ids)
 
 
 async def everything(house: House) -> dict[str, Any]:

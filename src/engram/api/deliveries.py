@@ -9,11 +9,10 @@ from engram import limits
 from engram.api.operation import AnyOperation, KeyOperation, Operation, Route
 from engram.model.access import Principal
 from engram.model.fields import Between, Bytes, Length, Project
-from engram.model.reminder import Delivery, DeliveryEvent, ReminderRequest
+from engram.model.reminder import Delivery, DeliveryEvent, Given, ReminderRequest
 from engram.model.request import Request
 from engram.model.status import SearchTimes
 from engram.model.value import Value, derived
-from engram.service.deliveries import Given
 
 if TYPE_CHECKING:
     from engram.service import Service

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from engram.model.ids import ConversationId
+from engram.model.ids import ConversationId, OrganizationId
 from engram.model.value import Value
 
 HOOK_TOOL = "hook"
@@ -43,6 +43,20 @@ DeliveryEvent = Literal[
 
 REMINDERS: tuple[DeliveryEvent, ...] = ("start", "prompt")
 """Events after which an agent is told something without asking."""
+
+
+class Given(NamedTuple):
+    """What a tool has answered."""
+
+    organization_id: OrganizationId
+    at: datetime
+    client: str
+    key: str
+    """Who called it, as the audit has it."""
+    event: str
+    query: str | None
+    shown: tuple[str, ...]
+    text: str
 
 
 class Delivery(Value):

@@ -40,11 +40,12 @@ class Changes(UseCases):
 
         Raises:
             AccessDeniedError: the scope `write` is missing, or `delete` to move them to the trash.
+            NotFoundError: they are to be of an episode that does not exist.
         """
         principal.require("read", "delete" if request.importance is None else "write")
         store = await self._open(principal, "read")
-        total = (await self._page(store, request, offset=0, limit=1)).total
-        found = [each async for each in self._matching(store, request)]
+        total = (await self._page(principal, request, offset=0, limit=1)).total
+        found = [each async for each in self._matching(principal, request)]
         if request.dry_run:
             return ManyChanged(dry_run=True, total=total, changed=len(found))
         if request.importance is None:
@@ -91,13 +92,13 @@ class Changes(UseCases):
         return Undone(kind=change.kind, restored=restored, refused=total - restored)
 
     async def _matching(
-        self, store: OrganizationStore, request: ManyMemories
+        self, principal: Principal, request: ManyMemories
     ) -> AsyncGenerator[Memory]:
         """Yield the newest memories that would change, up to the bound."""
         offset: int | None = 0
         left = limits.MEMORIES_CHANGED_MAX
         while offset is not None and left:
-            page = await self._page(store, request, offset=offset, limit=limits.MEMORY_PAGE_MAX)
+            page = await self._page(principal, request, offset=offset, limit=limits.MEMORY_PAGE_MAX)
             wanted = [each for each in page.memories if each.importance != request.importance]
             for each in wanted[:left]:
                 left -= 1
@@ -105,12 +106,12 @@ class Changes(UseCases):
             offset = page.next_offset
 
     async def _page(
-        self, store: OrganizationStore, request: ManyMemories, *, offset: int, limit: int
+        self, principal: Principal, request: ManyMemories, *, offset: int, limit: int
     ) -> MemoryPage:
         query = MemoryQuery(
             limit=limit, offset=offset, filters=request.filters, validity=request.validity
         )
-        return await store.memories.list(query, now=self._tools.clock.now())
+        return await self._memories.list(principal, query)
 
     async def _to_trash(self, principal: Principal, found: Iterable[Memory]) -> list[MemoryId]:
         return await _each(

@@ -6,13 +6,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from engram import limits
 from engram.errors import EngramError, NotFoundError
 from engram.model.ids import OrganizationId
-from engram.model.reminder import Delivery
+from engram.model.reminder import Delivery, Given
 from engram.text.tokens import count_tokens
 from engram.yielding import offload
 
@@ -20,20 +19,6 @@ if TYPE_CHECKING:
     from engram.storage.store import Store
 
 logger = logging.getLogger(__name__)
-
-
-class Given(NamedTuple):
-    """What a tool has answered."""
-
-    organization_id: OrganizationId
-    at: datetime
-    client: str
-    key: str
-    """Who called it, as the audit has it."""
-    event: str
-    query: str | None
-    shown: tuple[str, ...]
-    text: str
 
 
 class DeliveryLog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from engram.clock import from_microseconds
 from engram.errors import ConflictError, LimitExceededError, NotFoundError
@@ -36,6 +36,9 @@ MOVED_TOGETHER = 200
 """Rows that one transaction moves: few enough that other writers hardly wait."""
 
 CHANGE_PREFIX = "chg_"
+
+_NAMES = ("project", "into", "rule")
+"""Names of projects among the items of a merge."""
 
 
 class Moving(NamedTuple):
@@ -205,14 +208,12 @@ def _set_rule(tx: Transaction, project: str, *, same_as: str | None, actor: str)
             if rule.same_as == project:
                 _put_rule(tx, rule.project, same_as=same_as, actor=actor)
     placed = _put_rule(tx, project, same_as=same_as, actor=actor)
-    audit.record(
-        tx,
-        now=tx.tenant.now(),
-        actor=actor,
-        action="project_exclude" if same_as is None else "project_alias",
-        subject=project,
-        details={} if same_as is None else {"same_as": same_as},
-    )
+    act = partial(audit.record, tx, now=tx.tenant.now(), actor=actor)
+    if same_as is None:
+        act(action="project_exclude", subject=project)
+    else:
+        act(action="project_alias", subject=project)
+        act(action="project_alias_of", subject=same_as)
     return placed
 
 
@@ -278,16 +279,41 @@ def _move_episodes(tx: Transaction, moving: Moving, limit: int) -> list[str]:
 
 def _audit_move(tx: Transaction, moving: Moving, moved: MovedProject, *, actor: str) -> None:
     details = {
-        "to": moving.to,
         "conversations": len(moved.conversations),
         "memories": len(moved.memories),
         "episodes": len(moved.episodes),
     }
-    audit.record(
-        tx,
-        now=tx.tenant.now(),
-        actor=actor,
-        action="project_merge",
-        subject=moving.project,
-        details=details,
-    )
+    # A row for each name: an erasure takes names out of subjects, and could not out of details.
+    act = partial(audit.record, tx, now=tx.tenant.now(), actor=actor)
+    act(action="project_merge", subject=moving.project, details=details)
+    act(action="project_merge_into", subject=moving.to)
+
+
+def forget_erased(tx: Transaction, ids: Collection[str], *, project: str | None) -> None:
+    """Take what was erased out of the acts that can be undone, and an erased project out of the aliases.
+
+    That a project is excluded stays: it keeps the project from being captured again.
+    """
+    if project is not None:
+        tx.execute(_SQL["remove_aliases_with"], project=project)
+    gone = frozenset(ids)
+    for change_id, stored in tx.execute(_SQL["list_change_sets"]).fetchall():
+        items: dict[str, Any] = json.loads(stored)
+        if project is not None and project in (items.get(name) for name in _NAMES):
+            tx.execute(_SQL["remove_change_set"], id=change_id)
+            continue
+        kept = {name: _without(value, gone) for name, value in items.items()}
+        if kept != items:
+            tx.execute(_SQL["change_change_set"], id=change_id, items=json.dumps(kept))
+
+
+def _without(value: Any, gone: frozenset[str]) -> Any:
+    """Return ids, or what is kept by id, without those that are gone."""
+    match value:
+        case list():
+            return [each for each in cast("list[str]", value) if each not in gone]
+        case dict():
+            kept = cast("dict[str, Any]", value)
+            return {name: each for name, each in kept.items() if name not in gone}
+        case _:
+            return value

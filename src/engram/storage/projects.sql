@@ -11,6 +11,12 @@ VALUES (:organization_id, :project, :same_as, :created_at, :actor, :row_hash);
 -- remove_project_rule --
 DELETE FROM project_rule WHERE organization_id = :organization_id AND project = :project;
 
+-- remove_aliases_with --
+-- Removes the aliases that a project has or is.
+DELETE FROM project_rule
+WHERE organization_id = :organization_id
+    AND (same_as = :project OR (project = :project AND same_as IS NOT NULL));
+
 -- conversations_in --
 -- Returns number, id and agent of the next conversations of a project after one, all or some of them.
 SELECT number, id, agent_id FROM conversation
@@ -54,6 +60,13 @@ WHERE organization_id = :organization_id AND id NOT IN
 -- Returns kind, time, actor and items of what can be taken back.
 SELECT kind, at, actor, items FROM change_set
 WHERE organization_id = :organization_id AND id = :id;
+
+-- list_change_sets --
+-- Returns id and items of everything that can be taken back.
+SELECT id, items FROM change_set WHERE organization_id = :organization_id ORDER BY id;
+
+-- change_change_set --
+UPDATE change_set SET items = :items WHERE organization_id = :organization_id AND id = :id;
 
 -- remove_change_set --
 DELETE FROM change_set WHERE organization_id = :organization_id AND id = :id;

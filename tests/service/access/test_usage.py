@@ -63,7 +63,7 @@ async def say(service: Service, principal: Principal, *texts: str) -> None:
     await service.conversations.append_messages(principal, AppendRequest(messages=messages))
 
 
-async def test_requests_searches_texts_and_bytes_are_told_by_day(house: House) -> None:
+async def test_requests_searches_messages_texts_and_bytes_are_told_by_day(house: House) -> None:
     _, principal = await house.tenant()
     for _ in range(3):
         house.first.access.take_request(principal)
@@ -79,6 +79,7 @@ async def test_requests_searches_texts_and_bytes_are_told_by_day(house: House) -
             day=TODAY,
             requests=3,
             searches=1,
+            messages=2,
             embedded_texts=2,
             stored_bytes=usage.stored_bytes,
         ),

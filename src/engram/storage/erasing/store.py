@@ -47,6 +47,7 @@ from engram.storage.erasing.selecting import (
     find_trashed,
 )
 from engram.storage.memories.removal import delete_episodes
+from engram.storage.projects import forget_erased
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, TenantStore, Transaction
 
@@ -367,6 +368,8 @@ def _end_hiding(tx: Transaction, *, erasure_id: ErasureId) -> None:
             rows.add_erased(tx, erasure_id, episode_id)
         rows.count_removed(tx, erasure_id, {"episodes": delete_episodes(tx, row.value)})
         tx.execute(_SQL["rename_subject"], value=row.value, name=f"erased by {erasure_id}")
+    project = row.value if row.scope == "project" else None
+    forget_erased(tx, rows.list_erased(tx, erasure_id), project=project)
     rows.change_erasure(tx, erasure_id, state="removing")
 
 
