@@ -11,6 +11,6 @@ CREATE TABLE due (
 CREATE INDEX due_at ON due (due_at);
 
 INSERT INTO due (organization_id, kind, due_at, token)
-SELECT organization.organization_id, kind.value, 0, abs(random() / 2)
+SELECT organization.organization_id, kind.value, 0, 0
 FROM organization CROSS JOIN json_each('["vectors", "documents", "erasing", "jobs", "scrub"]') AS kind
 WHERE has_file = 1;
