@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from engram.model.ids import OrganizationId
 from engram.model.status import WORK_KINDS, DueWork, WorkKind
 from engram.storage.organization import OrganizationStore
 from engram.storage.store import Store
@@ -34,7 +33,7 @@ def work(organization: OrganizationStore, kind: WorkKind) -> DueWork:
     return DueWork(organization_id=organization.organization_id, kind=kind)
 
 
-async def due_kinds(store: Store, organization_id: OrganizationId) -> set[WorkKind]:
+async def due_kinds(store: Store, organization_id: str) -> set[WorkKind]:
     """Claim all that is due; return the kinds that one organisation has."""
     found = await claim(store)
     return {each.kind for each in found if each.organization_id == organization_id}
