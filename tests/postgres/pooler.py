@@ -58,8 +58,8 @@ class Pooler:
         )
         # It knows no database that nobody has asked for.
         with closing(console), suppress(psycopg.Error):
-            console.execute(f"KILL {database}")
-            console.execute(f"RESUME {database}")
+            console.execute(f"KILL {database}".encode())
+            console.execute(f"RESUME {database}".encode())
 
 
 @contextmanager

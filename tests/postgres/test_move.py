@@ -15,6 +15,7 @@ import pytest
 from engram.errors import ConflictError, NotFoundError, StoreMovedError, StoreNewerError
 from engram.model.access import KeyDraft, OrganizationDraft
 from engram.model.ids import OrganizationId
+from engram.model.status import WORK_KINDS
 from engram.model.trash import TrashQuery
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from engram.storage.sqlite.store import SqliteStore
@@ -46,6 +47,7 @@ from tests.postgres.moves import (
 )
 from tests.promises import promise
 from tests.storage.drafts import ACTOR, append, find, findings
+from tests.storage.due_work import due_kinds
 
 PROJECT = Path(__file__).parents[2]
 DERIVED = {
@@ -117,6 +119,17 @@ async def test_what_was_deleted_before_a_move_is_restored_after_it(
 
             assert (found.share_message > 0).sum() == 3
             assert [] == await findings(organization)
+
+
+async def test_all_work_of_a_moved_organisation_is_looked_for_once(
+    old: Path, furnished: Furnished, database_url: str, new: Path
+) -> None:
+    await to_postgres(old, database_url)
+    await to_sqlite(database_url, new)
+
+    for store in (postgres_store(database_url), sqlite_store(new)):
+        async with opened(store):
+            assert await due_kinds(store, furnished.organization_id) == set(WORK_KINDS)
 
 
 async def test_moved_organisation_is_searched_and_proved_as_before(

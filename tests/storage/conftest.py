@@ -48,7 +48,7 @@ OpenFile = Callable[[], Awaitable[SqliteFile]]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests that choose no store themselves on further ones."""
     is_wanted = metafunc.config.getoption("every_store")
-    if not is_wanted and metafunc.module.__name__.rpartition(".")[2] not in AT_EVERY_STORE:
+    if not is_wanted and metafunc.definition.path.stem not in AT_EVERY_STORE:
         return
     chosen = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
     for name in {"build_store", "place"}.intersection(metafunc.fixturenames) - chosen:

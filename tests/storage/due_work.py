@@ -31,3 +31,9 @@ async def settle_all(organization: OrganizationStore) -> None:
 def work(organization: OrganizationStore, kind: WorkKind) -> DueWork:
     """Return the work of a kind of an organisation."""
     return DueWork(organization_id=organization.organization_id, kind=kind)
+
+
+async def due_kinds(store: Store, organization_id: str) -> set[WorkKind]:
+    """Claim all that is due; return the kinds that one organisation has."""
+    found = await claim(store)
+    return {each.kind for each in found if each.organization_id == organization_id}

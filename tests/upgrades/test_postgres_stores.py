@@ -10,10 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from engram.model.status import WORK_KINDS
 from engram.storage.postgres.migrate import load_migrations, migrate, version_of
 from tests.cli.commands import Engram
+from tests.postgres.moves import opened, postgres_store
 from tests.postgres.servers import Server
 from tests.promises import promise
+from tests.storage.due_work import due_kinds
 from tests.upgrades.rows import dump_rows, restore_rows
 from tests.upgrades.versions import POSTGRES, unpack
 from tests.upgrades.whole import assert_whole
@@ -44,6 +47,18 @@ def test_a_database_of_an_earlier_version_is_upgraded_and_whole(
     assert [version] == [each["schema"] for each in plan["parts"]]
     assert all(each["schema"] == each["newest_schema"] for each in done["parts"])
     assert_whole(engram, written, database_url=earlier_url)
+
+
+async def test_all_work_in_a_database_of_an_earlier_version_is_looked_for_once(
+    earlier_url: str, tmp_path: Path
+) -> None:
+    version = max(POSTGRES)
+    written = unpack("postgres", version, into=tmp_path)
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    restore_rows(earlier_url, files, version=version)
+
+    async with opened(postgres_store(earlier_url)) as store:
+        assert await due_kinds(store, written[0].organization_id) == set(WORK_KINDS)
 
 
 def test_a_migration_whose_connection_ends_is_undone_and_then_resumed(

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from engram.model.status import WORK_KINDS
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from tests.cli.commands import Engram
+from tests.postgres.moves import opened, sqlite_store
 from tests.promises import promise
+from tests.storage.due_work import due_kinds
 from tests.storage.test_sqlite_schema import schema_of
 from tests.upgrades.versions import SQLITE, unpack
 from tests.upgrades.whole import assert_whole
@@ -37,6 +40,13 @@ def test_a_store_of_an_earlier_version_needs_no_command_to_be_used(tmp_path: Pat
     written = unpack("sqlite", min(SQLITE), into=tmp_path)
 
     assert_whole(Engram(tmp_path), written)
+
+
+async def test_all_work_in_a_store_of_an_earlier_version_is_looked_for_once(tmp_path: Path) -> None:
+    written = unpack("sqlite", max(SQLITE), into=tmp_path)
+
+    async with opened(sqlite_store(tmp_path)) as store:
+        assert await due_kinds(store, written[0].organization_id) == set(WORK_KINDS)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
