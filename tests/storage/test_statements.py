@@ -19,8 +19,8 @@ from tests.postgres.statements import added_organizations
 from tests.promises import promise
 from tests.statements import statement_files
 
-OTHERS = {"control.sql"}
-"""Statements on the control file."""
+OTHERS = {"control.sql", "blocks.sql"}
+"""Statements on the control file, and on tables that a file does not have."""
 
 
 BACKENDS = {"sqlite", "postgres"}
