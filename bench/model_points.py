@@ -9,7 +9,9 @@ import json
 import tempfile
 import time
 from collections.abc import Awaitable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 
@@ -62,6 +64,16 @@ class _Cost:
     def of_each(self, count: int) -> _Cost:
         """Return the share of one of so many."""
         return _Cost(self.process_ms / count, self.server_ms / count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """An organisation in a database."""
+
+    principal: Principal
+    messages: int
+    bytes: int
+    server_pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +175,15 @@ def _measure_size(messages: int) -> _Point:
         principal = asyncio.run(_fill(settings, messages))
         plant_deep_vectors(url)
         stored = _bytes(server)
-        asked = Settings(home=Path(directory), database_url=url)
-        return asyncio.run(_measure(asked, server, principal, messages=messages, stored=stored))
+        # In a process of its own, whose memory is that of a server.
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+            asked = Settings(home=Path(directory), database_url=url)
+            filled = _Filled(principal, messages, stored, server.pid)
+            return processes.submit(_measure_filled, asked, filled).result()
+
+
+def _measure_filled(settings: Settings, filled: _Filled) -> _Point:
+    return asyncio.run(_measure(settings, filled))
 
 
 async def _fill(settings: Settings, messages: int) -> Principal:
@@ -175,9 +194,8 @@ async def _fill(settings: Settings, messages: int) -> Principal:
         return principal
 
 
-async def _measure(
-    settings: Settings, server: Server, principal: Principal, *, messages: int, stored: int
-) -> _Point:
+async def _measure(settings: Settings, filled: _Filled) -> _Point:
+    principal, server_pid = filled.principal, filled.server_pid
     async with open_service(settings) as service:
         # What a process does once, as loading the models, is not what a request costs.
         other = await new_organization(service)
@@ -185,12 +203,14 @@ async def _measure(
         before = _resident_mb()
         await _ask_all(service, principal, number=0)
         vectors_mb = max(_resident_mb() - before, 0.0)
-        searching = [await _search_cost(service, server, principal, number) for number in ROUNDS]
+        searching = [
+            await _search_cost(service, server_pid, principal, number) for number in ROUNDS
+        ]
         texts = list(chat(STORED))
-        storing = await _cost(server, append_chat(service, principal, texts))
+        storing = await _cost(server_pid, append_chat(service, principal, texts))
     return _Point(
-        messages=messages,
-        bytes=stored,
+        messages=filled.messages,
+        bytes=filled.bytes,
         process_mb=before,
         vectors_mb=vectors_mb,
         search=_Cost.median(searching).of_each(len(queries())),
@@ -199,11 +219,11 @@ async def _measure(
 
 
 async def _search_cost(
-    service: Service, server: Server, principal: Principal, number: int
+    service: Service, server_pid: int, principal: Principal, number: int
 ) -> _Cost:
     # An append, so that nothing of the organisation that was remembered is true.
     await append_chat(service, principal, [f"Round {number} begins."])
-    return await _cost(server, _ask_all(service, principal, number=number))
+    return await _cost(server_pid, _ask_all(service, principal, number=number))
 
 
 async def _ask_all(service: Service, principal: Principal, *, number: int) -> None:
@@ -212,11 +232,11 @@ async def _ask_all(service: Service, principal: Principal, *, number: int) -> No
         await service.search.search(principal, SearchRequest(query=f"{query} {number}"))
 
 
-async def _cost(server: Server, work: Awaitable[None]) -> _Cost:
-    here, all_of_it = time.process_time(), used_cpu_s(server)
+async def _cost(server_pid: int, work: Awaitable[None]) -> _Cost:
+    here, all_of_it = time.process_time(), used_cpu_s(server_pid)
     await work
     here = time.process_time() - here
-    return _Cost(1000 * here, 1000 * (used_cpu_s(server) - all_of_it - here))
+    return _Cost(1000 * here, 1000 * (used_cpu_s(server_pid) - all_of_it - here))
 
 
 def _resident_mb() -> float:

@@ -82,15 +82,15 @@ async def _cost(server: Server, work: Callable[[], Awaitable[None]]) -> float:
     await work()
     times = list[float]()
     for _ in range(ROUNDS):
-        began = used_cpu_s(server)
+        began = used_cpu_s(server.pid)
         await work()
-        times.append(used_cpu_s(server) - began)
+        times.append(used_cpu_s(server.pid) - began)
     return statistics.median(times)
 
 
-def used_cpu_s(server: Server) -> float:
-    """Return the processor time of this process and of the server's so far."""
-    postmaster = psutil.Process(server.pid)
+def used_cpu_s(server_pid: int) -> float:
+    """Return the processor time of this process and of a server's so far."""
+    postmaster = psutil.Process(server_pid)
     own = postmaster.cpu_times()
     ended = own.children_user + own.children_system
     running = [each.cpu_times() for each in (postmaster, *postmaster.children())]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache, partial
+from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
 import psycopg
 from psycopg import errors as states
-from psycopg.adapt import Buffer
+from psycopg.adapt import Buffer, Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Format
 from psycopg.types.numeric import (
     Int8BinaryDumper,
     Int8Dumper,
@@ -188,10 +191,35 @@ class Translated:
         """Return the values in PostgreSQL's form."""
         if not self.lists and not self.has_content:
             return values
-        changed = {name: orjson.loads(values[name]) for name in self.lists}
+        changed: dict[str, Any] = {name: _array(orjson.loads(values[name])) for name in self.lists}
         if self.has_content and isinstance(content := values["content"], str):
             changed["content"] = content.encode()
         return {**values, **changed}
+
+
+@dataclass(frozen=True, slots=True)
+class _BigInts:
+    """An array of numbers; the driver takes a step in Python for each number of a list."""
+
+    numbers: list[int]
+
+
+def _array(values: list[Any]) -> list[Any] | _BigInts:
+    is_numbers = bool(values) and all(type(each) is int for each in values)
+    return _BigInts(values) if is_numbers else values
+
+
+class _BigIntsDumper(Dumper):
+    """Writes the binary form of `bigint[]`: a head, then each number after its size."""
+
+    format = Format.BINARY
+    oid = 1016
+
+    def dump(self, obj: _BigInts) -> Buffer:
+        count = len(obj.numbers)
+        sized = chain.from_iterable(zip(repeat(8), obj.numbers))
+        # One dimension without NULL, of bigint, whose first place is 1.
+        return struct.pack(f">5i{'iq' * count}", 1, 0, 20, count, 1, *sized)
 
 
 @lru_cache(maxsize=_TRANSLATIONS_KEPT)
@@ -366,6 +394,7 @@ def adapt(driver: Driver) -> None:
     adapters.register_dumper(int, Int8Dumper)
     adapters.register_dumper(int, Int8BinaryDumper)
     adapters.register_dumper(bool, Int8BinaryDumper)
+    adapters.register_dumper(_BigInts, _BigIntsDumper)
     adapters.register_loader("numeric", _NumberLoader)
     adapters.register_loader("numeric", _NumberBinaryLoader)
 

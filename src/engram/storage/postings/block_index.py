@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ from engram.storage.postings.index import (
 from engram.storage.rows.database import Connection, RemoteConnection
 from engram.storage.rows.queries import load_queries
 from engram.text.analyse import is_prefix
-from engram.vectors.arrays import run_starts
+from engram.vectors.arrays import distinct, run_starts
 
 Keys = NDArray[np.int64]
 
@@ -205,6 +205,17 @@ class BlockWordIndex:
         values = {"organization_id": organization_id, "pages": json.dumps(pages)}
         found = connection.execute(_SQL["lengths"], values)
         return _unpacked_lengths(found, keys)
+
+    def ask_lengths(
+        self, connection: Connection, keys: Keys, *, organization_id: int
+    ) -> Callable[[], Keys]:
+        pages = distinct(keys >> _PAGE_BITS).tolist()
+        values = {"organization_id": organization_id, "pages": json.dumps(pages)}
+        if not isinstance(connection, RemoteConnection):
+            stored = connection.execute(_SQL["lengths"], values)
+            return lambda: _length_rows(stored)
+        together = connection.execute(_SQL["lengths_together"], values)
+        return lambda: _length_rows_together(*together.fetchone())
 
     def check(self, connection: Connection, *, organization_id: int) -> _Check:
         return _Check(connection, organization_id=organization_id)
@@ -511,15 +522,40 @@ def _unpacked_lengths(
     rows: Iterable[tuple[int, bytes]], keys: Sequence[int] | None = None
 ) -> Iterator[WordLengths]:
     """Yield the lengths in rows, or those of some messages alone; rows are not waited for before that."""
+    found = _length_rows(rows)
+    if keys is not None:
+        found = found[np.isin(found[:, 0], np.array(keys, dtype=np.int64))]
+    for key, telling, words in found.tolist():
+        yield WordLengths(key, telling, words - telling)
+
+
+def _length_rows(rows: Iterable[tuple[int, bytes]]) -> Keys:
+    """Return key, telling words and all words of each message in rows of lengths."""
     stored = [*rows]
     if any(len(packed) % _LENGTH.itemsize for _, packed in stored):
         raise StoreCorruptError(WORDS_LOST)
-    found = np.frombuffer(b"".join(packed for _, packed in stored), dtype=_LENGTH)
-    firsts = np.array([page << _PAGE_BITS for page, _ in stored], dtype=np.int64)
-    sizes = [len(packed) // _LENGTH.itemsize for _, packed in stored]
-    held = firsts.repeat(sizes) + found["place"]
-    if keys is not None:
-        is_wanted = np.isin(held, np.array(keys, dtype=np.int64))
-        held, found = held[is_wanted], found[is_wanted]
-    columns = (held, found["telling"], found["stops"])
-    yield from map(WordLengths, *(column.tolist() for column in columns))
+    pages, sizes = [page for page, _ in stored], [len(packed) for _, packed in stored]
+    return _length_columns(
+        np.array(pages, dtype=np.int64),
+        np.array(sizes, dtype=np.int64),
+        b"".join([packed for _, packed in stored]),
+    )
+
+
+def _length_rows_together(pages: bytes | None, sizes: bytes | None, packed: bytes | None) -> Keys:
+    """Return the same of rows in one value for each column."""
+    numbers, lengths = (
+        np.frombuffer(each or b"", dtype=">i8").astype(np.int64) for each in (pages, sizes)
+    )
+    if (lengths % _LENGTH.itemsize).any():
+        raise StoreCorruptError(WORDS_LOST)
+    return _length_columns(numbers, lengths, packed or b"")
+
+
+def _length_columns(pages: Keys, sizes: Keys, packed: bytes) -> Keys:
+    found = np.frombuffer(packed, dtype=_LENGTH)
+    result = np.empty((len(found), 3), dtype=np.int64)
+    result[:, 0] = (pages << _PAGE_BITS).repeat(sizes // _LENGTH.itemsize) + found["place"]
+    result[:, 1] = found["telling"]
+    result[:, 2] = result[:, 1] + found["stops"]
+    return result

@@ -329,6 +329,14 @@ SELECT page, content FROM word_length
 WHERE organization_id = :organization_id AND page IN (SELECT value FROM json_each(:pages))
     AND generation = (SELECT generation FROM word_index WHERE organization_id = :organization_id);
 
+-- lengths_together --
+-- Returns the same in one row: pages, sizes and contents. For PostgreSQL alone.
+SELECT string_agg(int8send(page), ''), string_agg(int8send(octet_length(content)), ''),
+    string_agg(content, '')
+FROM word_length
+WHERE organization_id = :organization_id AND page IN (SELECT value FROM json_each(:pages))
+    AND generation = (SELECT generation FROM word_index WHERE organization_id = :organization_id);
+
 -- pages_after --
 -- Returns the next pages.
 SELECT first_term, content FROM word_page

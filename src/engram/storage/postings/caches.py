@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from engram.limits import POSTINGS_KEPT, ROW_FACTS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import KIND_BITS, KINDS, SEQUENCE_BITS, SEQUENCE_MASK
-from engram.storage.postings.index import Postings, WordIndex, WordLengths, WordStatistics
+from engram.storage.postings.index import Postings, WordIndex, WordStatistics
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
@@ -18,19 +17,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Keys = NDArray[np.int64]
-    ReadLengths = Callable[[Sequence[int]], Iterable[WordLengths]]
+    ReadLengths = Callable[[Keys], Callable[[], Keys]]
+    """Asks for the lengths of messages; what it returns returns rows of key, telling words and all words."""
 
 _SQL = load_queries("postings/postings.sql")
 _MEMORY = KINDS.index("memory")
 _NO_KEY = 2**63 - 1
 _NOT_THERE = -2
+_FACTS = 3
+"""Numbers of a message: characters, time, and whether it is a document."""
 _RECENT_SHARE = 64
 _RECENT_MIN = 64
 """New entries are sorted in when they are more than one in `_RECENT_SHARE`, and than `_RECENT_MIN`."""
 _READ_TOGETHER = 2_000
 """Messages whose times and kinds are read before it is known which of them are the best."""
-
-Numbers = tuple[int, ...]
 
 
 class _PostingList(NamedTuple):
@@ -171,9 +171,9 @@ class NumberTable:
     def __init__(self, width: int) -> None:
         self.width = width
         self._changing = Lock()
-        self._sorted: tuple[Keys, Keys] | None = None
-        """Keys in ascending order, and a row of numbers for each."""
-        self._recent: dict[int, Numbers] = {}
+        self._sorted: _Rows | None = None
+        self._recent: _Rows | None = None
+        """Rows that are sorted in when there are enough of them."""
 
     def look_up(self, keys: Keys) -> Keys:
         """Return a row for each key, of -1 where it is not cached."""
@@ -182,41 +182,56 @@ class NumberTable:
         with self._changing:
             table, recent = self._sorted, self._recent
         if table is None:
-            found = np.full((len(keys), self.width), -1, dtype=np.int64)
+            found: Keys = np.full((len(keys), self.width), -1, dtype=np.int64)
         else:
-            places = table[0].searchsorted(keys)
-            # A key that is missing is mapped to the last row, which is all -1.
-            places[table[0].take(places) != keys] = len(table[0]) - 1
-            found = table[1].take(places, axis=0)
-        if recent:
-            missing = (found[:, 0] == -1).nonzero()[0]
+            found = table.look_up(keys)
+        if recent is not None:
+            missing: Keys = (found[:, 0] == -1).nonzero()[0]
             if len(missing):
-                nothing: Numbers = (-1,) * self.width
-                found[missing] = [recent.get(key, nothing) for key in keys[missing].tolist()]
+                found[missing] = recent.look_up(keys.take(missing))
         return found
 
-    def add(self, new: dict[int, Numbers]) -> None:
+    def add(self, keys: Keys, numbers: Keys) -> None:
         """Add rows that will not change."""
-        if not new:
+        if not len(keys):
             return
         with self._changing:
-            self._recent = {**self._recent, **new}
-            count = 0 if self._sorted is None else len(self._sorted[0])
-            if len(self._recent) > max(count // _RECENT_SHARE, _RECENT_MIN):
-                self._sort_in()
+            self._recent = _Rows.merged(self._recent, keys, numbers)
+            count = 0 if self._sorted is None else len(self._sorted.keys)
+            if len(self._recent.keys) > max(count // _RECENT_SHARE, _RECENT_MIN):
+                self._sort_in(self._recent)
 
-    def _sort_in(self) -> None:
+    def _sort_in(self, recent: _Rows) -> None:
+        old = self._sorted
+        if old is not None and len(old.keys) + len(recent.keys) > ROW_FACTS_KEPT:
+            old = None
+        self._sorted = _Rows.merged(old, recent.keys[:-1], recent.numbers[:-1])
+        self._recent = None
+
+
+class _Rows(NamedTuple):
+    """Keys in ascending order and a row of numbers for each; the last is of no key, and all -1."""
+
+    keys: Keys
+    numbers: Keys
+
+    @classmethod
+    def merged(cls, old: _Rows | None, keys: Keys, numbers: Keys) -> _Rows:
+        """Return the rows with others added to them."""
         import numpy as np  # noqa: PLC0415 as above
 
-        keys = np.fromiter((*self._recent, _NO_KEY), dtype=np.int64)
-        rows = [*self._recent.values(), (-1,) * self.width]
-        numbers = np.array(rows, dtype=np.int64).reshape(-1, self.width)
-        if self._sorted is not None and len(self._sorted[0]) + len(keys) <= ROW_FACTS_KEPT:
-            keys = np.concatenate((self._sorted[0][:-1], keys))
-            numbers = np.concatenate((self._sorted[1][:-1], numbers))
-        order = np.argsort(keys, kind="stable")
-        self._sorted = keys[order], numbers[order]
-        self._recent = {}
+        if old is None:
+            nothing = np.full((1, numbers.shape[1]), -1, dtype=np.int64)
+            old = cls(np.array([_NO_KEY], dtype=np.int64), nothing)
+        keys = np.concatenate((keys, old.keys))
+        order = keys.argsort(kind="stable")
+        return cls(keys.take(order), np.concatenate((numbers, old.numbers)).take(order, axis=0))
+
+    def look_up(self, keys: Keys) -> Keys:
+        """Return a row for each key, of -1 where there is none."""
+        places = self.keys.searchsorted(keys)
+        places[self.keys.take(places) != keys] = len(self.keys) - 1
+        return self.numbers.take(places, axis=0)
 
 
 class RowCache:
@@ -246,7 +261,7 @@ class _RowTables:
     def __init__(self) -> None:
         self.lengths = NumberTable(2)
         self.windows = NumberTable(1)
-        self.messages = NumberTable(3)
+        self.messages = NumberTable(_FACTS)
 
 
 class RowsAtRevision:
@@ -274,16 +289,28 @@ class RowsAtRevision:
 
         from engram.vectors.arrays import distinct  # noqa: PLC0415 as above
 
-        around = distinct(np.concatenate((found, _members(windows).reshape(-1))))
-        unmeasured = _missing(self._permanent.lengths, self._of_revision.lengths, around)
-        lengths = self._measured(unmeasured) if unmeasured else ()
-        wanted = distinct(np.concatenate((around, also)))
+        unsummed = _missing(self._permanent.windows, self._of_revision.windows, windows)
+        needed = distinct(np.concatenate((found, _members(unsummed).reshape(-1))))
+        unmeasured = _missing(self._permanent.lengths, self._of_revision.lengths, needed)
+        lengths = self._read(unmeasured) if len(unmeasured) else None
+        unread = self._unread(found, windows, also)
+        facts = self._facts(connection, unread, organization_id) if len(unread) else None
+        if lengths is not None:
+            _keep(self._permanent.lengths, self._of_revision.lengths, unmeasured, lengths())
+        if facts is not None:
+            _keep(self._permanent.messages, self._of_revision.messages, unread, facts())
+
+    def _unread(self, found: Keys, windows: Keys, also: Keys) -> Keys:
+        """Return the messages whose facts are read before it is known which are the best: few, or none."""
+        import numpy as np  # noqa: PLC0415 as above
+
+        from engram.vectors.arrays import distinct  # noqa: PLC0415 as above
+
+        if len(found) > _READ_TOGETHER:
+            return found[:0]
+        wanted = distinct(np.concatenate((found, _members(windows).reshape(-1), also)))
         unread = _missing(self._permanent.messages, self._of_revision.messages, wanted)
-        if len(unread) > _READ_TOGETHER:
-            unread = []
-        facts = self._facts(connection, unread, organization_id=organization_id) if unread else ()
-        _keep(self._permanent.lengths, self._of_revision.lengths, unmeasured, lengths)
-        _keep(self._permanent.messages, self._of_revision.messages, unread, facts)
+        return unread if len(unread) <= _READ_TOGETHER else unread[:0]
 
     def message_lengths(self, keys: Keys) -> Keys:
         """Return the number of indexed words of each message; below 0 where there is none."""
@@ -303,25 +330,26 @@ class RowsAtRevision:
         All are below 0 where there is none.
         """
 
-        return _completed(
-            self._permanent.messages,
-            self._of_revision.messages,
-            keys,
-            partial(self._facts, connection, organization_id=organization_id),
-        )
+        def read(wanted: Keys) -> Keys:
+            return self._facts(connection, wanted, organization_id)()
+
+        return _completed(self._permanent.messages, self._of_revision.messages, keys, read)
 
     def _facts(
-        self, connection: Connection, keys: Sequence[int], *, organization_id: int
-    ) -> Iterable[tuple[int, ...]]:
-        values = {"keys": str(keys), "organization_id": organization_id}
-        return connection.execute(_SQL["message_numbers"], values)
+        self, connection: Connection, keys: Keys, organization_id: int
+    ) -> Callable[[], Keys]:
+        values = {"keys": str(keys.tolist()), "organization_id": organization_id}
+        cursor = connection.execute(_SQL["message_numbers"], values)
+        return lambda: _numbers(cursor.fetchone()[0]).reshape(-1, 1 + _FACTS)
 
     def _word_lengths(self, keys: Keys) -> Keys:
         """Return the number of words of each message without stop words, and with them."""
-        return _completed(self._permanent.lengths, self._of_revision.lengths, keys, self._measured)
-
-    def _measured(self, keys: Sequence[int]) -> Iterable[tuple[int, ...]]:
-        return ((key, telling, telling + stops) for key, telling, stops in self._read(keys))
+        return _completed(
+            self._permanent.lengths,
+            self._of_revision.lengths,
+            keys,
+            lambda wanted: self._read(wanted)(),
+        )
 
     def _open_windows(self, windows: Keys) -> Keys:
         """Return the lengths of windows that may still grow."""
@@ -345,8 +373,7 @@ class RowsAtRevision:
         # Complete, or of a memory, which is one message.
         is_final = is_there.all(axis=1) | (windows >> SEQUENCE_BITS + KIND_BITS == _MEMORY)
         for tables, which in ((self._permanent, is_final), (self._of_revision, ~is_final)):
-            pairs = zip(windows[which].tolist(), sums[which].tolist(), strict=True)
-            tables.windows.add({key: (length,) for key, length in pairs})
+            tables.windows.add(windows[which], sums[which][:, np.newaxis])
         return sums
 
 
@@ -363,39 +390,45 @@ def _completed(
     permanent: NumberTable,
     of_revision: NumberTable,
     keys: Keys,
-    read: Callable[[Sequence[int]], Iterable[tuple[int, ...]]],
+    read: Callable[[Keys], Keys],
 ) -> Keys:
     """Return the numbers of each key, from the caches or else read."""
     found = permanent.look_up(keys)
     missing = (found[:, 0] < 0).nonzero()[0]
     if len(missing):
-        found[missing] = of_revision.look_up(keys[missing])
+        found[missing] = of_revision.look_up(keys.take(missing))
         missing = missing[found[missing, 0] == -1]
     if len(missing):
-        wanted = keys[missing].tolist()
-        now = _keep(permanent, of_revision, wanted, read(wanted))
-        found[missing] = [now[key] for key in wanted]
+        wanted = keys.take(missing)
+        now = _keep(permanent, of_revision, wanted, read(wanted)).look_up(wanted)
+        now[now[:, 0] < 0] = _NOT_THERE
+        found[missing] = now
     return found
 
 
-def _missing(permanent: NumberTable, of_revision: NumberTable, keys: Keys) -> list[int]:
+def _missing(permanent: NumberTable, of_revision: NumberTable, keys: Keys) -> Keys:
     """Return those of the keys that are in neither cache."""
     unknown = keys[permanent.look_up(keys)[:, 0] < 0]
-    return unknown[of_revision.look_up(unknown)[:, 0] == -1].tolist()
+    return unknown[of_revision.look_up(unknown)[:, 0] == -1]
 
 
-def _keep(
-    permanent: NumberTable,
-    of_revision: NumberTable,
-    wanted: Sequence[int],
-    rows: Iterable[tuple[int, ...]],
-) -> dict[int, Numbers]:
-    """Cache what was read of the keys that were wanted, and which of them do not exist; return it."""
-    now: dict[int, Numbers] = {key: tuple(numbers) for key, *numbers in rows}
-    permanent.add(now)
-    nothing: Numbers = (_NOT_THERE,) * permanent.width
-    missing: dict[int, Numbers] = dict.fromkeys(wanted, nothing)
-    for key in now:
-        missing.pop(key, None)
-    of_revision.add(missing)
-    return missing | now
+def _keep(permanent: NumberTable, of_revision: NumberTable, wanted: Keys, rows: Keys) -> _Rows:
+    """Cache rows of key and numbers, and which of those wanted do not exist; return the rows."""
+    import numpy as np  # noqa: PLC0415 as above
+
+    read = _Rows.merged(None, rows[:, 0], rows[:, 1:])
+    is_new = permanent.look_up(read.keys)[:, 0] < 0
+    is_new[-1] = False
+    permanent.add(read.keys[is_new], read.numbers[is_new])
+    absent = wanted[read.look_up(wanted)[:, 0] < 0]
+    of_revision.add(absent, np.full((len(absent), permanent.width), _NOT_THERE, dtype=np.int64))
+    return read
+
+
+def _numbers(packed: str | bytes | None) -> Keys:
+    """Return the numbers in the text of a file, or in the bytes of a server."""
+    import numpy as np  # noqa: PLC0415 as above
+
+    if isinstance(packed, bytes):
+        return np.frombuffer(packed, dtype=">i8").astype(np.int64)
+    return np.fromstring(packed or "", dtype=np.int64, sep=",")

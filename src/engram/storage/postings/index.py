@@ -6,7 +6,7 @@ indexed: their words follow from their messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engram import limits
@@ -183,6 +183,16 @@ class WordIndex(Protocol):
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
     ) -> Iterable[WordLengths]:
         """Return the lengths of those of the messages that are indexed, in any order."""
+        ...
+
+    def ask_lengths(
+        self, connection: Connection, keys: Keys, *, organization_id: int
+    ) -> Callable[[], Keys]:
+        """Ask for the lengths of many messages; return what waits for them.
+
+        They are rows of key, words that tell something and all words, in any order. Other messages may be
+        among them.
+        """
         ...
 
     def check(self, connection: Connection, *, organization_id: int) -> WordCheck:

@@ -11,7 +11,7 @@ A file has one organisation, whose number is therefore ignored here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engram.model.row_keys import SEQUENCE_BITS, conversation_of, position_of
@@ -35,6 +35,8 @@ _SQL = load_queries("sqlite/words.sql")
 
 
 _COLUMNS = ("words", "stops")
+_SHORT = 2
+"""Bytes of the lengths of a message with fewer than 128 words of each kind: one each."""
 
 
 Numbers = TypeVar("Numbers", int, "NDArray[np.int64]")
@@ -226,9 +228,37 @@ class Fts5WordIndex:
             telling, stops, *_ = size if len(size) == 2 else (*read_varints(size), 0, 0)
             yield WordLengths(key, telling, stops)
 
+    def ask_lengths(
+        self, connection: Connection, keys: NDArray[np.int64], *, organization_id: int
+    ) -> Callable[[], NDArray[np.int64]]:
+        import numpy as np  # noqa: PLC0415 as above
+
+        del organization_id
+        values = {"keys": json.dumps(keys.tolist())}
+        found = connection.execute(_SQL["lengths"], values).fetchall()
+        rows = np.empty((len(found), 3), dtype=np.int64)
+        rows[:, 0] = [key for key, _ in found]
+        rows[:, 1:] = _sizes([size for _, size in found])
+        rows[:, 2] += rows[:, 1]
+        return lambda: rows
+
     def check(self, connection: Connection, *, organization_id: int) -> Fts5Check:
         del organization_id
         return Fts5Check(connection)
+
+
+def _sizes(stored: Sequence[bytes]) -> NDArray[np.int64]:
+    """Return the number of words of each column, of many rows."""
+    import numpy as np  # noqa: PLC0415 as above
+
+    long = [place for place, size in enumerate(stored) if len(size) != _SHORT]
+    short = stored
+    if long:
+        short = [size if len(size) == _SHORT else bytes(_SHORT) for size in stored]
+    sizes = np.frombuffer(b"".join(short), dtype=np.uint8).reshape(-1, _SHORT).astype(np.int64)
+    for place in long:
+        sizes[place] = (*read_varints(stored[place]), 0, 0)[:_SHORT]
+    return sizes
 
 
 def _statement(name: str, *, is_next: bool) -> str:
