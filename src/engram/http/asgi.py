@@ -156,13 +156,13 @@ def build_app(
 ) -> ASGIApp:
     """Return the routes behind their middleware, the outermost last."""
     metrics = Metrics(service.activity)
-    # Routes are tried in order, and most requests are for MCP.
+    # Routes are tried in order: most requests are for MCP, and one look tells those for the page.
     routes = [
         *mcp.routes,
+        PageRoute(),
         *operation_routes(OPERATIONS, {**documents.HANDLERS, **exports.HANDLERS}),
         document_route(),
         *health_routes(metrics, siblings),
-        PageRoute(),
     ]
     app: ASGIApp = Router(routes, redirect_slashes=False)
     app = FairTurns(app)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from engram.clock import format_time
 from engram.page.markdown import to_html
+from engram.page.places import Place
 from engram.page.static_files import static_link
 from engram.text.quoting import PLAIN
 from engram.text.tokens import count_tokens
@@ -81,6 +82,25 @@ def size(count: int) -> str:
     )
 
 
+def place_links(places: Iterable[Place]) -> Markup:
+    """Return what was delivered, each as a link to where it can be read."""
+    # Written here because a list has hundreds, which a macro takes several times as long for.
+    return Markup(f'<span class="places">{"".join(map(_place_link, places))}</span>')  # noqa: S704 escaped
+
+
+def _place_link(place: Place) -> str:
+    shown = escape(PLAIN.label(place.id))
+    if place.link is None:
+        return f'<span><span class="tag id">{shown}</span></span> '
+    link = escape(place.link)
+    first = f"?at={place.sequences[0]}#m{place.sequences[0]}" if place.sequences else ""
+    messages = "".join(
+        f' <a class="tag num" href="{link}?at={each}#m{each}">#{each}</a>'
+        for each in place.sequences
+    )
+    return f'<span><a class="tag id" href="{link}{first}">{shown}</a>{messages}</span> '
+
+
 _FILTERS: dict[str, Any] = {
     "ago": ago,
     "size": size,
@@ -90,4 +110,5 @@ _FILTERS: dict[str, Any] = {
     "label": PLAIN.label,
     "markdown": to_html,
     "tokens": count_tokens,
+    "place_links": place_links,
 }

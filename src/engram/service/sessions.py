@@ -5,7 +5,8 @@ A session is worth what began it: it ends with its key, or when the operator's t
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections import OrderedDict
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from engram import limits
@@ -14,7 +15,7 @@ from engram.errors import UnauthenticatedError
 from engram.model.access import KEY_PREFIX, AuditNote, PageSession, Visitor
 from engram.model.value import replace
 from engram.service import Tools, UseCases
-from engram.service.access.credentials import hash_of
+from engram.service.access.credentials import CACHED, CACHED_KEYS_MAX, hash_of, is_fresh
 
 if TYPE_CHECKING:
     from engram.model.ids import KeyId, OrganizationId
@@ -31,6 +32,8 @@ class Sessions(UseCases):
         super().__init__(tools)
         self._operator = operator
         self._sessions = tools.store.control.sessions
+        self._cache = OrderedDict[str, tuple[PageSession, datetime]]()
+        """LRU cache by the hash of the secret: a view has many parts, which are asked for at once."""
 
     async def sign_in(self, credential: str, *, address: str | None) -> str:
         """Return the secret of a new session for an API key or an operator's token.
@@ -71,7 +74,7 @@ class Sessions(UseCases):
 
     async def find_visitor(self, secret: str) -> Visitor | None:
         """Return who is signed in, None if the session or what began it has ended."""
-        session = await self._sessions.find(hash_of(secret))
+        session = await self._find(hash_of(secret))
         if session is None:
             return None
         if session.operator_hash is not None:
@@ -95,8 +98,24 @@ class Sessions(UseCases):
         await self._sessions.choose_organization(hash_of(secret), organization_id)
 
     async def sign_out(self, secret: str) -> None:
-        """End a session."""
-        await self._sessions.end(hash_of(secret))
+        """End a session; other processes serve it for half a second more."""
+        secret_hash = hash_of(secret)
+        await self._sessions.end(secret_hash)
+        self._cache.pop(secret_hash, None)
+
+    async def _find(self, secret_hash: str) -> PageSession | None:
+        now = self._tools.clock.now()
+        session, until = self._cache.get(secret_hash, (None, now))
+        if session is not None and is_fresh(until, now):
+            return session
+        self._cache.pop(secret_hash, None)
+        session = await self._sessions.find(secret_hash)
+        # An operator's session may act for another organisation from one request to the next.
+        if session is not None and session.operator_hash is None:
+            self._cache[secret_hash] = session, min(now + CACHED, session.expires_at)
+            if len(self._cache) > CACHED_KEYS_MAX:
+                self._cache.popitem(last=False)
+        return session
 
     async def _find_operator(self, session: PageSession, token_hash: str) -> Visitor | None:
         if not self._tools.access.is_operator(session.actor, token_hash):

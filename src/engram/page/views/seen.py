@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from engram.api.deliveries import DeliveriesListed, ReminderPreview
 from engram.errors import InvalidRequestError, NotFoundError
 from engram.model.capture import session_conversation
 from engram.model.fields import check_choice
 from engram.model.reminder import REMINDERS, Delivery, DeliveryEvent
 from engram.model.value import Value
+from engram.page.places import Place, places_of
 from engram.page.view import Act, Menu, View
 from engram.page.visit import Visit
 
@@ -28,15 +27,6 @@ WHY = {
     "memory_recall": "recalled memories",
     "memory_query": "queried memories",
 }
-
-
-class Place(Value):
-    """A memory or conversation of which something was delivered; a row of an older version has no link."""
-
-    id: str
-    link: str | None
-    sequences: tuple[int, ...] = ()
-    """The messages of a conversation."""
 
 
 class SeenItem(Value, omit_defaults=True):
@@ -107,23 +97,6 @@ def _item(delivery: Delivery, sessions: dict[tuple[str, str], str]) -> SeenItem:
         places=places_of(delivery.shown),
         session_link=sessions.get((delivery.client, delivery.session)),
     )
-
-
-def places_of(shown: Iterable[str]) -> tuple[Place, ...]:
-    """Return what a row of the log names, messages by their conversations."""
-    sequences = dict[str, list[int]]()
-    for each in shown:
-        owner, _, sequence = each.partition("#")
-        sequences.setdefault(owner, []).extend([int(sequence)] if sequence.isdecimal() else ())
-    return tuple(
-        Place(id=owner, link=_link(owner), sequences=tuple(found))
-        for owner, found in sequences.items()
-    )
-
-
-def _link(owner: str) -> str | None:
-    kinds = {"mem_": "/memories/", "conv_": "/conversations/"}
-    return next((path + owner for start, path in kinds.items() if owner.startswith(start)), None)
 
 
 async def _captured(visit: Visit, deliveries: tuple[Delivery, ...]) -> dict[tuple[str, str], str]:

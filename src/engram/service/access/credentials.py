@@ -162,7 +162,7 @@ def _parse(line: str, *, place: str) -> tuple[str, bytes]:
 
 
 CACHED = timedelta(milliseconds=500)
-"""How long a key is served from the cache."""
+"""How long a key, or a session that it began, is served from the cache."""
 
 CACHED_KEYS_MAX = 10_000
 
@@ -290,7 +290,7 @@ class Access:
         """
         self._meter.count(principal.organization_id, requests=1)
         now = self._clock.now()
-        if self._local is None or not _is_fresh(self._local[1], now):
+        if self._local is None or not is_fresh(self._local[1], now):
             organization = await self._store.control.get_organization(principal.organization_id)
             self._local = (replace(principal, quota=organization.quota), now + CACHED)
         return self._local[0]
@@ -422,7 +422,7 @@ class Access:
     async def _find(self, secret_hash: str) -> KeyOwner | None:
         now = self._clock.now()
         cached = self._cache.get(secret_hash)
-        if cached is not None and _is_fresh(cached.until, now):
+        if cached is not None and is_fresh(cached.until, now):
             return cached.owner
         invalidations = self._invalidations
         owner = await self._store.control.find_key(secret_hash)
@@ -449,7 +449,7 @@ def _principal_of(owner: KeyOwner) -> Principal:
     )
 
 
-def _is_fresh(until: datetime, now: datetime) -> bool:
+def is_fresh(until: datetime, now: datetime) -> bool:
     """Return True if something cached is to be used: not after a clock was set back, either."""
     return timedelta() < until - now <= CACHED
 
