@@ -309,5 +309,6 @@ async def answers_of_each_tool(client: Client) -> dict[str, Any]:
     await ask("memory_query", query="text")
     await ask("memory_status_ping")
     await ask("memory_forget", memory_id=stored["id"])
+    await ask("memory_restore", memory_id=stored["id"])
     await ask("remove_entry", entry_id=note["id"])
     return answered

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 
 from engram import limits
-from engram.model.status import WORK_KINDS, WorkKind
+from engram.model.status import WorkKind
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Settled, Tenant, Transaction
 
@@ -47,12 +47,6 @@ def mark_due(tx: Transaction, kind: WorkKind, *, at: int = NOW) -> None:
     # Not read without a list: a server's answer would be waited for.
     if listed is not None and marked.rowcount:
         listed.note(kind, at)
-
-
-def mark_all_due(tx: Transaction) -> None:
-    """Have every kind of work looked for once."""
-    for kind in WORK_KINDS:
-        mark_due(tx, kind)
 
 
 async def settle_due(tenant: Tenant, kind: WorkKind, *, is_stuck: bool = False) -> bool:
