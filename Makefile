@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 N ?= 1000
 SOURCES := src tests bench tools docs_src
-GENERATED := $(wildcard docs/reference/*.md) docs/promises.md
+GENERATED := $(wildcard docs/reference/*.md) docs/promises.md docs/scaling.md
 COG := $(BIN)/cog -I . -P
 
 # The package index decides nothing at check time: no look-up of newer releases.

@@ -222,6 +222,16 @@ def _at_least_one(wanted: float) -> int:
     return max(1, math.ceil(wanted))
 
 
+def plans() -> str:
+    """Return the plans by the costs that were measured last, for the documentation."""
+    return "\n".join(plan_table(Model(Costs.load())))
+
+
+def first_limits() -> str:
+    """Return the limits by the same costs."""
+    return "\n".join(limit_table(Model(Costs.load())))
+
+
 def plan_table(model: Model) -> Iterator[str]:
     """Yield the plan of each size as lines of Markdown."""
     yield (

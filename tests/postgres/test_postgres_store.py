@@ -64,6 +64,11 @@ DROP TABLE engram.relocation, engram.home;
 DROP TABLE engram.captured_message, engram.forgotten_session, engram.delivery, engram.trash_part,
     engram.trash, engram.retention_rule, engram.legal_hold, engram.leaving, engram.erased,
     engram.erasure, engram.page_session, engram.project_rule, engram.change_set, engram.key_day;
+DROP TABLE engram.due, engram.word_tail, engram.word_page, engram.word_block, engram.word_length;
+ALTER TABLE engram.word_index DROP COLUMN tail_rows, DROP COLUMN tail_words,
+    DROP COLUMN next_tail_rows, DROP COLUMN next_tail_words;
+CREATE TABLE engram.word_length (organization_id bigint);
+CREATE TABLE engram.word_posting (organization_id bigint);
 ALTER TABLE engram.usage_day DROP COLUMN messages;
 ALTER TABLE engram.counters DROP COLUMN trashed_messages;
 DO $$
