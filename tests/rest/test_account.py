@@ -114,6 +114,7 @@ async def test_usage_is_told_by_day(settings: Settings, clock: FakeClock) -> Non
             "day": "2026-05-08",
             "requests": 3,
             "searches": 1,
+            "messages": 1,
             "embedded_texts": 0,
             "bytes": usage["stored_bytes"],
         }
