@@ -126,6 +126,15 @@ def test_the_only_numbers_a_database_gives_are_wide_identities(
     assert {row[4] for row in defaults if row[4]} <= {"0", "'{}'::bigint[]", "1"}
 
 
+UPSERTED = {
+    "due": "kind",
+    "word_tail": "generation, number",
+    "word_length": "generation, page",
+    "word_page": "generation, first_term",
+    "word_block": "generation, term, first_key",
+}
+"""Tables whose rows are changed where others would be added, with their keys."""
+
 _PART = """
 ALTER TABLE engram.{table} SET SCHEMA engram_whole;
 CREATE TABLE engram.{table} (
@@ -150,8 +159,8 @@ def parted(postgres_server: Server) -> Iterator[psycopg.Connection[Any]]:
         for table in read_layout(driver).tenant:
             driver.execute(_PART.format(table=table).encode())
         driver.execute("SET search_path = engram, public")
-        # The only rows that are changed where others would be added.
-        driver.execute("ALTER TABLE due ADD PRIMARY KEY (organization_id, kind)")
+        for table, key in UPSERTED.items():
+            driver.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (organization_id, {key})".encode())
         yield driver
     postgres_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
