@@ -19,6 +19,8 @@ SIZES = tuple(10**power for power in range(4, 10))
 DAY_S = 86_400
 GB = 1e9
 MILLION = 1e6
+_SMALL = 0.01
+"""What is less is not worth its digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,4 +267,4 @@ def _rounded(value: float) -> str:
     """Return a value in two digits that mean something."""
     if value >= 100:
         return f"{float(f'{value:.2g}'):,.0f}"
-    return f"{value:.2g}"
+    return f"{value:.2g}" if value >= _SMALL else f"< {_SMALL}"

@@ -149,6 +149,29 @@ CASES: dict[str, Case] = {
     "memory_episode_end": Case(
         "POST", "/api/v1/episodes/{episode}/end", ("write",), {"project": PROJECT}
     ),
+    "project_rules": Case("GET", "/api/v1/projects/rules", ("read",)),
+    "project_alias": Case(
+        "POST", "/api/v1/projects/alias", ("admin",), {"project": "before", "same_as": PROJECT}
+    ),
+    "project_exclude": Case("POST", "/api/v1/projects/exclude", ("admin",), {"project": "other"}),
+    "project_reset": Case("POST", "/api/v1/projects/reset", ("admin",), {"project": "other"}),
+    "project_merge": Case(
+        "POST", "/api/v1/projects/merge", ("write", "admin"), {"project": PROJECT, "into": "quay"}
+    ),
+    "memory_change": Case(
+        "POST",
+        "/api/v1/memories/change",
+        ("read", "write"),
+        {"change": "importance", "importance": 1, "project": PROJECT},
+    ),
+    "memory_change, to the trash": Case(
+        "POST",
+        "/api/v1/memories/change",
+        ("read", "delete"),
+        {"change": "trash", "project": PROJECT},
+    ),
+    "undo_change": Case("POST", "/api/v1/changes/{change}/undo", ("write",)),
+    "memory_restore": Case("POST", MEMORY + "/restore", ("write", "delete"), {}),
     "trash_list": Case("GET", "/api/v1/trash", ("read",)),
     "trash_restore": Case("POST", "/api/v1/trash/{conversation}/restore", ("write", "delete")),
     "trash_empty": Case("DELETE", "/api/v1/trash", ("delete",)),
@@ -161,6 +184,7 @@ CASES: dict[str, Case] = {
     "hold_add": Case("POST", "/api/v1/holds", ("admin",), {"reason": "trial"}),
     "hold_lift": Case("DELETE", "/api/v1/holds/hold_unknown", ("admin",)),
     "list_keys": Case("GET", "/api/v1/keys", ("admin",)),
+    "key_usage": Case("GET", "/api/v1/keys/usage", ("admin",)),
     "create_key": Case("POST", "/api/v1/keys", ("admin",), {"name": "k"}),
     "revoke_key": Case("DELETE", "/api/v1/keys/{key}", ("admin",)),
     "status": Case("GET", "/api/v1/status", ("read",)),
@@ -224,6 +248,9 @@ async def house(app: Application, api: httpx.AsyncClient) -> House:
     stored = await api.post(f"/api/v1/documents?name={SECRET}&project={PROJECT}", content=SECRET)
     ids["document"] = stored.json()["document_id"]
     ids["erasure"] = await _made(api, "/api/v1/erasures", {"subject": "name=nobody"})
+    ranking = {"change": "importance", "importance": 4, "project": PROJECT}
+    changed = await api.post("/api/v1/memories/change", json=ranking)
+    ids["change"] = changed.json()["change_id"]
     return House(app, api, ids)
 
 
