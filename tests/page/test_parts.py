@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 from engram.page import SEGMENTS, is_of_page
+from engram.page.places import places_of
+from engram.page.rendering import place_links
 from engram.page.sign_in import PUBLIC
 from engram.page.static_files import static_files
 from engram.page.views import ACTS, VIEWS
@@ -70,3 +72,15 @@ def test_nothing_of_the_page_is_loaded_before_it_is_asked_for() -> None:
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)  # noqa: PLW1510 it is printed
 
     assert said.stdout.strip() == "False", said.stderr
+
+
+def test_of_many_messages_the_first_are_linked_and_the_others_counted() -> None:
+    few, many = (
+        place_links(places_of([f"conv_harbour#{number}" for number in range(1, count + 1)]))
+        for count in (4, 9)
+    )
+
+    assert "#m4" in few
+    assert "more" not in few
+    assert "#m5" not in many
+    assert "and 5 more" in many

@@ -20,6 +20,9 @@ from engram.text.tokens import count_tokens
 _STEPS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3_600, "h"), (60, "min"))
 _NOW_S = 45
 _FACTOR = 1_000
+_MESSAGES_LINKED = 4
+"""Of one place: the first lead there, and a list has hundreds of them."""
+
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -96,8 +99,10 @@ def _place_link(place: Place) -> str:
     first = f"?at={place.sequences[0]}#m{place.sequences[0]}" if place.sequences else ""
     messages = "".join(
         f' <a class="tag num" href="{link}?at={each}#m{each}">#{each}</a>'
-        for each in place.sequences
+        for each in place.sequences[:_MESSAGES_LINKED]
     )
+    if (more := len(place.sequences) - _MESSAGES_LINKED) > 0:
+        messages += f' <span class="quiet">and {more} more</span>'
     return f'<span><a class="tag id" href="{link}{first}">{shown}</a>{messages}</span> '
 
 
