@@ -124,7 +124,7 @@ APPENDED_AT_ONCE = 2
 
 
 class Model:
-    """Says what sizes need, and which of the limits is reached first."""
+    """Computes what a given size needs, and which limit is reached first."""
 
     def __init__(
         self, costs: Costs, *, mix: Mix | None = None, machine: Machine | None = None

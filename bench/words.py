@@ -161,7 +161,7 @@ def _texts(messages: int) -> Iterator[str]:
 
 @cache
 def _queries() -> tuple[str, ...]:
-    """Return queries of which no two are of the same sentence."""
+    """Return queries, each from a different sentence."""
     choice = random.Random(17)  # noqa: S311 as above
     chosen = [text.split() for text in sentences() if len(text.split()) > 2 * QUERY_WORDS]
     return tuple(

@@ -12,7 +12,7 @@ import socket
 import tempfile
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram import limits
+from engram.errors import UnavailableError
 from engram.model.value import Value
 
 logger = logging.getLogger(__name__)
@@ -120,18 +121,23 @@ class Siblings:
         return sorted(name for name in found if name != self.name)
 
     async def ask(self, name: str, request: HandedRequest) -> HandedAnswer | None:
-        """Return the answer of another process, None if there is no such process any more."""
+        """Return the answer of another process, None if there is no such process any more.
+
+        Raises:
+            UnavailableError: it did not answer in time.
+        """
         if self._directory is None or name not in self.others():
             return None
         path = self._path(self._directory, name)
-        with suppress(OSError, asyncio.IncompleteReadError):
+        try:
             reader, writer = await asyncio.open_unix_connection(str(path))
-            try:
+            with closing(writer):
                 await _write(writer, request)
                 return await _read(reader, HandedAnswer)
-            finally:
-                writer.close()
-        return None
+        except TimeoutError as exc:
+            raise UnavailableError("another process of this server does not answer") from exc
+        except (OSError, asyncio.IncompleteReadError):
+            return None
 
     @asynccontextmanager
     async def listening(self, app: ASGIApp) -> AsyncGenerator[None]:

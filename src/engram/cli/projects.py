@@ -36,7 +36,7 @@ def print_rules(answer: RulesOfProjects) -> None:
 
 
 def print_alias(answer: ProjectRule) -> None:
-    """Keep what is captured or imported for a project in another one.
+    """Store what is captured or imported for one project under another.
 
     What is stored already stays where it is: `engram projects merge` moves it too.
 

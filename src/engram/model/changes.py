@@ -70,7 +70,7 @@ class ManyChanged(Value, omit_defaults=True):
 
     dry_run: bool
     total: int
-    """How many match, of which one call changes the newest."""
+    """How many match; a call changes only the newest of them."""
     changed: int
     refused: int = 0
     """Immutable, under a legal hold, or gone meanwhile."""

@@ -15,7 +15,7 @@ ChangeKind = Literal["importance", "trash", "merge"]
 
 
 class ProjectRule(Value, omit_defaults=True):
-    """A name that stands for another project, or a project of which nothing is kept."""
+    """An alias of another project, or an excluded project, for which nothing is stored."""
 
     project: str
     same_as: str | None = None
