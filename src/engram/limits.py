@@ -209,9 +209,9 @@ REQUESTS_AT_WORK_SHARED_MAX = 2
 """Concurrent requests of one organisation while others are active: each further one delays
 everybody's searches by one search."""
 
-SEARCHES_TOGETHER = 1
-"""Searches of one organisation between two groups of its appends, while both wait; two at once take
-as long as one after the other, and keep the appends waiting."""
+SEARCHES_TOGETHER = 2
+"""Searches of one organisation between two groups of its appends, while both come; one embeds its query while
+the other reads."""
 
 APPENDS_TOGETHER = 4
 """Appends of one organisation between two of its searches, while both wait; they share a commit."""

@@ -110,6 +110,31 @@ async def test_a_search_waits_for_one_group_of_appends() -> None:
         assert present.entered == [first, *joined, search]
 
 
+async def test_searches_that_wait_do_not_all_begin_before_writers_have_come_back() -> None:
+    async with clients() as present:
+        append = await present.come("append")
+        searches = [await present.come("search") for _ in range(4 * SEARCHES_TOGETHER)]
+
+        await present.leave(append)
+        began = searches[:SEARCHES_TOGETHER]
+        assert present.entered == [append, *began]
+
+        again = await present.come("append")
+        await present.leave(*began)
+        assert present.entered == [append, *began, again]
+
+
+async def test_searches_go_on_if_no_writer_comes_back() -> None:
+    async with clients() as present:
+        append = await present.come("append")
+        searches = [await present.come("search") for _ in range(3 * SEARCHES_TOGETHER)]
+
+        for number in (append, *searches):
+            await present.leave(number)
+
+        assert present.entered == [append, *searches]
+
+
 async def test_organisations_do_not_wait_for_each_other() -> None:
     async with clients() as present:
         search = await present.come("search")

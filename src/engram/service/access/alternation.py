@@ -28,11 +28,10 @@ _GROUP_MAX: Mapping[Kind, int] = {
 class _Group:
     """Searches or appends that have the interpreter to themselves."""
 
-    __slots__ = ("admitted", "at_work", "began", "kind")
+    __slots__ = ("admitted", "at_work", "kind")
 
-    def __init__(self, kind: Kind, *, began: float, admitted: int = 0) -> None:
+    def __init__(self, kind: Kind, *, admitted: int = 0) -> None:
         self.kind: Kind = kind
-        self.began = began
         self.admitted = admitted
         self.at_work = 0
 
@@ -45,8 +44,11 @@ class _Line:
     """The searches and appends of one organisation: the present group, and those that wait."""
 
     def __init__(self, *, group_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
         self._group_s = group_s
-        self._group = _Group("search", began=asyncio.get_running_loop().time())
+        self._group = _Group("search")
+        self._left_at: dict[Kind, float] = {}
+        """When one of a kind ended last."""
         self._waiting: dict[Kind, deque[asyncio.Future[_Group]]] = {
             "search": deque(),
             "append": deque(),
@@ -60,7 +62,7 @@ class _Line:
         """Return the group that one more is part of, as soon as there is room in one."""
         if not self._waiting[kind] and self._has_room(kind):
             return self._admit(kind)
-        admitted = asyncio.get_running_loop().create_future()
+        admitted: asyncio.Future[_Group] = self._loop.create_future()
         self._waiting[kind].append(admitted)
         self._watch_group()
         try:
@@ -77,16 +79,27 @@ class _Line:
     def leave(self, group: _Group) -> None:
         """End one of a group, and let in who waits."""
         group.at_work -= 1
+        self._left_at[group.kind] = self._loop.time()
         self._admit_waiting()
 
     def _has_room(self, kind: Kind) -> bool:
-        if self._group.kind == kind:
-            return not (self._group.is_full and self._waiting[_OTHER[kind]])
-        return self._group.at_work == 0
+        group, other = self._group, _OTHER[kind]
+        if group.kind != kind:
+            return group.at_work == 0
+        if not group.is_full:
+            return True
+        # Those just answered often come back at once, and should find one group at work, not everybody.
+        return not self._waiting[other] and (
+            group.at_work < _GROUP_MAX[kind] or not self._left_lately(other)
+        )
+
+    def _left_lately(self, kind: Kind) -> bool:
+        left_at = self._left_at.get(kind)
+        return left_at is not None and self._loop.time() - left_at < self._group_s
 
     def _admit(self, kind: Kind) -> _Group:
         if self._group.kind != kind or not self._group.at_work:
-            self._group = _Group(kind, began=asyncio.get_running_loop().time())
+            self._group = _Group(kind)
             if any(self._waiting.values()):
                 self._watch_group()
         self._group.admitted += 1
@@ -95,13 +108,12 @@ class _Line:
 
     def _watch_group(self) -> None:
         """Have the present group end in time: somebody waits for it."""
-        ends_at = self._group.began + self._group_s
-        asyncio.get_running_loop().call_at(ends_at, self._end_group, self._group)
+        self._loop.call_later(self._group_s, self._end_group, self._group)
 
     def _end_group(self, group: _Group) -> None:
         """Wait no longer for a group: one of it takes long by nature."""
         if group is self._group:
-            self._group = _Group(group.kind, began=group.began, admitted=group.admitted)
+            self._group = _Group(group.kind, admitted=group.admitted)
             self._admit_waiting()
 
     def _admit_waiting(self) -> None:
