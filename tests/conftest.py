@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.postgres.databases import database_url, postgres_server
 from tests.promises import EXAMPLES
+from tests.scratch import keep_files_in_memory
 
 __all__ = ["database_url", "postgres_server"]
 """Fixtures: of a session there is one each, so all tests have them from here."""
@@ -25,6 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["ENGRAM_EMBEDDER"] = "none"  # noqa: TID251 for the processes that tests start
 # An engine outlives the process that starts it; those about engines start and stop their own.
 os.environ["ENGRAM_ENGINE_IDLE"] = "0"  # noqa: TID251 for the processes that tests start
+
+keep_files_in_memory()
 
 # A machine that others use may keep an answer back for longer than the five seconds of the library.
 patient = inspect.signature(httpx.Client).parameters["timeout"].default
