@@ -28,8 +28,10 @@ def places_of(shown: Iterable[str]) -> tuple[Place, ...]:
         if sequence.isdecimal():
             found.append(int(sequence))
     return tuple(
-        Place(id=owner, link=_link(owner), sequences=tuple(found))
-        for owner, found in sequences.items()
+        [
+            Place(id=owner, link=_link(owner), sequences=tuple(found))
+            for owner, found in sequences.items()
+        ]
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, cast
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -22,6 +24,11 @@ _NOW_S = 45
 _FACTOR = 1_000
 _MESSAGES_LINKED = 4
 """Of one place: the first lead there, and a list has hundreds of them."""
+
+_is_plain = re.compile(r"[\w-]+", re.ASCII).fullmatch
+"""Whether a text has nothing to escape, as our ids have not: a list has hundreds of them."""
+
+_CLIENTS_KEPT = 64
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -60,7 +67,10 @@ def _since(seconds: float) -> str:
     distance = abs(seconds)
     if distance < _NOW_S:
         return "now"
-    step, unit = next((each for each in _STEPS if distance >= each[0]), _STEPS[-1])
+    step, unit = _STEPS[-1]
+    for step, unit in _STEPS:  # noqa: B007 both are used below
+        if distance >= step:
+            break
     amount = f"{max(1, round(distance / step))} {unit}"
     return f"{amount} ago" if seconds > 0 else f"in {amount}"
 
@@ -73,6 +83,12 @@ def number(value: float) -> str:
 def share(value: float) -> str:
     """Return a value of 0 to 1 with two digits."""
     return f"{value:.2f}"
+
+
+@lru_cache(maxsize=_CLIENTS_KEPT)
+def client_query(name: str) -> str:
+    """Return the name of a client as the value of a query; a list has the same few in all its rows."""
+    return quote(name, safe="")
 
 
 def size(count: int) -> str:
@@ -92,18 +108,25 @@ def place_links(places: Iterable[Place]) -> Markup:
 
 
 def _place_link(place: Place) -> str:
-    shown = escape(PLAIN.label(place.id))
-    if place.link is None:
-        return f'<span><span class="tag id">{shown}</span></span> '
-    link = escape(place.link)
-    first = f"?at={place.sequences[0]}#m{place.sequences[0]}" if place.sequences else ""
+    owner, link = place.id, place.link
+    if not _is_plain(owner):
+        owner, link = escape(PLAIN.label(owner)), link and escape(link)
+    if link is None:
+        return f'<span><span class="tag id">{owner}</span></span> '
+    if not place.sequences:
+        return f'<span><a class="tag id" href="{link}">{owner}</a></span> '
+    first = place.sequences[0]
     messages = "".join(
-        f' <a class="tag num" href="{link}?at={each}#m{each}">#{each}</a>'
-        for each in place.sequences[:_MESSAGES_LINKED]
+        [
+            f' <a class="tag num" href="{link}?at={each}#m{each}">#{each}</a>'
+            for each in place.sequences[:_MESSAGES_LINKED]
+        ]
     )
     if (more := len(place.sequences) - _MESSAGES_LINKED) > 0:
         messages += f' <span class="quiet">and {more} more</span>'
-    return f'<span><a class="tag id" href="{link}{first}">{shown}</a>{messages}</span> '
+    return (
+        f'<span><a class="tag id" href="{link}?at={first}#m{first}">{owner}</a>{messages}</span> '
+    )
 
 
 _FILTERS: dict[str, Any] = {
@@ -111,6 +134,7 @@ _FILTERS: dict[str, Any] = {
     "size": size,
     "number": number,
     "share": share,
+    "client_query": client_query,
     "shown": PLAIN.text,
     "label": PLAIN.label,
     "markdown": to_html,
