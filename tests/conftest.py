@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import sys
 
 import httpx
 import pytest
@@ -28,6 +29,11 @@ os.environ["ENGRAM_EMBEDDER"] = "none"  # noqa: TID251 for the processes that te
 os.environ["ENGRAM_ENGINE_IDLE"] = "0"  # noqa: TID251 for the processes that tests start
 
 keep_files_in_memory()
+
+# Where Python is told to keep no compiled code, every worker would compile all tests in every run,
+# which takes longer than any of them, and every process that a test starts all of Engram.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # noqa: TID251 for the processes that tests start
 
 # A machine that others use may keep an answer back for longer than the five seconds of the library.
 patient = inspect.signature(httpx.Client).parameters["timeout"].default

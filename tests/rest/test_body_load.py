@@ -38,9 +38,10 @@ REFUSED = b'{"messages":[' + b",".join([REFUSED_MESSAGE] * 3) + b"]}"
 """Parsed whole before it is refused; a wide character makes each text four times its bytes."""
 
 
-@pytest.fixture(params=["none", "local"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with running_server(LOG="error", EMBEDDER=request.param) as running:
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Yield a server with models, which take memory and work on what was kept."""
+    with running_server(LOG="error", EMBEDDER="local") as running:
         yield running
 
 
