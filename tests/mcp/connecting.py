@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -158,7 +159,8 @@ def relay_process(url: str, key: str | None, **settings: str) -> StdioServerPara
 def engram_environment(settings: dict[str, str]) -> dict[str, str]:
     """Return an environment with these settings of Engram and no others, by default no engine."""
     own = {f"ENGRAM_{name}": value for name, value in {"ENGINE_IDLE": "0", **settings}.items()}
-    return get_default_environment() | own
+    # Sockets of stores with long paths lie among temporary files, which are the same for all processes.
+    return get_default_environment() | {"TMPDIR": tempfile.gettempdir()} | own
 
 
 def bearer(key: str | None) -> dict[str, str]:
