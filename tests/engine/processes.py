@@ -7,10 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
@@ -18,6 +18,8 @@ from engram.engine.address import Address, address_of
 from engram.engine.launch import ask_engine
 from engram.settings import Settings, load_settings
 from tests.mcp.connecting import INITIALIZE, engram_environment
+
+T = TypeVar("T")
 
 PATIENCE_S = 120.0
 IDLE = "2"
@@ -118,12 +120,19 @@ def engines_of(directory: Path) -> list[psutil.Process]:
     return found
 
 
-def wait_until(is_true: Callable[[], object]) -> None:
-    """Return as soon as something holds."""
+def wait_until(find: Callable[[], T]) -> T:
+    """Return what is found as soon as it is true."""
     deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
+    while not (found := find()):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+    return found
+
+
+def engine_besides(home: Path, ended: Collection[int]) -> int | None:
+    """Return the process of the engine that runs, unless it was ended and still answers."""
+    found = ask_engine(address(home))
+    return found["pid"] if found and found["pid"] not in ended else None
 
 
 def engine_process(home: Path) -> int:

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from engram.engine.launch import ask_engine, reach_engine
+from engram.engine.launch import reach_engine
 from tests.engine.processes import (
     PATIENCE_S,
     Bridge,
     address,
     connected,
+    engine_besides,
     engine_process,
     engines_of,
     settings_of,
@@ -74,11 +75,14 @@ def test_engines_that_end_at_work_fail_no_call_and_do_none_twice(
     with ExitStack() as stack, ThreadPoolExecutor() as threads:
         clients = {name: stack.enter_context(connected(home)) for name in ("one", "two", "three")}
         working = [threads.submit(work, client, name) for name, client in clients.items()]
+        ended = list[int]()
         for _ in range(3):
             for _ in range(CALLS // 2):
                 assert answered.acquire(timeout=PATIENCE_S)
-            wait_until(lambda: ask_engine(address(home)))
-            os.kill(engine_process(home), number)
+            engine = wait_until(lambda: engine_besides(home, ended))
+            assert engine is not None
+            os.kill(engine, number)
+            ended.append(engine)
         answers = [answer for each in working for answer in each.result(PATIENCE_S)]
         conversation_id = json.loads(answers[-1])["conversation_id"]
 
