@@ -19,7 +19,7 @@ from engram.storage.postings.caches import RowsAtRevision, WordsAtRevision
 from engram.storage.postings.index import Postings, WordStatistics
 from engram.text import bm25
 from engram.text.analyse import STOP_WORDS, is_identifier
-from engram.vectors.arrays import distinct_places, highest, run_starts
+from engram.vectors.arrays import distinct_places, highest, run_lengths, run_starts
 
 _DENSE_MAX = 16
 """Sums are made in a dense array of up to so many cells for each entry, else by sorting."""
@@ -201,27 +201,45 @@ def _in_windows(messages: _Occurrences, telling: Sequence[int] | None) -> _Occur
         messages = _Occurrences.of(Postings(*entries, messages.counts[wanted]))
     if not len(messages.keys):
         return messages
-    first, last = windows_holding(messages.keys)
+    windows, in_last, has_two = _windows_of(messages.keys)
+    owners = messages.terms * len(windows) + in_last.take(messages.places)
+    in_two = has_two.take(messages.places).nonzero()[0]
+    # The window before the last one of a message is the one before it here, too.
+    owners = np.concatenate((owners, owners.take(in_two) - 1))
+    counts = np.concatenate((messages.counts, messages.counts.take(in_two)))
+    terms = int(messages.terms[-1]) + 1
+    held, sums = _summed(owners, counts, size=terms * len(windows))
+    bounds = held.searchsorted(np.arange(terms + 1) * len(windows))
+    of_terms = np.arange(terms).repeat(np.diff(bounds))
+    return _Occurrences(windows, of_terms, held - of_terms * len(windows), sums)
+
+
+def _windows_of(keys: Keys) -> tuple[Keys, Keys, NDArray[np.bool_]]:
+    """Return the windows of messages, given in ascending order, without sorting them.
+
+    They ascend. With them come the place among them of each message's last window, and whether it is in two:
+    then in the window before as well.
+    """
+    first, last = windows_holding(keys)
     has_two = first < last
-    keys, places = distinct_places(np.concatenate((last, first[has_two])))
-    of_first = np.full(len(last), -1, dtype=np.int64)
-    of_first[has_two] = places[len(last) :]
-    in_first = of_first.take(messages.places)
-    is_second = in_first >= 0
-    base = messages.terms * len(keys)
-    owners = np.concatenate(
-        (base + places[: len(last)].take(messages.places), (base + in_first)[is_second])
-    )
-    counts = np.concatenate((messages.counts, messages.counts[is_second]))
-    held, sums = _summed(owners, counts, size=(int(messages.terms[-1]) + 1) * len(keys))
-    return _Occurrences(keys, held // len(keys), held % len(keys), sums)
+    starts = run_starts(last)
+    lasts = last.take(starts)
+    # A window that is the last of no message is that before one which is.
+    is_alone = np.logical_or.reduceat(has_two, starts)
+    is_alone[1:] &= lasts[1:] != lasts[:-1] + 1
+    places = np.arange(len(lasts)) + is_alone.cumsum()
+    windows = np.empty(int(places[-1]) + 1, dtype=np.int64)
+    windows[places[is_alone] - 1] = lasts[is_alone] - 1
+    windows[places] = lasts
+    return windows, places.repeat(run_lengths(starts, len(last))), has_two
 
 
 def _summed(owners: Keys, counts: Keys, *, size: int) -> tuple[Keys, Keys]:
     """Return the owners below `size` in ascending order, and the sum of the counts of each."""
     if size <= _DENSE_MAX * len(owners):
         sums = np.bincount(owners, counts, minlength=size)
-        present = sums.nonzero()[0]
+        # Four times as fast as to look for floats that are not zero.
+        present = (sums > 0).nonzero()[0]
         return present, sums.take(present).astype(np.int64)
     order = np.argsort(owners, kind="stable")
     owners = owners.take(order)
