@@ -706,8 +706,14 @@ TAIL_WORDS_MAX = 65_536
 TAIL_SHARE = 64
 """Between the two, a tail is merged when it has one in so many words of the index."""
 
+LENGTH_SLOTS_KEPT = 4_194_304
+"""Array elements for the lengths of messages, and of windows, of an open organisation: 34 and 17 MB.
+
+A conversation has a power of two of them: about three for two messages.
+"""
+
 ROW_FACTS_KEPT = 1_000_000
-"""Messages and windows of an open organisation whose lengths are cached, about 16 MB each."""
+"""Messages of an open organisation whose size, time and kind are cached, about 32 MB."""
 
 REEMBED_REFUSALS_MAX = 1_000
 """Messages an embedder may reject before re-embedding stops: by then the embedder is at fault."""

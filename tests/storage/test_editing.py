@@ -171,3 +171,18 @@ async def test_a_conversation_of_another_organisation_is_unknown(
         await other.edit_conversation(
             conversation_id, ConversationChange(title="Mine"), actor=ACTOR
         )
+
+
+async def test_a_new_title_changes_the_scores_of_processes_that_have_searched_before(
+    organization: OrganizationStore, elsewhere: OrganizationStore
+) -> None:
+    conversation_id = await keep(organization, "lighthouses burn", title="Old")
+    await keep(organization, "foghorns sound")
+    before = await find(organization, "lighthous", limit=10)
+
+    await edit(organization, conversation_id, ConversationChange(title="On the lamps of the coast"))
+
+    here, fresh = [await find(each, "lighthous", limit=10) for each in (organization, elsewhere)]
+    assert here.share_message.tolist() == fresh.share_message.tolist()
+    assert here.share_window.tolist() == fresh.share_window.tolist()
+    assert here.share_message.tolist() != before.share_message.tolist()

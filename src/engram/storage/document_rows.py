@@ -293,7 +293,13 @@ def _cut_chunks(tx: Transaction, *, cut: _Cut) -> None:
     now = tx.tenant.now()
     state = clear_state(tx, now=now)
     gained = words_gained(tx, cut.stretch, cut.words, last_sequence=cut.kept)
-    remove_rows(tx, cut.words, window_words=-gained, also_next=state.is_in_next(number))
+    remove_rows(
+        tx,
+        cut.words,
+        window_words=-gained,
+        also_next=state.is_in_next(number),
+        may_return=True,
+    )
     keys = {"first": message_key(number, cut.kept + 1), "last": message_key(number, last)}
     tx.execute(_SQL["shorten_document"], number=row.number, first=keys["first"], now=now)
     mark_due(tx, "documents")

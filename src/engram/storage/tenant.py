@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -26,6 +26,14 @@ class Settled(NamedTuple):
     """None: it has none."""
     lease_until: int | None
     """Before then nobody claims it."""
+
+
+class WordAppend(NamedTuple):
+    """Messages that a transaction added to the word index."""
+
+    revision: int
+    """Of the index after it."""
+    conversations: Collection[int]
 
 
 class DueList(Protocol):
@@ -92,13 +100,22 @@ class Tenant:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Return what `work` returns once its changes are durable; see `Database.write`."""
+        appends: list[WordAppend] = []
+
+        def run(connection: Connection) -> T:
+            appends.clear()  # Of a transaction that was lost, and is done again.
+            return work(Transaction(connection, self, appends))
+
         try:
-            return await self.database.write(lambda connection: work(Transaction(connection, self)))
+            done = await self.database.write(run)
         except NotFoundError:
             moved = await self._followed()
             if moved is None:
                 raise
-        return await moved.write(work)
+            return await moved.write(work)
+        for each in appends:
+            self.row_cache.note_append(each.revision, each.conversations)
+        return done
 
     async def _followed(self) -> Tenant | None:
         return None if self.find_moved is None else await self.find_moved()
@@ -110,6 +127,7 @@ class Transaction:
 
     connection: Connection
     tenant: Tenant
+    appends: list[WordAppend] = field(default_factory=list[WordAppend])
 
     def shared_now(self) -> int:
         """Return the time that leases and idempotency keys are measured by, in microseconds."""

@@ -202,7 +202,11 @@ def _index_again(
     )
     last = stretch.last_sequence
     remove_rows(
-        tx, old, window_words=words_in_windows(old, last_sequence=last), also_next=also_next
+        tx,
+        old,
+        window_words=words_in_windows(old, last_sequence=last),
+        also_next=also_next,
+        may_return=True,
     )
     add_rows(tx, new, window_words=words_in_windows(new, last_sequence=last), also_next=also_next)
     keys = [row.key for row in new]

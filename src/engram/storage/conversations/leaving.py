@@ -181,7 +181,13 @@ def _cut(tx: Transaction, *, leaving: Leaving, words: Sequence[MessageWords]) ->
     kept = last - len(words)
     state = clear_state(tx, now=tx.tenant.now())
     gained = words_gained(tx, leaving.stretch, words, last_sequence=kept)
-    remove_rows(tx, words, window_words=-gained, also_next=state.is_in_next(number))
+    remove_rows(
+        tx,
+        words,
+        window_words=-gained,
+        also_next=state.is_in_next(number),
+        may_return=False,
+    )
     keys = {"first": message_key(number, kept + 1), "last": message_key(number, last)}
     stored_bytes = measure(tx, "messages", **keys)
     tx.execute(_CONVERSATIONS["delete_messages"], **keys)

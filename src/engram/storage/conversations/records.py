@@ -236,7 +236,13 @@ def remove_record(
     number = stretch.conversation
     for rows in batches_of_rows(tx, stretch, known=known, skip_damaged=skip_damaged):
         lost = words_in_windows(rows, last_sequence=stretch.last_sequence)
-        remove_rows(tx, rows, window_words=lost, also_next=state.is_in_next(number))
+        remove_rows(
+            tx,
+            rows,
+            window_words=lost,
+            also_next=state.is_in_next(number),
+            may_return=False,
+        )
     first, last = message_key(number, 0), message_key(number + 1, 0) - 1
     tx.execute(_SQL["delete_messages"], first=first, last=last)
     tx.execute(_SQL["delete_conversation"], conversation=number)

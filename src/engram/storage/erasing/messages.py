@@ -114,7 +114,7 @@ def _write(tx: Transaction, *, erasure_id: ErasureId, blanks: Sequence[_Blank]) 
         also_next = state.is_in_next(number)
         last = _last_sequence(tx, number)
         for rows, change in (
-            ([each.before for each in chosen], remove_rows),
+            ([each.before for each in chosen], partial(remove_rows, may_return=True)),
             ([each.after for each in chosen], add_rows),
         ):
             words = words_in_windows(rows, last_sequence=last)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from engram.limits import POSTINGS_KEPT, ROW_FACTS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
+from engram.limits import POSTINGS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import KIND_BITS, KINDS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.storage.postings.index import Postings, WordIndex, WordStatistics
+from engram.storage.postings.number_tables import NumberTable, SlotTable, SortedRows
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 
 _SQL = load_queries("postings/postings.sql")
 _MEMORY = KINDS.index("memory")
-_NO_KEY = 2**63 - 1
 _NOT_THERE = -2
 _FACTS = 3
 """Numbers of a message: characters, time, and whether it is a document."""
-_RECENT_SHARE = 64
-_RECENT_MIN = 64
-"""New entries are sorted in when they are more than one in `_RECENT_SHARE`, and than `_RECENT_MIN`."""
+REVISIONS_OF_LENGTHS = 1 << 32
+"""So many revisions at once mean that messages have other words than before, and so other lengths."""
+_APPENDS_NOTED = 256
+"""Appends after which what is known of missing messages and open windows is kept."""
 _READ_TOGETHER = 2_000
 """Messages whose times and kinds are read before it is known which of them are the best."""
 
@@ -165,109 +167,96 @@ def _joined(holders: Sequence[_PostingList]) -> Postings:
     )
 
 
-class NumberTable:
-    """Rows of numbers by key, in sorted arrays; thread-safe."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self._changing = Lock()
-        self._sorted: _Rows | None = None
-        self._recent: _Rows | None = None
-        """Rows that are sorted in when there are enough of them."""
-
-    def look_up(self, keys: Keys) -> Keys:
-        """Return a row for each key, of -1 where it is not cached."""
-        import numpy as np  # noqa: PLC0415 a store that is not searched does without
-
-        with self._changing:
-            table, recent = self._sorted, self._recent
-        if table is None:
-            found: Keys = np.full((len(keys), self.width), -1, dtype=np.int64)
-        else:
-            found = table.look_up(keys)
-        if recent is not None:
-            missing: Keys = (found[:, 0] == -1).nonzero()[0]
-            if len(missing):
-                found[missing] = recent.look_up(keys.take(missing))
-        return found
-
-    def add(self, keys: Keys, numbers: Keys) -> None:
-        """Add rows that will not change."""
-        if not len(keys):
-            return
-        with self._changing:
-            self._recent = _Rows.merged(self._recent, keys, numbers)
-            count = 0 if self._sorted is None else len(self._sorted.keys)
-            if len(self._recent.keys) > max(count // _RECENT_SHARE, _RECENT_MIN):
-                self._sort_in(self._recent)
-
-    def _sort_in(self, recent: _Rows) -> None:
-        old = self._sorted
-        if old is not None and len(old.keys) + len(recent.keys) > ROW_FACTS_KEPT:
-            old = None
-        self._sorted = _Rows.merged(old, recent.keys[:-1], recent.numbers[:-1])
-        self._recent = None
-
-
-class _Rows(NamedTuple):
-    """Keys in ascending order and a row of numbers for each; the last is of no key, and all -1."""
-
-    keys: Keys
-    numbers: Keys
-
-    @classmethod
-    def merged(cls, old: _Rows | None, keys: Keys, numbers: Keys) -> _Rows:
-        """Return the rows with others added to them."""
-        import numpy as np  # noqa: PLC0415 as above
-
-        if old is None:
-            nothing = np.full((1, numbers.shape[1]), -1, dtype=np.int64)
-            old = cls(np.array([_NO_KEY], dtype=np.int64), nothing)
-        keys = np.concatenate((keys, old.keys))
-        order = keys.argsort(kind="stable")
-        return cls(keys.take(order), np.concatenate((numbers, old.numbers)).take(order, axis=0))
-
-    def look_up(self, keys: Keys) -> Keys:
-        """Return a row for each key, of -1 where there is none."""
-        places = self.keys.searchsorted(keys)
-        places[self.keys.take(places) != keys] = len(self.keys) - 1
-        return self.numbers.take(places, axis=0)
-
-
 class RowCache:
     """Cache of the numbers that scoring needs of messages and windows.
 
-    A message never changes, and neither does a window once it is complete: their entries stay. An
-    entry may outlive its message, but no index proposes that any more. That there is no such message,
-    and the length of a window that may still grow, is valid for one revision of the word index.
+    Few messages ever change, and complete windows as rarely: their entries stay until the revision says
+    that lengths have changed. An entry may outlive its message, but no index proposes that any more. That
+    there is no such message, and the length of a window that may still grow, is valid for one revision of
+    the word index, and after appends of this process for all conversations but theirs.
     """
 
     def __init__(self) -> None:
-        self._permanent = _RowTables()
-        self._of_revision = (-1, _RowTables())
+        self._latest = _CachedRows(-1, _PermanentTables(), _RevisionTables())
+        self._changing = Lock()
+        self._appends = OrderedDict[int, Collection[int]]()
+        """The conversations of appends, by the revision after each."""
+
+    def note_append(self, revision: int, conversations: Collection[int]) -> None:
+        """Have a committed append, which led to a revision, concern these conversations alone."""
+        with self._changing:
+            self._appends[revision] = conversations
+            if len(self._appends) > _APPENDS_NOTED:
+                self._appends.popitem(last=False)
 
     def at(self, revision: int, read: ReadLengths) -> RowsAtRevision:
         """Return the cache at a revision of the word index; `read` reads lengths from the index."""
-        cached, of_revision = self._of_revision
-        if cached != revision:
-            of_revision = _RowTables()
-            self._of_revision = revision, of_revision
-        return RowsAtRevision(self._permanent, of_revision, read)
+        latest = self._latest
+        if latest.revision != revision:
+            latest = self._latest = latest.at(revision, self._changed(latest.revision, revision))
+        return RowsAtRevision(latest.permanent, latest.of_revision, read)
+
+    def _changed(self, since: int, revision: int) -> set[int] | None:
+        """Return the conversations that have grown between two revisions; None if that is not known."""
+        if not 0 < revision - since <= _APPENDS_NOTED:
+            return None
+        with self._changing:
+            noted = [self._appends.get(each) for each in range(since + 1, revision + 1)]
+        changed = set[int]()
+        for conversations in noted:
+            if conversations is None:
+                return None
+            changed.update(conversations)
+        return changed
 
 
-class _RowTables:
-    """The tables of messages and windows."""
+class _CachedRows(NamedTuple):
+    """What is cached at a revision."""
+
+    revision: int
+    permanent: _PermanentTables
+    of_revision: _RevisionTables
+
+    def at(self, revision: int, changed: Collection[int] | None) -> _CachedRows:
+        """Return what is still right at another revision; None for `changed` may be any conversation."""
+        if revision // REVISIONS_OF_LENGTHS != self.revision // REVISIONS_OF_LENGTHS:
+            return _CachedRows(revision, _PermanentTables(), _RevisionTables())
+        of_revision = _RevisionTables() if changed is None else self.of_revision.without(changed)
+        return _CachedRows(revision, self.permanent, of_revision)
+
+
+class _PermanentTables:
+    """The numbers of messages and of complete windows."""
+
+    def __init__(self) -> None:
+        self.lengths = SlotTable(2)
+        self.windows = SlotTable(1)
+        self.messages = NumberTable(_FACTS)
+
+
+class _RevisionTables:
+    """What is known of messages that do not exist and of windows that may grow, at one revision."""
 
     def __init__(self) -> None:
         self.lengths = NumberTable(2)
         self.windows = NumberTable(1)
         self.messages = NumberTable(_FACTS)
 
+    def without(self, conversations: Collection[int]) -> _RevisionTables:
+        """Return what is known of other conversations."""
+        others = _RevisionTables()
+        others.lengths = self.lengths.without(conversations)
+        others.windows = self.windows.without(conversations)
+        others.messages = self.messages.without(conversations)
+        return others
+
 
 class RowsAtRevision:
     """The numbers of rows in one snapshot, read where they are not cached."""
 
-    def __init__(self, permanent: _RowTables, of_revision: _RowTables, read: ReadLengths) -> None:
+    def __init__(
+        self, permanent: _PermanentTables, of_revision: _RevisionTables, read: ReadLengths
+    ) -> None:
         self._permanent = permanent
         self._of_revision = of_revision
         self._read = read
@@ -387,7 +376,7 @@ def _members(windows: Keys) -> Keys:
 
 
 def _completed(
-    permanent: NumberTable,
+    permanent: NumberTable | SlotTable,
     of_revision: NumberTable,
     keys: Keys,
     read: Callable[[Keys], Keys],
@@ -406,17 +395,19 @@ def _completed(
     return found
 
 
-def _missing(permanent: NumberTable, of_revision: NumberTable, keys: Keys) -> Keys:
+def _missing(permanent: NumberTable | SlotTable, of_revision: NumberTable, keys: Keys) -> Keys:
     """Return those of the keys that are in neither cache."""
     unknown = keys[permanent.look_up(keys)[:, 0] < 0]
     return unknown[of_revision.look_up(unknown)[:, 0] == -1]
 
 
-def _keep(permanent: NumberTable, of_revision: NumberTable, wanted: Keys, rows: Keys) -> _Rows:
+def _keep(
+    permanent: NumberTable | SlotTable, of_revision: NumberTable, wanted: Keys, rows: Keys
+) -> SortedRows:
     """Cache rows of key and numbers, and which of those wanted do not exist; return the rows."""
     import numpy as np  # noqa: PLC0415 as above
 
-    read = _Rows.merged(None, rows[:, 0], rows[:, 1:])
+    read = SortedRows.merged(None, rows[:, 0], rows[:, 1:])
     is_new = permanent.look_up(read.keys)[:, 0] < 0
     is_new[-1] = False
     permanent.add(read.keys[is_new], read.numbers[is_new])

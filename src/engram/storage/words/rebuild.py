@@ -16,6 +16,7 @@ from engram.clock import to_microseconds
 from engram.errors import ConflictError, StoreNewerError
 from engram.storage.bookkeeping.state import State, mend_numbers, read_state
 from engram.storage.content.compression import FIRST_DUE_BYTES
+from engram.storage.postings.caches import REVISIONS_OF_LENGTHS
 from engram.storage.postings.index import MessageWords
 from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
@@ -176,7 +177,7 @@ def _index_batch(tx: Transaction, *, rebuild_id: str, batch: _Batch) -> int | No
     after = _read_upto(tx, rebuild_id)
     if not tx.execute(_SQL["has_more"], after=after).fetchone():
         tx.tenant.words.take_over(tx.connection, organization_id=tx.tenant.number)
-        tx.execute(_SQL["end_rebuild"], version=ANALYSER_VERSION)
+        tx.execute(_SQL["end_rebuild"], version=ANALYSER_VERSION, revisions=REVISIONS_OF_LENGTHS)
         return None
     if batch.upto <= after:
         # Another process was faster.

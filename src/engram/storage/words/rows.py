@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 from engram.errors import StoreCorruptError
 from engram.model.ids import ConversationId
-from engram.model.row_keys import kind_of, message_key, position_of
+from engram.model.row_keys import conversation_of, kind_of, message_key, position_of
 from engram.storage import queue
 from engram.storage.bookkeeping.state import State
 from engram.storage.content.messages import MessageRow, message_rows, read_message, read_title
+from engram.storage.postings.caches import REVISIONS_OF_LENGTHS
 from engram.storage.postings.index import MessageWords, tail_words_due
+from engram.storage.rows.database import RemoteConnection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Transaction
+from engram.storage.tenant import Transaction, WordAppend
 from engram.text.analyse import message_words, part_words
 from engram.text.windows import window_count, window_gains, windows_holding
 
@@ -50,20 +52,31 @@ def add_rows(
     tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number)
     if also_next:
         tx.tenant.words.add(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
-    _grow_windows(tx, window_words, window_words if also_next else 0)
+    revision = _grow_windows(tx, window_words, window_words if also_next else 0)
+    if revision is not None:
+        tx.appends.append(WordAppend(revision, {conversation_of(row.key) for row in rows}))
 
 
 def remove_rows(
-    tx: Transaction, rows: Sequence[MessageWords], *, window_words: int, also_next: bool
+    tx: Transaction,
+    rows: Sequence[MessageWords],
+    *,
+    window_words: int,
+    also_next: bool,
+    may_return: bool,
 ) -> None:
     """Remove messages from the word index, and from the one being built if it has them already.
 
-    `window_words` is how many words the windows lose.
+    Args:
+        window_words: how many words the windows lose.
+        may_return: whether messages with the same keys may be added later.
     """
     tx.tenant.words.remove(tx.connection, rows, organization_id=tx.tenant.number)
     if also_next:
         tx.tenant.words.remove(tx.connection, rows, organization_id=tx.tenant.number, is_next=True)
-    _grow_windows(tx, -window_words, -window_words if also_next else 0)
+    lost = -window_words
+    revisions = REVISIONS_OF_LENGTHS if may_return else 1
+    _grow_windows(tx, lost, lost if also_next else 0, revisions=revisions)
 
 
 def add_next_rows(tx: Transaction, rows: Sequence[MessageWords], *, window_words: int) -> None:
@@ -72,8 +85,13 @@ def add_next_rows(tx: Transaction, rows: Sequence[MessageWords], *, window_words
     _grow_windows(tx, 0, window_words)
 
 
-def _grow_windows(tx: Transaction, words: int, next_words: int) -> None:
-    tx.execute(_SQL["grow_windows"], words=words, next_words=next_words)
+def _grow_windows(
+    tx: Transaction, words: int, next_words: int, *, revisions: int = 1
+) -> int | None:
+    """Count the words of windows; return the new revision, or None where it would have to be waited for."""
+    values = {"words": words, "next_words": next_words, "revisions": revisions}
+    cursor = tx.execute(_SQL["grow_windows"], **values)
+    return None if isinstance(tx.connection, RemoteConnection) else cursor.fetchone()[0]
 
 
 def append_rows(

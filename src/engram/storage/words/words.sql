@@ -1,11 +1,12 @@
 -- grow_windows --
 -- Adds to the words of all windows, and to those of an index being built, if there is one. The revision
--- invalidates caches.
+-- invalidates caches; returns it.
 UPDATE upkeep
 SET window_words = window_words + :words,
     rebuild_window_words = rebuild_window_words + :next_words,
-    word_revision = word_revision + 1
-WHERE organization_id = :organization_id;
+    word_revision = word_revision + :revisions
+WHERE organization_id = :organization_id
+RETURNING word_revision;
 
 -- begin_rebuild --
 UPDATE upkeep
@@ -20,7 +21,7 @@ WHERE organization_id = :organization_id AND rebuild_id = :rebuild_id;
 -- end_rebuild --
 UPDATE upkeep
 SET analyser_version = :version, window_words = rebuild_window_words,
-    word_revision = word_revision + 1, rebuild_id = NULL,
+    word_revision = word_revision + :revisions, rebuild_id = NULL,
     rebuild_version = NULL, rebuild_upto = NULL, rebuild_until = NULL, rebuild_window_words = NULL
 WHERE organization_id = :organization_id;
 
