@@ -30,18 +30,16 @@ RARE_TEXTS_MAX = 5
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
 
+_NO_KEYS: Keys = np.empty(0, dtype=np.int64)
+_NO_VALUES: Values = np.empty(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Keys in ascending order, with the share and the coverage of each."""
+    """Keys in ascending order, with the share of each."""
 
     keys: Keys
     shares: Values
-    coverages: Values
-    """The part of the query's weight that belongs to words which the text contains.
-
-    A text that contains a rare identifier of the query covers it.
-    """
 
     def best(self, limit: int) -> Keys:
         """Return the `limit` keys with the highest shares, ties by key."""
@@ -49,17 +47,9 @@ class Shares:
         order = (-self.shares.take(rows)).argsort(kind="stable")
         return self.keys.take(rows.take(order[:limit]))
 
-    def only(self, wanted: NDArray[np.bool_]) -> Shares:
-        """Return those selected by a mask."""
-        return Shares(self.keys[wanted], self.shares[wanted], self.coverages[wanted])
-
     def among(self, keys: Keys) -> Values:
         """Return the share of each of `keys`, 0 if it has none."""
         return self._at(keys, self.shares)
-
-    def coverages_among(self, keys: Keys) -> Values:
-        """Return the coverage of each of `keys`, 0 if it contains no word of the query."""
-        return self._at(keys, self.coverages)
 
     def _at(self, keys: Keys, values: Values) -> Values:
         if not len(self.keys):
@@ -67,6 +57,25 @@ class Shares:
         places = self.keys.searchsorted(keys)
         is_here = self.keys.take(places, mode="clip") == keys
         return np.where(is_here, values.take(places, mode="clip"), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageShares(Shares):
+    """The shares of messages, with the coverage of each."""
+
+    coverages: Values
+    """The part of the query's weight that belongs to words which the text contains.
+
+    A text that contains a rare identifier of the query covers it.
+    """
+
+    def only(self, wanted: NDArray[np.bool_]) -> MessageShares:
+        """Return those selected by a mask."""
+        return MessageShares(self.keys[wanted], self.shares[wanted], self.coverages[wanted])
+
+    def coverages_among(self, keys: Keys) -> Values:
+        """Return the coverage of each of `keys`, 0 if it contains no word of the query."""
+        return self._at(keys, self.coverages)
 
 
 class WordScan:
@@ -86,12 +95,12 @@ class WordScan:
         self._windows = windows
         self._prepare = prepare
 
-    def shares(self, repeats: Mapping[str, int]) -> tuple[Shares, Shares]:
+    def shares(self, repeats: Mapping[str, int]) -> tuple[MessageShares, Shares]:
         """Return the shares of all messages, and of all windows, that contain a word of the query."""
         terms, counts = [*repeats], [*repeats.values()]
         found = self._words.postings(terms)
         if not len(found.keys):
-            return NO_SHARES, NO_SHARES
+            return MessageShares(_NO_KEYS, _NO_VALUES, _NO_VALUES), Shares(_NO_KEYS, _NO_VALUES)
         in_messages = _Occurrences.of(found)
         # A window is found by none of its stop words.
         telling = [place for place, term in enumerate(terms) if term not in STOP_WORDS]
@@ -104,11 +113,16 @@ class WordScan:
         if not is_there.all():
             # The window after the last messages of a conversation may not exist yet.
             in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
-        messages = _shares(
-            in_messages, lengths, counts, self._words.statistics(), is_by_passage=True
+        statistics = self._words.statistics()
+        weights = _weights(in_messages, counts, statistics)
+        shares = _shares(in_messages, lengths, weights, statistics, is_by_passage=True)
+        coverages = _coverages(in_messages, weights)
+        coverages[_with_rare_identifiers(in_messages, terms)] = 1.0
+        of_windows = _weights(in_windows, counts, self._windows)
+        return (
+            MessageShares(in_messages.keys, shares, coverages),
+            Shares(in_windows.keys, _shares(in_windows, window_lengths, of_windows, self._windows)),
         )
-        messages.coverages[_with_rare_identifiers(in_messages, terms)] = 1.0
-        return messages, _shares(in_windows, window_lengths, counts, self._windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,22 +154,32 @@ class _Occurrences:
         )
 
 
-def _shares(
-    held: _Occurrences,
-    lengths: Keys,
-    repeats: Sequence[int],
-    statistics: WordStatistics,
-    *,
-    is_by_passage: bool = False,
-) -> Shares:
-    """Return the share of every text: its BM25 score, divided by the highest that is possible."""
+def _weights(held: _Occurrences, repeats: Sequence[int], statistics: WordStatistics) -> Values:
+    """Return the weight of each term, as often as the query repeats it."""
     holding = np.bincount(held.terms, minlength=len(repeats)).tolist()
-    weights = np.array(
+    return np.array(
         [
             count * bm25.weight(texts=statistics.texts, holding=texts)
             for count, texts in zip(repeats, holding, strict=True)
         ]
     )
+
+
+def _coverages(held: _Occurrences, weights: Values) -> Values:
+    """Return the part of all weight that belongs to the terms of each text."""
+    covered = np.bincount(held.places, weights.take(held.terms), minlength=len(held.keys))
+    return covered / (float(weights.sum()) or 1.0)
+
+
+def _shares(
+    held: _Occurrences,
+    lengths: Keys,
+    weights: Values,
+    statistics: WordStatistics,
+    *,
+    is_by_passage: bool = False,
+) -> Values:
+    """Return the share of every text: its BM25 score, divided by the highest that is possible."""
     counts, lengths = held.counts.astype(np.float64), lengths.take(held.places)
     if is_by_passage:
         counts, lengths = _in_one_passage(counts, lengths)
@@ -164,12 +188,10 @@ def _shares(
         lengths=lengths,
         length_average=max(statistics.words, 1) / max(statistics.texts, 1),
     )
-    weighted = weights.take(held.terms)
     # Added up in the order of the terms, so that the sum is the same on every machine.
-    scores = np.bincount(held.places, weighted * worths, minlength=len(held.keys))
-    covered = np.bincount(held.places, weighted, minlength=len(held.keys))
-    total = float(weights.sum()) or 1.0
-    return Shares(held.keys, scores / (total * bm25.WORTH_MAX), covered / total)
+    worths *= weights.take(held.terms)
+    scores = np.bincount(held.places, worths, minlength=len(held.keys))
+    return scores / ((float(weights.sum()) or 1.0) * bm25.WORTH_MAX)
 
 
 def _with_rare_identifiers(held: _Occurrences, terms: Sequence[str]) -> Keys:
@@ -189,6 +211,8 @@ def _in_one_passage(counts: Values, lengths: Keys) -> tuple[Values, Keys]:
     A word that a long text contains stands in one of its passages, with as many of its repeats as
     would be there if they were spread evenly. Which passage that is, delivery finds out.
     """
+    if lengths.max(initial=0) <= limits.WORD_PASSAGE_WORDS:
+        return counts, lengths
     within = np.minimum(lengths, limits.WORD_PASSAGE_WORDS)
     return np.maximum(1.0, counts * within / np.maximum(lengths, 1)), within
 
@@ -252,9 +276,6 @@ def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
     conversations, sequences = keys & ~SEQUENCE_MASK, keys & SEQUENCE_MASK
     first = np.maximum(0, -((WINDOW_MESSAGES - sequences) // WINDOW_STRIDE))
     return conversations + first, conversations + (sequences - 1) // WINDOW_STRIDE
-
-
-NO_SHARES = Shares(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 
 def are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
