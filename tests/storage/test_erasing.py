@@ -262,6 +262,21 @@ async def test_a_speaker_is_erased_from_conversations_of_others(
     assert await findings(elsewhere) == []
 
 
+async def test_processes_that_have_searched_score_what_is_left_like_others(
+    organization: OrganizationStore, elsewhere: OrganizationStore
+) -> None:
+    long = said("the ferry leaves from the north pier at noon", name="Ada")
+    await say(organization, said("lanterns", name="Bo"), long, *[said("yes", name="Bo")] * 4)
+    await say(organization, said("oars and sails and rope", name="Bo"))
+    before = await find(organization, "lantern")
+
+    await erase(organization, ErasureRequest(subject="name=Ada"))
+
+    here, fresh = await find(organization, "lantern"), await find(elsewhere, "lantern")
+    assert here.share_window.tolist() == fresh.share_window.tolist()
+    assert here.share_window.tolist() != before.share_window.tolist()
+
+
 async def test_metadata_and_agents_and_sources_are_subjects_too(
     organization: OrganizationStore,
 ) -> None:
