@@ -114,8 +114,14 @@ class SortedRows(NamedTuple):
         """Return the rows of other conversations."""
         import numpy as np  # noqa: PLC0415 as above
 
-        stays = ~np.isin(self.keys >> SEQUENCE_BITS, [*conversations])
-        return self if stays.all() else SortedRows(self.keys[stays], self.numbers[stays])
+        left = self
+        for number in conversations:
+            bounds = (number << SEQUENCE_BITS, (number + 1) << SEQUENCE_BITS)
+            first, end = left.keys.searchsorted(bounds)
+            if first < end:
+                gone = np.s_[first:end]
+                left = SortedRows(np.delete(left.keys, gone), np.delete(left.numbers, gone, axis=0))
+        return left
 
     def look_up(self, keys: Keys) -> Keys:
         """Return a row for each key, of -1 where there is none."""
