@@ -41,19 +41,23 @@ AT_EVERY_STORE = {
 }
 """Modules that run on all of them in every run; with `--every-store`, which `make contract` sets, all do."""
 
+CONTROL = "test_control"
+"""Organisations as the control database has them, whose rows are the same wherever theirs are."""
+
 OpenFile = Callable[[], Awaitable[SqliteFile]]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests that choose no store themselves on further ones."""
-    is_wanted = metafunc.config.getoption("every_store")
-    if not is_wanted and metafunc.definition.path.stem not in AT_EVERY_STORE:
+    is_wanted, module = metafunc.config.getoption("every_store"), metafunc.definition.path.stem
+    if not is_wanted and module not in AT_EVERY_STORE:
         return
+    stores = [each for each in EVERY_STORE if module != CONTROL or each != "home"]
     chosen = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
     for name in {"build_store", "place"}.intersection(metafunc.fixturenames) - chosen:
         # As a mark, which takes the place of the fixture's own parameters.
-        metafunc.definition.add_marker(pytest.mark.parametrize(name, EVERY_STORE, indirect=True))
+        metafunc.definition.add_marker(pytest.mark.parametrize(name, stores, indirect=True))
 
 
 @pytest.fixture
