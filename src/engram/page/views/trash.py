@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engram.errors import NotFoundError
+from engram.model.conversation import DeletionReceipt
 from engram.model.fields import parse_whole_number
 from engram.model.ids import CONVERSATION_PREFIX
 from engram.model.trash import TrashEmptied, TrashEntry, TrashPage
@@ -73,14 +74,17 @@ async def put(visit: Visit) -> Done:
     """Move a conversation or memory to the trash."""
     sent = visit.sent("id")
     if sent.startswith(CONVERSATION_PREFIX):
-        await visit.call("delete_conversation", conversation_id=sent, undo=True)
-        to, word = "/conversations", "conversation"
+        gone: DeletionReceipt = await visit.call(
+            "delete_conversation", conversation_id=sent, undo=True
+        )
+        messages = "1 message" if gone.messages == 1 else f"{gone.messages:,} messages"
+        to, what = "/conversations", f"conversation with its {messages}"
     else:
         await visit.call("memory_purge", memory_id=sent, undo=True)
-        to, word = "/memories", "memory"
+        to, what = "/memories", "memory"
     return Done(
         to=to,
-        notice=f"The {word} is in the trash.",
+        notice=f"The {what} is in the trash.",
         undo=Undo(action="/trash/restore", fields={"id": sent}),
     )
 
