@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.page.site import Site, Tab, new_tab
 from tests.rest.calls import ADMIN_TOKEN
@@ -32,8 +32,10 @@ async def test_a_long_conversation_comes_in_pieces_and_goes_on_in_place(
     messages = tab.page.locator("#messages > li")
     assert await messages.count() == 50
 
-    await tab.page.get_by_role("link", name="Later messages (4,950)").click()
+    await tab.page.get_by_role("link", name="Later messages (4,950)").press("Enter")
     await tab.page.get_by_role("link", name="Later messages (4,900)").wait_for()
+    await expect(messages.nth(50).get_by_title("Link to this message")).to_be_focused()
+    await expect(tab.page.locator("#live")).to_have_text("More messages are shown")
 
     assert await messages.count() == 100
     assert await messages.nth(99).get_by_text("message number 100", exact=True).is_visible()

@@ -86,6 +86,7 @@ async def test_the_numbers_are_there_without_javascript(browser: Browser, site: 
     async with new_tab(browser, site, java_script_enabled=False) as tab:
         await tab.sign_in()
         await tab.page.get_by_role("link", name="Usage").click()
+        await tab.page.get_by_text("The numbers").click()
 
         await expect(tab.page.get_by_role("row")).to_have_count(31)
         await expect(tab.page.locator(".chart").first).to_be_hidden()
