@@ -63,6 +63,8 @@ async def test_the_feed_is_newest_first_and_filtered_by_project_client_kind_and_
         found = (await visitor.get("/feed.json", params={"client": "claude"})).json()["items"][0]
         assert (found["text"], found["messages"], found["way"]) == ("second", 2, "captured")
         assert (await visitor.get("/feed.json?kind=video")).status_code == 400
+        narrowed = (await visitor.get("/feed?way=captured")).text
+        assert 'href="/feed?way=captured&amp;project=shop"' in narrowed
 
 
 async def test_what_another_writer_stores_appears_by_itself(tab: Tab, site: Site) -> None:

@@ -28,6 +28,7 @@ async def test_what_was_deleted_is_restored_and_that_undone(tab: Tab, site: Site
     page = tab.page
     titles = page.locator(".row-title")
     await expect(titles).to_have_text(["<b>Plans</b>", "The demo is on Friday"])
+    await expect(page.locator(".trash-row").first).to_contain_text("deleted by the key “first key”")
 
     await page.locator("li").filter(has_text="Plans").get_by_role("button", name="Restore").click()
 

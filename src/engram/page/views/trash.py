@@ -8,6 +8,7 @@ from engram.model.fields import parse_whole_number
 from engram.model.ids import CONVERSATION_PREFIX
 from engram.model.trash import TrashEmptied, TrashEntry, TrashPage
 from engram.model.value import Value
+from engram.page.actors import key_names
 from engram.page.chips import Chip, chips_of
 from engram.page.view import Act, Done, Menu, Undo, View
 from engram.page.visit import Visit
@@ -24,6 +25,7 @@ class TrashListed(Value):
     offset: int
     chips: tuple[Chip, ...]
     kind: str | None
+    key_names: dict[str, str]
 
 
 class RemovalPage(Value):
@@ -40,7 +42,13 @@ async def load(visit: Visit) -> TrashListed:
     given = {name: visit.given(name) for name in FILTERS}
     found = await visit.call("trash_list", limit=PAGE, offset=offset, **given)
     chips = chips_of(visit, ("project",), lists=(), labels={})
-    return TrashListed(found=found, offset=offset, chips=chips, kind=given["kind"])
+    return TrashListed(
+        found=found,
+        offset=offset,
+        chips=chips,
+        kind=given["kind"],
+        key_names=await key_names(visit) if found.entries else {},
+    )
 
 
 async def load_all(visit: Visit) -> RemovalPage:
