@@ -218,7 +218,7 @@ async def _shown_of_memories(service: Service, principal: Principal) -> list[Sho
                 f"/memories/browse?project={HARBOUR}&limit={2 * PAIRS}&token_budget=50000",
             ],
         ),
-        Shown("/trash", ["/trash?limit=50"]),
+        Shown("/trash", ["/trash?limit=50", "/keys"]),
     ]
 
 

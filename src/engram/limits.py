@@ -369,6 +369,9 @@ AUDIT_QUEUE_MAX = 10_000
 KEY_OVERLAP_S_MAX = 30 * 86_400
 """How long a rotated key may remain valid beside its successor; longer would be two keys."""
 
+KEY_RESTORE_S_MAX = 600
+"""How long a revoked key can be brought back: whoever revoked the wrong one notices within minutes."""
+
 KEY_ADDRESSES_MAX = 64
 """Client addresses remembered for each key; one that was evicted counts as new again."""
 

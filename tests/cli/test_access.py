@@ -90,6 +90,17 @@ def test_deleted_organization_is_gone(engram: Engram) -> None:
     assert engram("orgs", "delete", organization, "--name", "acme").status == 2
 
 
+def test_revoked_key_is_restored(engram: Engram) -> None:
+    key = engram("keys", "create", "laptop", "--json").json
+    engram("keys", "revoke", key["id"], "--yes")
+
+    restored = engram("keys", "restore", key["id"])
+
+    assert restored.stdout == f"restored {key['id']} (laptop)\n"
+    (listed,) = engram("keys", "list", "--json").json["keys"]
+    assert listed["revoked_at"] is None
+
+
 def test_rotated_key_is_printed_once_and_the_other_ends_later(engram: Engram) -> None:
     old = engram("keys", "create", "laptop", "--scope", "read", "--json").json
 

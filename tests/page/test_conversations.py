@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.page.site import Site, Tab, new_tab
 from tests.rest.calls import ADMIN_TOKEN
@@ -32,8 +32,10 @@ async def test_a_long_conversation_comes_in_pieces_and_goes_on_in_place(
     messages = tab.page.locator("#messages > li")
     assert await messages.count() == 50
 
-    await tab.page.get_by_role("link", name="Later messages (4,950)").click()
+    await tab.page.get_by_role("link", name="Later messages (4,950)").press("Enter")
     await tab.page.get_by_role("link", name="Later messages (4,900)").wait_for()
+    await expect(messages.nth(50).get_by_title("Link to this message")).to_be_focused()
+    await expect(tab.page.locator("#live")).to_have_text("More messages are shown")
 
     assert await messages.count() == 100
     assert await messages.nth(99).get_by_text("message number 100", exact=True).is_visible()
@@ -77,6 +79,40 @@ async def test_a_conversation_is_copied_as_markdown(browser: Browser, site: Site
         copied: str = await tab.page.evaluate("navigator.clipboard.readText()")
         assert copied.startswith("# Copied\n\n## 1. user, ")
         assert copied.endswith("two\n")
+
+
+async def test_a_whole_conversation_is_exported_however_long_it_is(any_site: Site) -> None:
+    contents = [f"message number {number}" for number in range(1, 1_251)]
+    conversation_id = await any_site.store(*contents, "z" * 100_000, title="Long / <one>")
+    stranger = await any_site.stranger_key()
+    async with any_site.signed_in() as visitor, any_site.signed_in(stranger) as other:
+        exported = await visitor.get(f"/conversations/{conversation_id}/export")
+        refused = await other.get(f"/conversations/{conversation_id}/export")
+
+    assert exported.text.startswith("# Long / <one>\n\n## 1. user, ")
+    assert exported.text.count("\n## ") == 1_251
+    assert exported.text.endswith("z" * 100_000 + "\n")
+    assert exported.headers["content-disposition"].endswith("Long%20%2F%20%3Cone%3E.md")
+    assert "sandbox" in exported.headers["content-security-policy"]
+    assert refused.status_code == 404
+
+
+async def test_a_conversation_is_exported_and_deleted_where_it_is_read(
+    tab: Tab, site: Site
+) -> None:
+    conversation_id = await site.store("one", "two", title="Short")
+    await tab.open(f"/conversations/{conversation_id}")
+    page = tab.page
+    async with page.expect_download() as download:
+        await page.get_by_role("link", name="Export").click()
+    assert (await download.value).suggested_filename == "Short.md"
+
+    await page.get_by_role("button", name="Delete").click()
+
+    await page.get_by_text("The conversation with its 2 messages is in the trash.").wait_for()
+    await page.get_by_role("button", name="Undo").click()
+    await page.get_by_text("The conversation is back.").wait_for()
+    await page.get_by_text("two", exact=True).wait_for()
 
 
 async def test_another_tenants_conversation_does_not_exist(site: Site) -> None:

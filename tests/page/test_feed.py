@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import httpx
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from engram.settings import Settings
 from tests.page.site import Site, Tab, running_site
@@ -63,6 +63,8 @@ async def test_the_feed_is_newest_first_and_filtered_by_project_client_kind_and_
         found = (await visitor.get("/feed.json", params={"client": "claude"})).json()["items"][0]
         assert (found["text"], found["messages"], found["way"]) == ("second", 2, "captured")
         assert (await visitor.get("/feed.json?kind=video")).status_code == 400
+        narrowed = (await visitor.get("/feed?way=captured")).text
+        assert 'href="/feed?way=captured&amp;project=shop"' in narrowed
 
 
 async def test_what_another_writer_stores_appears_by_itself(tab: Tab, site: Site) -> None:
@@ -80,6 +82,17 @@ async def test_what_another_writer_stores_appears_by_itself(tab: Tab, site: Site
     await tab.page.keyboard.press("Enter")
     await tab.page.wait_for_url(f"**/conversations/{conversation_id}*")
     await tab.look("/feed", name="feed")
+
+
+async def test_a_feed_is_live_however_slowly_its_scripts_arrive(tab: Tab) -> None:
+    async def delay(route: Route) -> None:
+        await anyio.sleep(0.3)
+        await route.continue_()
+
+    await tab.page.route("**/vendor/hx-*", delay)
+    await tab.open("/feed")
+
+    await expect(tab.page.get_by_text("live", exact=True)).to_be_visible()
 
 
 async def test_a_stream_ends_with_its_key(site: Site) -> None:

@@ -12,6 +12,15 @@ ADDRESSES = (
 )  # fmt: skip
 
 
+LAYOUT_SHIFTS = """() => new Promise((done) => {
+  let sum = 0;
+  const add = (list) => list.getEntries().forEach((each) => { sum += each.value; });
+  new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+  requestAnimationFrame(() => setTimeout(() => done(sum), 100));
+})"""
+"""By how much what was shown has moved, as the browser measures it."""
+
+
 async def scrolled_width(page: Page, selector: str = "html") -> int:
     """Return by how much something has to be scrolled sideways."""
     return await page.locator(selector).evaluate("(each) => each.scrollWidth - each.clientWidth")
@@ -56,6 +65,17 @@ async def test_no_view_scrolls_sideways_at_twice_the_size(tab: Tab, site: Site) 
     for address in ADDRESSES:
         await tab.open(address)
         assert await scrolled_width(tab.page) <= 0, address
+
+
+async def test_no_view_moves_after_it_is_shown(tab: Tab, site: Site) -> None:
+    conversation_id = await site.store("one", "two", title="Moved?")
+    memory_id = await site.remember("The demo is on Friday")
+    reader = f"/conversations/{conversation_id}"
+    for address in (*ADDRESSES, reader, f"/memories/{memory_id}", "/tools/search?run=1&query=demo"):
+        await tab.open(address)
+        await tab.page.wait_for_load_state("load")
+        moved = await tab.page.evaluate(LAYOUT_SHIFTS)
+        assert moved == 0, address
 
 
 async def test_a_memory_is_found_corrected_and_brought_back_by_keyboard_alone(

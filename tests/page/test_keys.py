@@ -48,6 +48,14 @@ async def test_a_key_is_made_used_rotated_and_revoked(tab: Tab, site: Site) -> N
 
         await expect(page.get_by_role("status")).to_contain_text("laptop")
         assert (await new.get("/api/v1/status")).status_code == 401
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_role("status")).to_contain_text("works again")
+        assert (await new.get("/api/v1/status")).status_code == 200
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_role("status")).to_contain_text("is revoked")
+        await page.get_by_role("button", name="Bring back").click()
+        await expect(page.get_by_role("status")).to_contain_text("works again")
+        assert (await new.get("/api/v1/status")).status_code == 200
     assert not any(SECRET.search(address) for address in addresses)
     assert not SECRET.search(await page.content())
 

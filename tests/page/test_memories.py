@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.async_api import Browser, expect
 
 from tests.page.site import Site, Tab, new_tab
+from tests.page.test_episodes import new_episode
 
 
 async def test_the_list_is_filtered_by_every_field_in_its_address(any_site: Site) -> None:
@@ -47,6 +48,18 @@ async def test_chips_take_filters_out_and_rows_open_by_keyboard(tab: Tab, site: 
 
     await tab.page.wait_for_url(f"{site.url}/memories/{memory_id}")
     await expect(tab.page.locator(".sheet strong")).to_have_text("30 s")
+
+
+async def test_the_form_keeps_filters_that_it_does_not_show(tab: Tab, site: Site) -> None:
+    await site.remember("Blue is for links", tags=["a", "b"])
+    filters = f"validity=any&episode_id={await new_episode(site, 'Moving')}&tags=a&tags=b"
+    await tab.open(f"/memories?{filters}")
+    await tab.page.get_by_text("Filters", exact=True).click()
+
+    await tab.page.get_by_role("button", name="Filter").click()
+
+    fields = [each for each in tab.page.url.partition("?")[2].split("&") if each[-1] != "="]
+    assert sorted(fields) == sorted(filters.split("&"))
 
 
 async def test_an_empty_list_says_what_to_do_first(tab: Tab) -> None:

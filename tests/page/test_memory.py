@@ -166,6 +166,9 @@ async def test_a_graph_of_many_memories_is_bounded_and_says_so(site: Site) -> No
     async with site.signed_in() as visitor:
         graph = (await visitor.get(f"/memories/{center}.json")).json()["graph"]
 
+        shown = (await visitor.get(f"/memories/{center}")).text
+
+    assert "Only the 50 strongest relations are shown." in shown
     assert len(graph["nodes"]) == 51
     boxes = {(node["x"], node["y"]) for node in graph["nodes"]}
     assert len(boxes) == 51
@@ -182,7 +185,7 @@ async def test_where_a_memory_comes_from_is_said_to_those_who_may_know(site: Sit
         unknown = (await other.get(f"/memories/{memory_id}.json")).json()
         denied = await other.post("/trash", data={"id": memory_id})
 
-    assert known["stored_by"]["name"] == "narrow"
+    assert known["key_names"][known["stored_by"]] == "narrow"
     assert unknown["stored_by"] is None
     assert (known["feedback"]["helpful"], known["feedback"]["unhelpful"]) == (0, 1)
     assert denied.status_code == 403

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from tests.page.site import Site, Tab
+from tests.page.test_frame import ADDRESSES
 from tests.stalls import STALL_MS_MAX, measured_callbacks
 
 HOSTILE = (
@@ -44,6 +47,58 @@ async def test_stored_text_cannot_act_whatever_shows_it(tab: Tab, site: Site) ->
     assert text is not None
     assert "\\u202egnissim" in text
     assert "{{ 7 * 7 }}" in text
+
+
+async def furnish(site: Site, hostile: str) -> list[str]:
+    """Store a hostile text wherever there is room for one; return the addresses that show it."""
+    name = " ".join(hostile.split("\0"))[:100]
+    conversation_id = await site.store(hostile, title=name, project=name, agent_id=name)
+    async with site.client() as client:
+        draft = {"description": name, "project": name}
+        episode = (await client.post("/api/v1/episodes", json=draft)).json()["episode_id"]
+        document = await client.post(
+            "/api/v1/documents", params={"name": name}, content=hostile.encode()
+        )
+        await client.post("/api/v1/keys", json={"name": name, "scopes": ["read"]})
+        await client.post("/api/v1/search", json={"query": name})
+    async with site.signed_in() as visitor:
+        rule = {"project": f"{name}!", "same_as": name}
+        assert (await visitor.post("/projects/alias", data=rule)).status_code == 303
+    content = hostile.replace("\0", "")
+    memory_id = await site.remember(
+        content, project=name, episode_id=episode, tags=[name[:60]], source=name[:60]
+    )
+    await site.correct(memory_id, content=f"{content} {content}")
+    gone = await site.remember(f"gone {content}", project=name)
+    async with site.client() as client:
+        await client.delete(f"/api/v1/memories/{gone}?undo=true")
+    asked = quote(name)
+    return [
+        *ADDRESSES, f"/conversations/{conversation_id}?as=rendered", f"/memories/{memory_id}",
+        f"/memories/{memory_id}/correct", f"/memories/{memory_id}/forget",
+        f"/memories/change?project={asked}", f"/episodes/{episode}?project={asked}",
+        f"/episodes?project={asked}", f"/documents/{document.json()['document_id']}?q={asked}",
+        f"/projects/merge?project={asked}", f"/seen?prompt={asked}", f"/seen?client={asked}",
+        f"/search?q={asked}&why={asked}&min_score=0", f"/tools/search?run=1&query={asked}",
+        f"/feed?project={asked}&client={asked}", f"/duplicates?project={asked}", f"/search/{asked}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("hostile", [HOSTILE[0], HOSTILE[3], HOSTILE[7]])
+async def test_no_view_lets_stored_text_act(tab: Tab, site: Site, hostile: str) -> None:
+    requested = list[str]()
+    tab.page.on("request", lambda request: requested.append(request.url))
+    for path in await furnish(site, hostile):
+        answer = await tab.page.goto(site.url + path)
+        assert answer is not None
+        assert answer.status == (404 if path.startswith("/search/") else 200), path
+        assert await tab.page.evaluate("window.acted") is None, path
+        assert await tab.page.locator("script:not([nonce]), main img, iframe").count() == 0, path
+        assert await tab.page.locator("form[action^=http], [hx-on\\:click]").count() == 0, path
+        assert await tab.page.get_by_role("button", name="Sign out").count() == 1, path
+
+    assert all(url.startswith(site.url) for url in requested)
+    tab.complaints = [each for each in tab.complaints if "404" not in each]
 
 
 async def test_a_message_of_10_megabytes_is_read_in_parts(tab: Tab, site: Site) -> None:

@@ -82,6 +82,59 @@ async def test_why_not_names_the_rank_the_filter_or_that_there_is_nothing(site: 
         assert "Give the id" in await why(why="whatever")
 
 
+async def test_why_not_tells_bounds_from_relevance_and_leads_to_what_was_missed(
+    any_site: Site,
+) -> None:
+    twice = "The invoice mail {} arrives twice." + " The invoice mail arrives twice." * 8
+    first = [await any_site.remember(twice.format(number)) for number in range(4)][-1]
+    last = await any_site.remember("Invoice mails arrive rarely, say people who get none of them.")
+    same = await any_site.remember(f"{twice.format(3)} ", project="other")
+    async with any_site.signed_in() as visitor:
+
+        async def why(sought: str, address: str) -> dict[str, str]:
+            asked = address if "why=" in address else f"{address}&why={sought}"
+            found = await visitor.get(asked, headers={"Accept": "application/json"})
+            return found.json()["why_not"]
+
+        asked = "/search?q=invoice+mail+arrives+twice&min_score=0.01"
+        for bound, word in (("limit=1", "so many results"), ("token_budget=110", "the tokens")):
+            verdict = await why(last, f"{asked}&{bound}")
+            assert word in verdict["verdict"], bound
+            wider = await why(last, verdict["remedy"])
+            assert "among the results" in wider["verdict"], bound
+        verdicts = sorted([(await why(each, asked))["verdict"] for each in (first, same)])
+        assert "among the results" in verdicts[0]
+        assert "says the same" in verdicts[1]
+        filtered = await why(f"{last}#1", asked.replace("0.01", "0") + "&tags=none")
+        assert "filter leaves it out" in filtered["verdict"]
+        assert "among the results" in (await why(last, filtered["remedy"]))["verdict"]
+
+
+async def test_a_new_search_keeps_every_filter_of_the_last(tab: Tab, site: Site) -> None:
+    filters = (
+        "tags=a&tags=b&kinds=note&kinds=document&project=shop&since=2020-01-31&before=2031-01-31"
+        "&min_score=0.5&profile=words&limit=7&token_budget=900&asked_at=2026-01-31"
+    )
+    await tab.open(f"/search?q=first&{filters}")
+    await tab.page.get_by_label("Question or words").fill("second")
+
+    await tab.page.get_by_role("button", name="Search").click()
+
+    await tab.page.wait_for_url("**/search?q=second**")
+    fields = [each for each in tab.page.url.partition("?")[2].split("&") if each[-1] != "="]
+    assert sorted(fields) == sorted(["q=second", *filters.split("&")])
+
+
+async def test_near_misses_are_called_by_what_they_say(site: Site) -> None:
+    await site.remember("Ferns grow on the north side of the house.")
+    async with site.signed_in() as visitor:
+        found = await visitor.get("/search.json?q=expedition+to+the+north+pole+of+1911")
+
+    assert [each["title"] for each in found.json()["near"]] == [
+        "Ferns grow on the north side of the house."
+    ]
+
+
 async def test_searching_and_reading_work_without_javascript(browser: Browser, site: Site) -> None:
     await stored_talks(site)
     async with new_tab(browser, site, java_script_enabled=False) as tab:

@@ -28,13 +28,14 @@ async def test_what_was_deleted_is_restored_and_that_undone(tab: Tab, site: Site
     page = tab.page
     titles = page.locator(".row-title")
     await expect(titles).to_have_text(["<b>Plans</b>", "The demo is on Friday"])
+    await expect(page.locator(".trash-row").first).to_contain_text("deleted by the key “first key”")
 
     await page.locator("li").filter(has_text="Plans").get_by_role("button", name="Restore").click()
 
     await expect(page.get_by_text("The conversation is back.")).to_be_visible()
     await expect(page.locator("#m2")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
-    await expect(page.get_by_text("The conversation is in the trash.")).to_be_visible()
+    await page.get_by_text("The conversation with its 2 messages is in the trash.").wait_for()
     await tab.open("/trash?kind=memory")
     await expect(titles).to_have_text(["The demo is on Friday"])
 

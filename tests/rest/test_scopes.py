@@ -203,6 +203,7 @@ CASES: dict[str, Case] = {
     ),
     "export": Case("GET", "/api/v1/export", ("read",)),
     "import": Case("POST", "/api/v1/import", ("write",), content=EMPTY_EXPORT),
+    "restore_key": Case("POST", "/api/v1/keys/{key}/restore", ("admin",)),
     "rotate_key": Case("POST", "/api/v1/keys/{key}/rotate", ("admin",), {}),
     "delete_account": Case(
         "DELETE", "/api/v1/account", ("admin", "delete"), {"organization": "acme"}

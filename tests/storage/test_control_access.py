@@ -39,6 +39,56 @@ async def audit_of(control: ControlStore, action: str) -> list[AuditEntry]:
     return [entry for entry in entries if entry.action == action]
 
 
+async def test_a_revoked_key_is_restored_once_and_that_is_audited(
+    control: ControlStore, acme: Organization, clock: FakeClock
+) -> None:
+    key = (await new_key(control, acme)).key
+    await control.revoke_key(acme.id, key.id, actor=ACTOR)
+    clock.advance(AN_HOUR)
+
+    restored = await control.restore_key(acme.id, key.id, within=AN_HOUR, actor="key_me")
+    again = await control.restore_key(acme.id, key.id, within=AN_HOUR, actor="key_me")
+
+    assert restored == again == key
+    assert await control.list_keys(acme.id) == (key,)
+    (entry,) = await audit_of(control, "restore_key")
+    assert (entry.subject, entry.actor) == (key.id, "key_me")
+
+
+async def test_keys_that_ended_long_ago_expired_or_are_others_stay_revoked(
+    control: ControlStore, acme: Organization, clock: FakeClock
+) -> None:
+    other = await control.create_organization(Draft(name="other"), actor=ACTOR)
+    early, late = await new_key(control, acme), await new_key(control, acme)
+    brief = await new_key(control, acme, expires_at=clock.now() + AN_HOUR)
+    await control.revoke_key(acme.id, early.key.id, actor=ACTOR)
+    clock.advance(AN_HOUR)
+    for each in (late, brief):
+        await control.revoke_key(acme.id, each.key.id, actor=ACTOR)
+    clock.advance(AN_HOUR / 60)
+
+    for each in (early, brief):
+        with pytest.raises(ConflictError):
+            await control.restore_key(acme.id, each.key.id, within=AN_HOUR, actor=ACTOR)
+    with pytest.raises(NotFoundError):
+        await control.restore_key(other.id, late.key.id, within=AN_HOUR, actor=ACTOR)
+
+    assert all(key.revoked_at for key in await control.list_keys(acme.id))
+    assert await audit_of(control, "restore_key") == []
+
+
+async def test_no_key_is_restored_beyond_the_bound(
+    control: ControlStore, acme: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (await new_key(control, acme)).key
+    await control.revoke_key(acme.id, key.id, actor=ACTOR)
+    await new_key(control, acme)
+    monkeypatch.setattr(limits, "KEYS_PER_ORGANIZATION_MAX", 1)
+
+    with pytest.raises(LimitExceededError):
+        await control.restore_key(acme.id, key.id, within=AN_HOUR, actor=ACTOR)
+
+
 async def test_a_rotated_key_has_a_twin_and_ends_after_the_overlap(
     control: ControlStore, acme: Organization, clock: FakeClock
 ) -> None:

@@ -283,6 +283,10 @@ async def test_keys_that_were_rotated_and_organisations_that_were_changed_match(
         organization.id, new.key.id, overlap=timedelta(hours=1), actor=ACTOR
     )
     await store.control.touch_keys({new.key.id: clock.now()})
+    await store.control.revoke_key(organization.id, new.key.id, actor=ACTOR)
+    await store.control.restore_key(
+        organization.id, new.key.id, within=timedelta(hours=1), actor=ACTOR
+    )
 
     assert await store.control.verify() == ()
     assert await store.control.count_unhashed() == 0

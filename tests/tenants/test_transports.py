@@ -207,6 +207,7 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
     "get_erasure": ("GET", "/erasures/{erasure}", None),
     "memory_restore": ("POST", "/memories/{memory}/restore", {}),
     "undo_change": ("POST", "/changes/{change}/undo", None),
+    "restore_key": ("POST", "/keys/{key}/restore", None),
     "rotate_key": ("POST", "/keys/{key}/rotate", {}),
     "revoke_key": ("DELETE", "/keys/{key}", None),
 }

@@ -236,6 +236,16 @@ OPERATIONS: tuple[KeyOperation, ...] = (
         routes=(Route(method="DELETE", path="/api/v1/keys/{key_id}"),),
     ),
     Operation(
+        name="restore_key",
+        description="Make a key work again that was revoked in the last ten minutes.",
+        request=KeyReference,
+        answer=ApiKey,
+        run=lambda service, me, request: service.access.restore_key(me, request.key_id),
+        group=GROUP,
+        scopes=("admin",),
+        routes=(Route(method="POST", path="/api/v1/keys/{key_id}/restore"),),
+    ),
+    Operation(
         name="rotate_key",
         description="Make a key like this one, which goes on working for a while; `key` is shown"
         " this once.",

@@ -136,9 +136,23 @@ def revoke_key(
       engram keys revoke key_…
       engram keys revoke key_… --org org_… --yes
     """
-    confirm(f"Revoke {key} permanently?", yes=yes)
+    confirm(f"Revoke {key}? It can be restored for ten minutes.", yes=yes)
     answer: ApiKey = _call_for(invocation, org, "revoke_key", {"key_id": key})
     invocation.show(answer, lambda: print_line(f"revoked {answer.id} ({answer.name})"))
+
+
+@shared_options
+def restore_key(
+    invocation: Invocation, key: KeyArgument, *, org: OrganizationOption = None
+) -> None:
+    """Make a key work again that was revoked in the last ten minutes.
+
+    Examples:
+      engram keys restore key_…
+      engram keys restore key_… --org org_…
+    """
+    answer: ApiKey = _call_for(invocation, org, "restore_key", {"key_id": key})
+    invocation.show(answer, lambda: print_line(f"restored {answer.id} ({answer.name})"))
 
 
 def _call_for(invocation: Invocation, organization: str | None, name: str, given: Given) -> Any:

@@ -130,6 +130,7 @@ COMMANDS: Mapping[Words, Command] = {
     ("keys", "create"): access.create_key,
     ("keys", "rotate"): access.rotate_key,
     ("keys", "revoke"): access.revoke_key,
+    ("keys", "restore"): access.restore_key,
     ("keys", "operator-token"): access.make_operator_token,
     ("engine", "status"): engine.status,
     ("engine", "stop"): engine.stop,

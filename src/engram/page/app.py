@@ -31,6 +31,7 @@ from engram.page.cookies import (
     theme_of,
 )
 from engram.page.forms import check_same_site, read_form
+from engram.page.navigation import Entry, navigation
 from engram.page.rendering import render
 from engram.page.sign_in import PUBLIC, SIGN_IN, answer_publicly
 from engram.page.static_files import send_static
@@ -195,7 +196,7 @@ class Page:
         """Return what every template needs."""
         visit = visit or _visit(scope, path=scope["path"], parameters={})
         shown = [
-            view
+            Entry(view.path, view.menu.label, view.menu.place)
             for view in self.views
             if view.menu is not None
             and (visit.operator is not None if view.is_operators else visit.allows(*view.scopes))
@@ -205,7 +206,7 @@ class Page:
             "theme": theme_of(scope),
             "visit": visit,
             "now": visit.now,
-            "menu": shown,
+            "navigation": navigation(shown, scope["path"]),
             "path": scope["path"],
         }
 

@@ -111,7 +111,8 @@ async def _changed_part(view: View, visit: Visit, before: object) -> tuple[objec
     if pulse == before:
         return None
     page = await view.load(visit)
-    return pulse, render(view.live, {"page": page, "now": visit.service.clock.now()})
+    context = {"page": page, "now": visit.service.clock.now(), "visit": visit}
+    return pulse, render(view.live, context)
 
 
 async def _is_signed_in(visit: Visit) -> bool:

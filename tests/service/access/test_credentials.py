@@ -227,6 +227,26 @@ async def test_a_rotated_key_works_beside_its_successor_until_the_overlap_ends(
         await house.second.access.authenticate(old.secret)
 
 
+async def test_a_key_that_was_revoked_by_mistake_works_again_for_some_minutes(
+    house: House,
+) -> None:
+    principal = await house.principal()
+    key = await house.first.access.create_key(principal, KeyDraft(name="laptop"))
+    await house.first.access.revoke_key(principal, key.key.id)
+    with pytest.raises(UnauthenticatedError):
+        await house.second.access.authenticate(key.secret)
+
+    house.clock.advance(timedelta(seconds=limits.KEY_RESTORE_S_MAX))
+    await house.first.access.restore_key(principal, key.key.id)
+
+    assert await house.first.access.authenticate(key.secret)
+    assert await house.second.access.authenticate(key.secret)
+    await house.first.access.revoke_key(principal, key.key.id)
+    house.clock.advance(timedelta(seconds=limits.KEY_RESTORE_S_MAX + 1))
+    with pytest.raises(ConflictError):
+        await house.first.access.restore_key(principal, key.key.id)
+
+
 async def test_a_key_may_rotate_itself(house: House) -> None:
     principal = await house.principal()
 

@@ -1,9 +1,9 @@
 // Charts of a table's columns. The table has the same numbers, for readers without this script.
 "use strict";
 
-const HEIGHT = 150;
 const HALF_A_DAY = 43200;
 const days = document.getElementById("days");
+const plotOf = (figure) => figure.querySelector(".plot"); // has its size before it is drawn: nothing jumps
 const cells = (column) => [...days.tBodies[0].rows].reverse().map((row) => row.cells[column].dataset.value);
 const moments = cells(0).map((day) => Date.parse(`${day}T00:00:00Z`) / 1000);
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -26,8 +26,8 @@ const bars = () => ({ fill: colourOf("accent"), width: 0, paths: uPlot.paths.bar
 const level = (values) => ({ stroke: colourOf("accent"), fill: colourOf("accent-sunk"), width: 1.5, spanGaps: true, points: { show: values.filter((value) => value !== null).length < 2 } });
 
 const options = (figure, values, line) => ({
-  width: figure.clientWidth,
-  height: HEIGHT,
+  width: plotOf(figure).clientWidth,
+  height: plotOf(figure).clientHeight,
   legend: { show: false },
   cursor: { show: false },
   tzDate: inUtc,
@@ -44,13 +44,12 @@ const options = (figure, values, line) => ({
 });
 
 for (const figure of document.querySelectorAll("[data-chart]")) {
-  figure.hidden = false;
   const values = cells(Number(figure.dataset.chart)).map((value) => (value === "" ? null : Number(value)));
   const line = Number(figure.dataset.line ?? 0);
   const data = [moments, values, ...(line ? [moments.map(() => line)] : [])];
-  const chart = new uPlot(options(figure, values, line), data, figure);
+  const plot = plotOf(figure);
+  const chart = new uPlot(options(figure, values, line), data, plot);
   // The table says the same, and a canvas cannot be read.
   chart.root.setAttribute("aria-hidden", "true");
-  new ResizeObserver(() => chart.setSize({ width: figure.clientWidth, height: HEIGHT })).observe(figure);
+  new ResizeObserver(() => chart.setSize({ width: plot.clientWidth, height: plot.clientHeight })).observe(plot);
 }
-document.getElementById("by-day").open = false;

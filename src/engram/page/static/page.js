@@ -71,7 +71,6 @@ if (views !== null && views.scrollWidth > views.clientWidth) {
 // --- copies ----------------------------------------------------------------------------------------
 
 for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = false;
   button.addEventListener("click", async () => {
     const answer = await fetch(button.dataset.copy);
     await navigator.clipboard.writeText(await answer.text());
@@ -83,7 +82,6 @@ for (const button of document.querySelectorAll("[data-copy]")) {
 }
 
 for (const button of document.querySelectorAll("[data-copy-from]")) {
-  button.hidden = false;
   button.addEventListener("click", async () => {
     const source = document.getElementById(button.dataset.copyFrom);
     await navigator.clipboard.writeText(source.value ?? source.textContent);
@@ -94,8 +92,18 @@ for (const button of document.querySelectorAll("[data-copy-from]")) {
 
 // --- what htmx puts in -----------------------------------------------------------------------------
 
+const messages = document.getElementById("messages");
+let read = messages?.children.length;
+
+// The link that asked for them is gone: reading goes on at the first that came.
+const readOn = () => {
+  announce("More messages are shown");
+  messages.children[read]?.querySelector("a").focus({ preventScroll: true });
+  read = messages.children.length;
+};
+
 document.addEventListener("htmx:after:swap", (event) => {
-  if (event.target.id === "messages") announce("More messages are shown");
+  if (event.target.id === "messages") readOn();
   if (event.target.id === "feed") {
     announce("Something was stored");
     if (typeof selected === "string") document.getElementById(selected)?.classList.add("selected");

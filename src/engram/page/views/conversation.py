@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+from engram import limits
 from engram.model.conversation import Conversation, Message, MessagePage
 from engram.model.fields import parse_whole_number
 from engram.model.value import Value, replace
 from engram.page.view import Act, View
-from engram.page.visit import Visit
+from engram.page.visit import Download, Visit
 
 PIECE = 50
 """Messages of one piece: a few screens."""
@@ -109,11 +113,14 @@ def _number(visit: Visit, name: str) -> int | None:
 
 def to_markdown(page: ReaderPage) -> str:
     """Return the shown messages as Markdown, each under a heading with its speaker."""
-    title = page.conversation.title or page.conversation.id
-    parts = [f"# {' '.join(title.split())}", *(map(_message_markdown, page.messages))]
+    parts = [_title_markdown(page.conversation), *(map(_message_markdown, page.messages))]
     if len(page.messages) < page.total:
         parts.append(f"*Messages {page.first:,} to {page.last:,} of {page.total:,}.*")
     return "\n\n".join(parts) + "\n"
+
+
+def _title_markdown(conversation: Conversation) -> str:
+    return f"# {' '.join((conversation.title or conversation.id).split())}"
 
 
 def _message_markdown(each: ReaderMessage) -> str:
@@ -125,6 +132,38 @@ def _message_markdown(each: ReaderMessage) -> str:
     return f"{heading}\n\n{message.content}{cut}"
 
 
+async def export(visit: Visit) -> Download:
+    """Return all messages as one Markdown file, which is read as it is sent."""
+    first = await _read(visit, offset=0)
+    name = quote(f"{first.conversation.title or first.conversation.id}.md", safe="")
+    headers = {
+        "content-type": "text/markdown; charset=utf-8",
+        "content-disposition": f"attachment; filename*=UTF-8''{name}",
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox; default-src 'none'",
+        "cache-control": "no-store",
+    }
+    return Download(headers, _written(visit, first))
+
+
+async def _written(visit: Visit, page: MessagePage) -> AsyncIterator[bytes]:
+    yield f"{_title_markdown(page.conversation)}\n".encode(errors="replace")
+    while page.messages:
+        for message in page.messages:
+            text = _message_markdown(ReaderMessage(message=message))
+            yield f"\n{text}\n".encode(errors="replace")
+        page = await _read(visit, offset=page.messages[-1].sequence)
+
+
+async def _read(visit: Visit, *, offset: int) -> MessagePage:
+    return await visit.call(
+        "get_conversation",
+        conversation_id=visit.parameters["conversation_id"],
+        message_limit=limits.MESSAGE_PAGE_MAX,
+        message_offset=offset,
+    )
+
+
 VIEWS = (
     View(
         path="/conversations/{conversation_id}",
@@ -133,5 +172,6 @@ VIEWS = (
         scopes=("read",),
         text=to_markdown,
     ),
+    View(path="/conversations/{conversation_id}/export", load=export, scopes=("read",)),
 )
 ACTS: tuple[Act, ...] = ()

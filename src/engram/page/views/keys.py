@@ -11,8 +11,8 @@ from engram.api.deliveries import DeliveriesListed
 from engram.errors import InvalidRequestError
 from engram.model.access import TOOLSETS, ApiKey, KeyRequests, KeyUsage
 from engram.model.reminder import REMINDERS, Delivery
-from engram.model.value import Value, computed
-from engram.page.view import Act, Done, Menu, Shown, View
+from engram.model.value import Value, computed, replace
+from engram.page.view import Act, Done, Menu, Shown, Undo, View
 from engram.page.visit import Visit
 
 DAYS = 30
@@ -29,6 +29,8 @@ class KeyRow(Value):
     is_live: bool
     is_own: bool
     """True if whoever looks has signed in with it."""
+    is_restorable: bool
+    """True if it was revoked lately enough to be brought back."""
     clients: tuple[str, ...]
     """Names of the clients that have lately called a tool or REST with it."""
     days: tuple[KeyRequests, ...]
@@ -45,6 +47,8 @@ class KeysPage(Value):
 
     keys: tuple[KeyRow, ...]
     toolsets: tuple[str, ...] = TOOLSETS
+    restorable_min: int = limits.KEY_RESTORE_S_MAX // 60
+    """Minutes for which a revoked key can be brought back."""
 
 
 class NewKeyPage(Value):
@@ -65,6 +69,7 @@ async def load(visit: Visit) -> KeysPage:
             key=key,
             is_live=key.is_live(visit.now),
             is_own=key.id == visit.principal.actor,
+            is_restorable=_is_restorable(key, visit.now),
             clients=clients.get(key.id, ()),
             days=days.get(key.id, unused),
         )
@@ -72,6 +77,12 @@ async def load(visit: Visit) -> KeysPage:
     ]
     rows.sort(key=lambda row: (row.is_live, row.key.created_at, row.key.id), reverse=True)
     return KeysPage(keys=tuple(rows))
+
+
+def _is_restorable(key: ApiKey, now: datetime) -> bool:
+    if key.revoked_at is None or not replace(key, revoked_at=None).is_live(now):
+        return False
+    return now - key.revoked_at <= timedelta(seconds=limits.KEY_RESTORE_S_MAX)
 
 
 def _without_gaps(today: date, counted: Iterable[KeyRequests]) -> tuple[KeyRequests, ...]:
@@ -126,9 +137,23 @@ async def rotate(visit: Visit) -> Shown:
 
 
 async def revoke(visit: Visit) -> Done:
-    """Revoke a key."""
+    """Revoke a key, which can be undone for some minutes."""
     revoked: ApiKey = await visit.call("revoke_key", key_id=visit.parameters["key_id"])
-    return Done(to="/keys", notice=f"“{revoked.name}” ({revoked.prefix}…) is revoked.")
+    return Done(
+        to="/keys",
+        notice=f"“{revoked.name}” ({revoked.prefix}…) is revoked.",
+        undo=Undo(action=f"/keys/{revoked.id}/restore"),
+    )
+
+
+async def restore(visit: Visit) -> Done:
+    """Make a key work again that was just revoked."""
+    restored: ApiKey = await visit.call("restore_key", key_id=visit.parameters["key_id"])
+    return Done(
+        to="/keys",
+        notice=f"“{restored.name}” ({restored.prefix}…) works again.",
+        undo=Undo(action=f"/keys/{restored.id}/revoke"),
+    )
 
 
 VIEWS = (
@@ -144,4 +169,5 @@ ACTS = (
     Act(path="/keys/new", run=create, scopes=("admin",)),
     Act(path="/keys/{key_id}/rotate", run=rotate, scopes=("admin",)),
     Act(path="/keys/{key_id}/revoke", run=revoke, scopes=("admin",)),
+    Act(path="/keys/{key_id}/restore", run=restore, scopes=("admin",)),
 )

@@ -19,6 +19,7 @@ from engram.model.fields import parse_whole_number
 from engram.model.ids import MemoryId
 from engram.model.memory import IMPORTANCE_NAMES, FeedbackCounts, Memory, Relation
 from engram.model.value import Value, replace
+from engram.page.actors import key_names
 from engram.page.comparing import Comparison, compare
 from engram.page.graphs import Graph, lay_out, steps_from
 from engram.page.memories import find_memory, undo_correction
@@ -57,13 +58,6 @@ class Compared(Value):
     """True if a version is longer than what can be read at once."""
 
 
-class Provenance(Value):
-    """Who stored a memory: a key, if the audit trail still says so and the visitor may read it."""
-
-    actor: str
-    name: str | None
-
-
 class MemoryPage(Value):
     """A memory, and everything that is known about it."""
 
@@ -73,10 +67,14 @@ class MemoryPage(Value):
     versions: tuple[VersionView, ...]
     compared: Compared | None
     related: tuple[Related, ...]
+    is_related_cut: bool
+    """True if there may be more relations than an answer has."""
     graph: Graph | None
     hops: int
     feedback: FeedbackCounts
-    stored_by: Provenance | None
+    stored_by: str | None
+    """The actor, if the audit trail still says so and the visitor may read it."""
+    key_names: dict[str, str]
     importances: tuple[str, ...] = IMPORTANCE_NAMES
 
 
@@ -97,21 +95,24 @@ async def load(visit: Visit) -> MemoryPage:
     listed = await visit.call("memory_relations", memory_id=memory_id, hops=hops)
     relations: tuple[Relation, ...] = listed.relations
     others = await _others(visit, memory_id, relations)
+    related = tuple(
+        _related(memory_id, each, others)
+        for each in relations
+        if memory_id in (each.source_id, each.target_id)
+    )
     return MemoryPage(
         memory=_beginning(memory) if is_cut else memory_view(memory),
         is_cut=is_cut,
         document=fetched.document,
         versions=history.versions,
         compared=await _compared(visit, memory),
-        related=tuple(
-            _related(memory_id, each, others)
-            for each in relations
-            if memory_id in (each.source_id, each.target_id)
-        ),
+        related=related,
+        is_related_cut=len(related) >= limits.RELATED_MAX,
         graph=_graph(memory, relations, others),
         hops=hops,
         feedback=await visit.call("count_feedback", memory_id=memory_id),
         stored_by=await _stored_by(visit, memory),
+        key_names=await key_names(visit),
     )
 
 
@@ -194,7 +195,7 @@ async def _version(visit: Visit, memory_id: MemoryId, version: int) -> VersionVi
     return history.versions[0]
 
 
-async def _stored_by(visit: Visit, memory: Memory) -> Provenance | None:
+async def _stored_by(visit: Visit, memory: Memory) -> str | None:
     """Return who stored a memory, as the audit trail says; for those who may read it."""
     if not visit.allows("admin"):
         return None
@@ -202,13 +203,8 @@ async def _stored_by(visit: Visit, memory: Memory) -> Provenance | None:
     for entry in trail.entries:
         ids: Any = entry.details.get("memories", ())
         if entry.action == "memory_store" and memory.id in (entry.subject, *ids):
-            return Provenance(actor=entry.actor, name=await _key_name(visit, entry.actor))
+            return entry.actor
     return None
-
-
-async def _key_name(visit: Visit, actor: str) -> str | None:
-    listed = await visit.call("list_keys")
-    return next((key.name for key in listed.keys if key.id == actor), None)
 
 
 async def set_importance(visit: Visit) -> Done:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from engram.errors import NotFoundError
+from engram.model.conversation import DeletionReceipt
 from engram.model.fields import parse_whole_number
 from engram.model.ids import CONVERSATION_PREFIX
 from engram.model.trash import TrashEmptied, TrashEntry, TrashPage
 from engram.model.value import Value
+from engram.page.actors import key_names
 from engram.page.chips import Chip, chips_of
 from engram.page.view import Act, Done, Menu, Undo, View
 from engram.page.visit import Visit
@@ -23,6 +25,7 @@ class TrashListed(Value):
     offset: int
     chips: tuple[Chip, ...]
     kind: str | None
+    key_names: dict[str, str]
 
 
 class RemovalPage(Value):
@@ -39,7 +42,13 @@ async def load(visit: Visit) -> TrashListed:
     given = {name: visit.given(name) for name in FILTERS}
     found = await visit.call("trash_list", limit=PAGE, offset=offset, **given)
     chips = chips_of(visit, ("project",), lists=(), labels={})
-    return TrashListed(found=found, offset=offset, chips=chips, kind=given["kind"])
+    return TrashListed(
+        found=found,
+        offset=offset,
+        chips=chips,
+        kind=given["kind"],
+        key_names=await key_names(visit) if found.entries else {},
+    )
 
 
 async def load_all(visit: Visit) -> RemovalPage:
@@ -73,14 +82,17 @@ async def put(visit: Visit) -> Done:
     """Move a conversation or memory to the trash."""
     sent = visit.sent("id")
     if sent.startswith(CONVERSATION_PREFIX):
-        await visit.call("delete_conversation", conversation_id=sent, undo=True)
-        to, word = "/conversations", "conversation"
+        gone: DeletionReceipt = await visit.call(
+            "delete_conversation", conversation_id=sent, undo=True
+        )
+        messages = "1 message" if gone.messages == 1 else f"{gone.messages:,} messages"
+        to, what = "/conversations", f"conversation with its {messages}"
     else:
         await visit.call("memory_purge", memory_id=sent, undo=True)
-        to, word = "/memories", "memory"
+        to, what = "/memories", "memory"
     return Done(
         to=to,
-        notice=f"The {word} is in the trash.",
+        notice=f"The {what} is in the trash.",
         undo=Undo(action="/trash/restore", fields={"id": sent}),
     )
 

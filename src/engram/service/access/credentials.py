@@ -361,6 +361,22 @@ class Access:
         self.forget_keys(principal.organization_id)
         return revoked
 
+    async def restore_key(self, principal: Principal, key_id: KeyId) -> access.ApiKey:
+        """Make a key work again that was revoked by mistake, at most `KEY_RESTORE_S_MAX` seconds ago.
+
+        Raises:
+            ConflictError: it was revoked earlier, or has expired.
+        """
+        principal.require("admin")
+        restored = await self._store.control.restore_key(
+            principal.organization_id,
+            key_id,
+            within=timedelta(seconds=limits.KEY_RESTORE_S_MAX),
+            actor=principal.actor,
+        )
+        self.forget_keys(principal.organization_id)
+        return restored
+
     async def rotate_key(
         self, principal: Principal, key_id: KeyId, *, overlap_s: int = KEY_OVERLAP_S
     ) -> access.RotatedKey:

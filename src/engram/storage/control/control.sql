@@ -126,6 +126,11 @@ WHERE organization_id = :organization_id AND row_hash IS NULL;
 UPDATE api_key SET revoked_at = :revoked_at, row_hash = :row_hash
 WHERE organization_id = :organization_id AND key_id = :key_id AND revoked_at IS NULL;
 
+-- restore_key --
+-- Changes no row when the key is unknown or not revoked.
+UPDATE api_key SET revoked_at = NULL, row_hash = :row_hash
+WHERE organization_id = :organization_id AND key_id = :key_id AND revoked_at IS NOT NULL;
+
 -- end_key --
 -- Never lengthens the life of a key.
 UPDATE api_key SET expires_at = :expires_at, row_hash = :row_hash

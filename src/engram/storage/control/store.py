@@ -32,6 +32,7 @@ from engram.model.access import (
 )
 from engram.model.ids import KEY_PREFIX, KeyId, OrganizationId
 from engram.model.status import Finding, KeyDay, UsageDay
+from engram.model.value import replace
 from engram.storage.bookkeeping.audit import note_row
 from engram.storage.bookkeeping.chain import note_appended
 from engram.storage.control.rows import (
@@ -383,6 +384,38 @@ class ControlStore:
 
         return await self._database.write(work)
 
+    async def restore_key(
+        self, organization_id: OrganizationId, key_id: KeyId, *, within: timedelta, actor: str
+    ) -> ApiKey:
+        """Make a revoked key work again; one that is not revoked stays as it is.
+
+        Raises:
+            NotFoundError: the organisation has no such key.
+            ConflictError: it was revoked longer ago than `within`, or has expired.
+            LimitExceededError: the organisation has `KEYS_PER_ORGANIZATION_MAX` live keys.
+        """
+        now = self._clock.now()
+        named = {"organization_id": organization_id, "key_id": key_id}
+        note = self._note("restore_key", organization_id, actor, subject=key_id)
+
+        def work(connection: Connection) -> ApiKey:
+            _refuse_moved(connection, organization_id)
+            row = _get_key_row(connection, named)
+            key = key_of(row)
+            if key.revoked_at is None:
+                return key
+            restored = replace(key, revoked_at=None)
+            if now - key.revoked_at > within or not restored.is_live(now):
+                raise ConflictError("the key has ended for good: make a new one")
+            _refuse_too_many_keys(connection, organization_id, now=now)
+            working = {"row_hash": hash_key(row, revoked_at=None)}
+            connection.execute(_SQL["restore_key"], {**named, **working})
+            self._add_audit(connection, note)
+            self._tell_keys(connection, organization_id)
+            return restored
+
+        return await self._database.write(work)
+
     async def rotate_key(
         self, organization_id: OrganizationId, key_id: KeyId, *, overlap: timedelta, actor: str
     ) -> RotatedKey:
@@ -624,14 +657,20 @@ def _unhashed_rows(connection: Connection) -> list[tuple[str, Mapping[str, Any]]
 
 def _add_key(connection: Connection, new: NewKey) -> None:
     key = new.key
-    values = {"organization_id": key.organization_id, "now": to_microseconds(key.created_at)}
+    _refuse_too_many_keys(connection, key.organization_id, now=key.created_at)
+    secret_hash = hash_secret(new.secret)
+    connection.execute(_SQL["create_key"], key_parameters(key, secret_hash=secret_hash))
+
+
+def _refuse_too_many_keys(
+    connection: Connection, organization_id: OrganizationId, *, now: datetime
+) -> None:
+    values = {"organization_id": organization_id, "now": to_microseconds(now)}
     live: int = connection.execute(_SQL["count_live_keys"], values).fetchone()[0]
     if live >= limits.KEYS_PER_ORGANIZATION_MAX:
         raise LimitExceededError(
             "keys", limit=limits.KEYS_PER_ORGANIZATION_MAX, actual=live + 1, unit="keys"
         )
-    secret_hash = hash_secret(new.secret)
-    connection.execute(_SQL["create_key"], key_parameters(key, secret_hash=secret_hash))
 
 
 def _note_addresses(
