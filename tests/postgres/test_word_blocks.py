@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -15,16 +13,14 @@ from hypothesis import strategies as st
 
 from engram import limits
 from engram.errors import StoreCorruptError
-from engram.model.row_keys import message_key
 from engram.storage.postgres.connection import PostgresConnection, set_up
 from engram.storage.postings import block_index, blocks
 from engram.storage.postings.block_index import BlockWordIndex
-from engram.storage.postings.index import MessageWords, Postings
 from engram.storage.rows.database import RemoteConnection
 from tests.postgres.stores import new_organization, opened
 from tests.storage.drafts import ACTOR, append, begin, count_holders, findings
+from tests.storage.indexed_words import ORGANIZATION, IndexedWords
 
-_ORGANIZATION = 7
 _WORDS = ["a", "anna", "annaa", "boat", "cedar", "harbor", "ü", "日", "日本", "本日"]
 _ROWS = ("word_tail", "word_page", "word_block", "word_length")
 
@@ -44,48 +40,11 @@ class Connection(PostgresConnection, RemoteConnection):
     """A connection that answers at once."""
 
 
-@dataclass
-class Indexed:
-    """An index, and the messages it should have."""
+class Indexed(IndexedWords):
+    """An index in blocks."""
 
-    connection: Connection
-    index: BlockWordIndex = field(default_factory=BlockWordIndex)
-    rows: dict[int, MessageWords] = field(default_factory=dict[int, MessageWords])
-
-    def add(self, given: list[tuple[int, int, str, str]]) -> None:
-        new = {message_key(*each[:2]): each[2:] for each in given}
-        added = [MessageWords(key, *new[key]) for key in new.keys() - self.rows.keys()]
-        self.index.add(self.connection, added, organization_id=_ORGANIZATION)
-        self.rows |= {row.key: row for row in added}
-
-    def remove(self, places: set[int]) -> None:
-        keys = [key for place, key in enumerate([*self.rows]) if place in places]
-        removed = [self.rows.pop(key) for key in keys]
-        self.index.remove(self.connection, removed, organization_id=_ORGANIZATION)
-
-    def merge(self, _: None = None) -> None:
-        self.index.merge(self.connection, organization_id=_ORGANIZATION)
-
-    def postings(self, *terms: str) -> Postings:
-        return self.index.postings(self.connection, terms, organization_id=_ORGANIZATION)
-
-    def counts(self, term: str) -> dict[int, int]:
-        found = self.postings(term)
-        counts = dict(zip(found.keys.tolist(), found.counts.tolist(), strict=True))
-        assert len(counts) == len(found.keys)
-        return counts
-
-    def expected(self, term: str) -> dict[int, int]:
-        counts = {
-            row.key: Counter(f"{row.telling} {row.stops}".split())[term]
-            for row in self.rows.values()
-        }
-        return {key: count for key, count in counts.items() if count}
-
-    def faults(self) -> list[str]:
-        check = self.index.check(self.connection, organization_id=_ORGANIZATION)
-        check.expect(self.rows.values())
-        return [*check.faults()]
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, BlockWordIndex())
 
     def stored(self) -> list[tuple[Any, ...]]:
         return [row for name in _ROWS for row in self.connection.execute(f"SELECT * FROM {name}")]  # noqa: S608 fixed names
@@ -108,8 +67,8 @@ def indexed(driver: psycopg.Connection[Any]) -> Iterator[Indexed]:
 def emptied(driver: psycopg.Connection[Any]) -> Generator[Indexed]:
     """Yield an empty index that is gone afterwards."""
     with driver.transaction(force_rollback=True):
-        driver.execute(f"SET LOCAL engram.organization_id = {_ORGANIZATION}".encode())
-        driver.execute("INSERT INTO word_index (organization_id) VALUES (%s)", (_ORGANIZATION,))
+        driver.execute(f"SET LOCAL engram.organization_id = {ORGANIZATION}".encode())
+        driver.execute("INSERT INTO word_index (organization_id) VALUES (%s)", (ORGANIZATION,))
         yield Indexed(Connection(driver))
 
 
@@ -137,7 +96,7 @@ def test_what_is_held_is_found_and_nothing_else(
             if len(term) > 1 or term.isascii():
                 assert indexed.counts(term) == indexed.expected(term)
         assert indexed.faults() == []
-        total = indexed.index.statistics(indexed.connection, organization_id=_ORGANIZATION)
+        total = indexed.index.statistics(indexed.connection, organization_id=ORGANIZATION)
         assert total.texts == len(indexed.rows)
         indexed.remove(set(range(10_000)))
         assert [row for row in indexed.stored() if any(row[3:])] == []

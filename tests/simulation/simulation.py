@@ -18,6 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engram import limits
 from engram.clock import NANOID_ALPHABET, NANOID_LENGTH
 from engram.embedding.choice import Hashed, NoEmbedder
 from engram.embedding.hashed import IDENTITY, HashedEmbedder
@@ -56,6 +57,15 @@ _SETTLE_STEPS_MAX = 2_000_000
 _IDLE_S_MAX = 4 * 3_600.0
 """Virtual time after the last fault within which everything is indexed."""
 _TENANTS = 2
+_SMALL_LISTS = {
+    "PACKED_POSTINGS_MIN": 2,
+    "PACKED_BLOCK_POSTINGS": 8,
+    "PACKED_LOG_MIN": 4,
+    "PACKED_LOG_ROW": 3,
+    "PACKED_STEP_POSTINGS": 40,
+    "PACKED_STEP_WORDS": 8,
+}
+"""Bounds with which the few messages of a run have packed posting lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,12 +528,15 @@ def _template() -> tuple[Path, tuple[Principal, ...]]:
 
 @contextmanager
 def repeatable_interpreter() -> Generator[None]:
-    """Collect no garbage at moments that the seed does not choose, and log nothing."""
+    """Collect no garbage at moments that the seed does not choose, log nothing, and pack small lists."""
     logging.disable(logging.CRITICAL)
     gc.disable()
+    large = {name: limits.__dict__[name] for name in _SMALL_LISTS}
+    limits.__dict__.update(_SMALL_LISTS)
     try:
         yield
     finally:
+        limits.__dict__.update(large)
         gc.enable()
         gc.unfreeze()
         logging.disable(logging.NOTSET)

@@ -193,7 +193,7 @@ async def test_words_of_a_newer_analyser_are_left_alone(
 
 
 def test_the_state_of_a_rebuild_says_which_conversations_it_holds() -> None:
-    idle = state.State(0, 0, 0, 1, 0, None, None, None, None, words=0, tail_words=0)
+    idle = state.State(0, 0, 0, 1, 0, None, None, None, None, index_size=0, tail_size=0)
     under_way = idle._replace(rebuild_upto=5)
 
     assert under_way.is_in_next(5)

@@ -509,7 +509,7 @@ class OrganizationStore(
 
     async def merge_words(self) -> None:
         """Merge what was added to the word index last, where searches find it fastest."""
-        await self._tenant.write(word_rows.merge_tail)
+        await word_rows.merge_and_pack(self._tenant)
 
     async def settle_due(self, kind: WorkKind, *, is_stuck: bool = False) -> bool:
         """Compute when there is work of a kind next, after what was due has been done.

@@ -44,7 +44,7 @@ def clip_cosines(cosines: Cosines) -> Cosines:
     return np.minimum(np.maximum(cosines, -1.0, out=cosines), 1.0, out=cosines)
 
 
-def run_starts(values: NDArray[np.int64]) -> Rows:
+def run_starts(values: NDArray[np.int64] | NDArray[np.int32]) -> Rows:
     """Return the index at which each run of equal values starts in a sorted array."""
     is_first = np.empty(len(values), dtype=np.bool_)
     is_first[:1] = True

@@ -29,10 +29,10 @@ class State(NamedTuple):
     rebuild_upto: int | None
     rebuild_until: int | None
     dictionary: int | None
-    words: int | None
-    """In the word index, if it has a tail; None if its state is lost, without which nothing can be added."""
-    tail_words: int | None
-    """In its tail."""
+    index_size: int | None
+    """Words in the word index, in a file messages; None if its state is lost, without which nothing can be added."""
+    tail_size: int | None
+    """The same in its tail; in a file in the log of its packed lists, all messages if it has no such lists."""
 
     def is_in_next(self, conversation: int) -> bool:
         """Return True if the word index being built has this conversation already."""
@@ -59,7 +59,7 @@ def read_state(tx: Transaction) -> State:
     if row is None:
         raise StoreCorruptError("the counters are missing: run `engram doctor --repair`")
     state = State._make(row)
-    if state.words is None:
+    if state.index_size is None:
         raise StoreCorruptError(WORDS_LOST)
     # Another process may have trained it, or dropped all: texts to come are compressed with it.
     tx.tenant.codec.announce_dictionary(state.dictionary)

@@ -2,11 +2,12 @@
 
 -- get_state --
 -- Returns the counts, the analyser version, the rebuild in progress, the newest dictionary and how
--- many words the word index has, and its tail; NULL if the word index has lost its state.
+-- large the word index is, and its tail (`State`); NULL if the word index has lost its state.
 SELECT messages + trashed_messages, content_bytes, stored_bytes + file_bytes, analyser_version,
     dictionary_due_bytes, rebuild_version, rebuild_upto, rebuild_until,
     (SELECT max(id) FROM dictionary WHERE organization_id = :organization_id AND is_retired = 0),
-    /*sqlite:*/ 0, 0 /*postgres: (SELECT words FROM word_index WHERE organization_id = :organization_id),
+    /*sqlite:*/ max(messages, chunks),
+    coalesce((SELECT logged FROM packed_state), max(messages, chunks)) /*postgres: (SELECT words FROM word_index WHERE organization_id = :organization_id),
     (SELECT tail_words FROM word_index WHERE organization_id = :organization_id) */
 FROM counters JOIN upkeep ON upkeep.organization_id = :organization_id
 WHERE counters.organization_id = :organization_id;

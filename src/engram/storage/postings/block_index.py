@@ -37,6 +37,7 @@ from engram.storage.postings.blocks import (
 from engram.storage.postings.index import (
     WORDS_LOST,
     MessageWords,
+    PostingList,
     Postings,
     WordLengths,
     WordStatistics,
@@ -119,8 +120,22 @@ class BlockWordIndex:
         terms = {term for telling, stops in words.values() for term in (*telling, *stops)}
         store.remove_postings(np.array([*words], dtype=np.int64), sorted(terms))
 
-    def merge(self, connection: Connection, *, organization_id: int) -> None:
+    def merge_due(self, size: int) -> int:
+        return tail_words_due(size)
+
+    def merge(self, connection: Connection, *, organization_id: int) -> bool:
         _Rows(connection, organization_id).merge()
+        return False
+
+    def unpacked(self, connection: Connection, *, organization_id: int) -> None:
+        """Return None: a merge packs all words."""
+
+    def pack(
+        self, connection: Connection, terms: Sequence[str], *, organization_id: int
+    ) -> Sequence[str]:
+        """Do nothing: a merge packs all words."""
+        del connection, terms, organization_id
+        return ()
 
     def begin_next(self, connection: Connection, *, organization_id: int) -> None:
         self.drop_next(connection, organization_id=organization_id)
@@ -163,11 +178,7 @@ class BlockWordIndex:
             rows = connection.execute(_SQL["postings_of_prefix"], {**scope, **_range_of(prefix)})
             held[prefix] = _found_by_prefix(rows, prefix)
         entries = [held.get(term, _NOTHING) for term in terms]
-        return Postings(
-            terms=np.arange(len(terms)).repeat([len(keys) for keys, _ in entries]),
-            keys=np.concatenate([_NOTHING[0], *(keys for keys, _ in entries)]),
-            counts=np.concatenate([_NOTHING[1], *(counts for _, counts in entries)]),
-        )
+        return Postings.joined([PostingList(*entry) for entry in entries])
 
     def expect(
         self,

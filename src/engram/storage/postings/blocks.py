@@ -10,8 +10,7 @@ from __future__ import annotations
 import struct
 import threading
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 from zlib import crc32
@@ -21,14 +20,12 @@ import zstandard
 from numpy.typing import NDArray
 
 from engram.errors import StoreCorruptError
-from engram.storage.postings.index import WORDS_LOST, MessageWords
-from engram.vectors.arrays import run_lengths, run_starts
+from engram.storage.postings.index import WORDS_LOST, MessageWords, pack_owner
+from engram.storage.postings.owners import Owners, damage_reported
 
 Keys = NDArray[np.int64]
 
 _HEAD = struct.Struct("<II")
-_MESSAGE = struct.Struct("<qI")
-_MESSAGES = np.dtype([("key", "<i8"), ("words", "<u4")])
 _SPACE = ord(" ")
 _ZERO = np.zeros(1, dtype=np.int64)
 _FEW = 8
@@ -91,14 +88,6 @@ def _hash(word: bytes) -> int:
     return crc32(word) & 0xFFFF
 
 
-@contextmanager
-def _damage_reported() -> Generator[None]:
-    try:
-        yield
-    except (zstandard.ZstdError, struct.error, ValueError) as exc:
-        raise StoreCorruptError(WORDS_LOST) from exc
-
-
 class Tail(NamedTuple):
     """Messages as they were appended: their words one after the other, repeats included.
 
@@ -120,7 +109,7 @@ class Tail(NamedTuple):
         return cls(
             b"".join(word + b" " for word in words),
             struct.pack(f"<{len(words)}H", *map(_hash, words)),
-            b"".join(_MESSAGE.pack(*each) for each in numbers),
+            b"".join(pack_owner(*each) for each in numbers),
         )
 
     @classmethod
@@ -130,30 +119,21 @@ class Tail(NamedTuple):
             return rows[0]
         return cls(*(b"".join(column) for column in zip(*rows, strict=True))) if rows else _NO_TAIL
 
-    @property
-    def keys(self) -> Keys:
-        """Return the key of each message."""
-        return np.frombuffer(self.messages, dtype=_MESSAGES)["key"].astype(np.int64)
-
-    @property
-    def ends(self) -> Keys:
-        """Return at which word each message ends."""
-        return np.frombuffer(self.messages, dtype=_MESSAGES)["words"].astype(np.int64).cumsum()
-
     def without(self, removed: Keys) -> Tail:
         """Return the row without some messages; the same if it has none of them."""
-        with _damage_reported():
-            keys, ends = self.keys, self.ends.tolist()
-            words = self.words.decode().split(" ")
-        stays = ~np.isin(keys, removed)
+        owners = Owners.of(self.messages)
+        stays = ~np.isin(owners.keys, removed)
         if stays.all():
             return self
+        with damage_reported():
+            words = self.words.decode().split(" ")
+        ends = owners.ends.tolist()
         starts = [0, *ends]
         return Tail.of(
             {
                 key: words[start:end]
                 for key, start, end, is_left in zip(
-                    keys.tolist(), starts, ends, stays.tolist(), strict=False
+                    owners.keys.tolist(), starts, ends, stays.tolist(), strict=False
                 )
                 if is_left
             }
@@ -172,9 +152,8 @@ class TailSearch:
         self._words = b" " + tail.words
         # The space before each word, and the last.
         self._spaces = (np.frombuffer(self._words, dtype=np.uint8) == _SPACE).nonzero()[0]
-        with _damage_reported():
-            self._keys, self._ends = tail.keys, tail.ends
-        words = int(self._ends[-1]) if len(self._ends) else 0
+        self._owners = Owners.of(tail.messages)
+        words = self._owners.entries
         if len(self._spaces) - 1 != words or len(tail.hashes) != 2 * words:
             raise StoreCorruptError(WORDS_LOST)
         self._hashes = np.frombuffer(tail.hashes, dtype="<u2")
@@ -187,7 +166,7 @@ class TailSearch:
         ends = self._spaces.take(places + 1).tolist()
         # Another word may have the same hash.
         is_same = [self._words[start:end] == word for start, end in zip(starts, ends, strict=True)]
-        return self._postings(places if all(is_same) else places[is_same])
+        return self._owners.postings(places if all(is_same) else places[is_same])
 
     def look_up_prefix(self, prefix: str) -> tuple[Keys, Keys]:
         """Return keys and counts of all terms that begin with `prefix`."""
@@ -196,13 +175,7 @@ class TailSearch:
         while at >= 0:
             found.append(at)
             at = self._words.find(pattern, at + 1)
-        return self._postings(self._spaces.searchsorted(found))
-
-    def _postings(self, places: Keys) -> tuple[Keys, Keys]:
-        """Return keys and counts of the messages that have words at these places."""
-        owners = self._ends.searchsorted(places, side="right")
-        starts = run_starts(owners)
-        return self._keys.take(owners.take(starts)), run_lengths(starts, len(owners))
+        return self._owners.postings(self._spaces.searchsorted(found))
 
 
 def block_of(tail: Tail) -> Block:
@@ -211,27 +184,18 @@ def block_of(tail: Tail) -> Block:
     Raises:
         StoreCorruptError: it is damaged.
     """
-    with _damage_reported():
+    with damage_reported():
         words = tail.words.decode().split(" ")[:-1]
-        keys, ends = tail.keys, tail.ends
+    owners = Owners.of(tail.messages)
     terms = sorted(set(words))
     places = {term: place for place, term in enumerate(terms)}
     entries = np.array([places[word] for word in words], dtype=np.int64)
-    if len(entries) != (int(ends[-1]) if len(ends) else 0):
+    if len(entries) != owners.entries:
         raise StoreCorruptError(WORDS_LOST)
     if not terms:
         return EMPTY
-    owners = ends.searchsorted(np.arange(len(entries)), side="right")
-    # One number for each term and message, in the order of both.
-    ordered = np.sort(entries * len(keys) + owners)
-    starts = run_starts(ordered)
-    postings = ordered.take(starts)
-    return Block(
-        terms,
-        np.bincount(postings // len(keys), minlength=len(terms)),
-        keys.take(postings % len(keys)),
-        run_lengths(starts, len(ordered)),
-    )
+    held, keys, counts = owners.grouped(entries, np.arange(len(entries)))
+    return Block(terms, np.bincount(held, minlength=len(terms)), keys, counts)
 
 
 def joined(blocks: Sequence[Block]) -> Block:
@@ -321,7 +285,7 @@ def pack(block: Block) -> bytes:
             " ".join(block.terms).encode(),
         )
     )
-    return _codec.compressor.compress(body)
+    return codec.compressor.compress(body)
 
 
 def unpack(packed: bytes) -> Block:
@@ -339,8 +303,8 @@ class PackedBlock:
 
     def __init__(self, packed: bytes) -> None:
         """Raise StoreCorruptError if the bytes are damaged."""
-        with _damage_reported():
-            body = _codec.decompressor.decompress(packed)
+        with damage_reported():
+            body = codec.decompressor.decompress(packed)
             terms, postings = _HEAD.unpack_from(body)
             ends = list(accumulate((_HEAD.size, 4 * terms, 8 * postings, 4 * postings)))
             self.sizes = _numbers(_planes_of(body, ends[0], terms, "<u4"), "<u4")
@@ -399,4 +363,4 @@ class _Codec(threading.local):
         self.decompressor = zstandard.ZstdDecompressor()
 
 
-_codec = _Codec()
+codec = _Codec()

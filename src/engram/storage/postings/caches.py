@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engram.limits import POSTINGS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import KIND_BITS, KINDS, SEQUENCE_BITS, SEQUENCE_MASK
-from engram.storage.postings.index import Postings, WordIndex, WordStatistics
+from engram.storage.postings.index import PostingList, Postings, WordIndex, WordStatistics
 from engram.storage.postings.number_tables import NumberTable, SlotTable, SortedRows
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
@@ -33,13 +33,6 @@ _APPENDS_NOTED = 256
 """Appends after which what is known of missing messages and open windows is kept."""
 _READ_TOGETHER = 2_000
 """Messages whose times and kinds are read before it is known which of them are the best."""
-
-
-class _PostingList(NamedTuple):
-    """The posting list of one term."""
-
-    keys: Keys
-    counts: Keys
 
 
 class PostingCache:
@@ -112,10 +105,10 @@ class WordsAtRevision:
             read = self._index.postings(
                 self._connection, missing, organization_id=self._organization_id
             )
-            new = _by_term(read, missing)
+            new = read.by_term(missing)
             self._entries.add(new)
             found |= new
-        return _joined([found[term] for term in terms])
+        return Postings.joined([found[term] for term in terms])
 
 
 class _Entries:
@@ -125,15 +118,15 @@ class _Entries:
         self.revision = revision
         self.statistics: WordStatistics | None = None
         self._changing = Lock()
-        self._lists: dict[str, _PostingList] = {}
+        self._lists: dict[str, PostingList] = {}
         self._count = 0
 
-    def look_up(self, terms: Iterable[str]) -> dict[str, _PostingList]:
+    def look_up(self, terms: Iterable[str]) -> dict[str, PostingList]:
         """Return the posting lists of those terms that are cached."""
         lists = self._lists
         return {term: lists[term] for term in terms if term in lists}
 
-    def add(self, new: Mapping[str, _PostingList]) -> None:
+    def add(self, new: Mapping[str, PostingList]) -> None:
         """Add posting lists; a cache that would outgrow its bound is emptied first."""
         with self._changing:
             for term, each in new.items():
@@ -142,29 +135,8 @@ class _Entries:
                 if self._count + len(each.keys) > POSTINGS_KEPT:
                     self._lists, self._count = {}, 0
                 # Copies: a part of an array keeps the whole of it.
-                self._lists[term] = _PostingList(each.keys.copy(), each.counts.copy())
+                self._lists[term] = PostingList(each.keys.copy(), each.counts.copy())
                 self._count += len(each.keys)
-
-
-def _by_term(found: Postings, terms: Sequence[str]) -> dict[str, _PostingList]:
-    import numpy as np  # noqa: PLC0415 a store that is not searched does without
-
-    bounds = found.terms.searchsorted(np.arange(len(terms) + 1)).tolist()
-    return {
-        term: _PostingList(found.keys[start:end], found.counts[start:end])
-        for term, start, end in zip(terms, bounds, bounds[1:], strict=False)
-    }
-
-
-def _joined(holders: Sequence[_PostingList]) -> Postings:
-    import numpy as np  # noqa: PLC0415 as above
-
-    none = np.empty(0, dtype=np.int64)
-    return Postings(
-        terms=np.arange(len(holders)).repeat([len(each.keys) for each in holders]),
-        keys=np.concatenate([none, *(each.keys for each in holders)]),
-        counts=np.concatenate([none, *(each.counts for each in holders)]),
-    )
 
 
 class RowCache:

@@ -6,6 +6,7 @@ indexed: their words follow from their messages.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -65,6 +66,43 @@ class Postings(NamedTuple):
     """The index of the term in the request, ascending."""
     keys: Keys
     counts: Keys
+
+    def by_term(self, terms: Sequence[str]) -> dict[str, PostingList]:
+        """Return the posting list of each of the terms that were asked for."""
+        import numpy as np  # noqa: PLC0415 a store that is not searched does without
+
+        bounds = self.terms.searchsorted(np.arange(len(terms) + 1)).tolist()
+        return {
+            term: PostingList(self.keys[start:end], self.counts[start:end])
+            for term, start, end in zip(terms, bounds, bounds[1:], strict=False)
+        }
+
+    @classmethod
+    def joined(cls, lists: Sequence[PostingList]) -> Postings:
+        """Return the posting lists of one term after the other."""
+        import numpy as np  # noqa: PLC0415 as above
+
+        none = np.empty(0, dtype=np.int64)
+        return cls(
+            terms=np.arange(len(lists)).repeat([len(each.keys) for each in lists]),
+            keys=np.concatenate([none, *(each.keys for each in lists)]),
+            counts=np.concatenate([none, *(each.counts for each in lists)]),
+        )
+
+
+class PostingList(NamedTuple):
+    """The postings of one term: an entry for each message."""
+
+    keys: Keys
+    counts: Keys
+
+    def sorted(self) -> list[tuple[int, int]]:
+        """Return key and count of each message, in the order of the keys."""
+        return sorted(zip(self.keys.tolist(), self.counts.tolist(), strict=True))
+
+
+pack_owner = struct.Struct("<qI").pack
+"""Returns key and number of entries of a message as bytes; `Owners` reads them."""
 
 
 def tail_words_due(words: int) -> int:
@@ -134,8 +172,25 @@ class WordIndex(Protocol):
         """Remove messages, given with the same words they were added with."""
         ...
 
-    def merge(self, connection: Connection, *, organization_id: int) -> None:
-        """Move what was added last to where searches find it fastest."""
+    def merge_due(self, size: int) -> int:
+        """Return from which size of the tail on it is merged, given that of the index, as `State` has them."""
+        ...
+
+    def merge(self, connection: Connection, *, organization_id: int) -> bool:
+        """Move what was added last, or a part of it, to where searches find it fastest; return True if there is more."""
+        ...
+
+    def unpacked(self, connection: Connection, *, organization_id: int) -> Sequence[str] | None:
+        """Return the words whose posting lists `pack` should pack, the longest first; None if it is not time."""
+        ...
+
+    def pack(
+        self, connection: Connection, terms: Sequence[str], *, organization_id: int
+    ) -> Sequence[str]:
+        """Pack the posting lists of the first of the terms; return the terms that are left.
+
+        Without any left, `unpacked` returns None until the index has grown.
+        """
         ...
 
     def begin_next(self, connection: Connection, *, organization_id: int) -> None:

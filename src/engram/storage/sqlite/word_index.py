@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from engram import limits
+from engram.errors import StoreCorruptError
 from engram.model.row_keys import SEQUENCE_BITS, conversation_of, position_of
 from engram.storage.postings.index import (
     MessageWords,
+    PostingList,
     Postings,
     WordLengths,
     WordStatistics,
@@ -24,19 +27,36 @@ from engram.storage.postings.index import (
 )
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
+from engram.storage.sqlite.word_log import WordLog
 from engram.text.analyse import is_prefix
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from engram.storage.sqlite.packed_words import LogCache
+
 
 _SQL = load_queries("sqlite/words.sql")
+_PACKED = load_queries("sqlite/packed_words.sql")
 
 
 _COLUMNS = ("words", "stops")
+_GROWTH = 2
+"""Frequent words are looked for again when there are so many times as many messages."""
+_LISTS_COMPARED = 64
+"""Packed lists that a check holds in memory at once."""
 _SHORT = 2
 """Bytes of the lengths of a message with fewer than 128 words of each kind: one each."""
+
+
+class _PackedState(NamedTuple):
+    """The columns of `get_state`."""
+
+    generation: int
+    logged: int
+    folded: int
+    counted: int
 
 
 Numbers = TypeVar("Numbers", int, "NDArray[np.int64]")
@@ -106,13 +126,14 @@ class Fts5Check:
         block = self._ask("totals")
         totals = read_varints(block[0]) if block else []
         is_empty = not totals and not self._rows
-        return describe_faults(
+        yield from describe_faults(
             missing=self._missing,
             surplus=present - self._rows + self._missing,
             wrong=self._wrong,
             is_miscounted=totals != [self._rows, *self._words] and not is_empty,
             checksums=(self._sum, self._stored_sum()),
         )
+        yield from _list_faults(self._connection)
 
     def _add(self, row: int, column: str, text: str) -> int:
         words = [word for word in text.split(" ") if word]
@@ -134,7 +155,11 @@ class Fts5Check:
 
 
 class Fts5WordIndex:
-    """The `WordIndex` of an FTS5 table."""
+    """The `WordIndex` of an FTS5 table, with packed posting lists of its frequent words."""
+
+    def __init__(self) -> None:
+        self._log = WordLog()
+        self._log_cache: LogCache | None = None
 
     def add(
         self,
@@ -145,7 +170,10 @@ class Fts5WordIndex:
         is_next: bool = False,
     ) -> None:
         del organization_id
-        connection.executemany(_statement("index_message", is_next=is_next), rows)
+        added = [*rows]
+        connection.executemany(_statement("index_message", is_next=is_next), added)
+        if not is_next:
+            self._log.append(connection, added)
 
     def remove(
         self,
@@ -156,10 +184,53 @@ class Fts5WordIndex:
         is_next: bool = False,
     ) -> None:
         del organization_id
-        connection.executemany(_statement("unindex_message", is_next=is_next), rows)
+        removed = [*rows]
+        connection.executemany(_statement("unindex_message", is_next=is_next), removed)
+        if removed and not is_next and _read_state(connection) is not None:
+            from engram.storage.sqlite.packed_words import remove_messages  # noqa: PLC0415 as below
 
-    def merge(self, connection: Connection, *, organization_id: int) -> None:
-        """Do nothing: FTS5 merges by itself."""
+            remove_messages(connection, removed)
+
+    def merge_due(self, size: int) -> int:
+        return min(
+            max(size // limits.PACKED_LOG_SHARE, limits.PACKED_LOG_MIN), limits.PACKED_LOG_MAX
+        )
+
+    def merge(self, connection: Connection, *, organization_id: int) -> bool:
+        """Merge some of the log into the packed lists, or begin to keep such lists."""
+        from engram.storage.sqlite.packed_words import fold  # noqa: PLC0415 as below
+
+        del organization_id
+        if (state := _read_state(connection)) is not None:
+            return fold(connection, after=state.folded)
+        connection.execute(_PACKED["begin"])
+        return False
+
+    def unpacked(self, connection: Connection, *, organization_id: int) -> Sequence[str] | None:
+        state = _read_state(connection)
+        texts = self.statistics(connection, organization_id=organization_id).texts
+        if state is None or texts < _GROWTH * state.counted:
+            return None
+        found = connection.execute(_PACKED["unpacked"], {"postings_min": _postings_min(texts)})
+        # A beginning of words is looked up in FTS5, even if it is a word too.
+        return [term for (term,) in found if not is_prefix(term)]
+
+    def pack(
+        self, connection: Connection, terms: Sequence[str], *, organization_id: int
+    ) -> Sequence[str]:
+        """Pack posting lists, as many as a short transaction can."""
+        if _read_state(connection) is None:
+            return ()  # all lists were dropped meanwhile
+        texts = self.statistics(connection, organization_id=organization_id).texts
+        left, postings = iter(terms), 0
+        for term in left:
+            postings += _pack(connection, term, postings_min=_postings_min(texts))
+            if postings >= limits.PACKED_STEP_POSTINGS:
+                break
+        connection.execute(_PACKED["renew_generation"])
+        if not (rest := [*left]):
+            connection.execute(_PACKED["note_counted"], (texts,))
+        return rest
 
     def begin_next(self, connection: Connection, *, organization_id: int) -> None:
         self.drop_next(connection, organization_id=organization_id)
@@ -168,8 +239,11 @@ class Fts5WordIndex:
 
     def take_over(self, connection: Connection, *, organization_id: int) -> None:
         del organization_id
+        from engram.storage.sqlite.packed_words import drop_lists  # noqa: PLC0415 as below
+
         connection.execute(_SQL["drop_present"])
         connection.execute(_SQL["rename_next"])
+        drop_lists(connection)
 
     def drop_next(self, connection: Connection, *, organization_id: int) -> None:
         del organization_id
@@ -188,26 +262,20 @@ class Fts5WordIndex:
     def postings(
         self, connection: Connection, terms: Sequence[str], *, organization_id: int
     ) -> Postings:
-        import numpy as np  # noqa: PLC0415 a store that is not searched does without
-
-        from engram.vectors.arrays import run_lengths  # noqa: PLC0415 as above
+        from engram.storage.sqlite.packed_words import (  # noqa: PLC0415 a store that is not searched does without NumPy
+            LogCache,
+            read_lists,
+        )
 
         del organization_id
-        # One statement per term: a single one for all took as long, and has to tell terms apart.
-        found = [_rows_of(connection, term) for term in terms]
-        rows = np.concatenate([np.empty(0, dtype=np.int64), *found])
-        sizes = np.array([len(each) for each in found], dtype=np.int64)
-        # A posting begins where the row changes, or the term does.
-        is_first = np.ones(len(rows), dtype=np.bool_)
-        np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
-        ends = sizes.cumsum()
-        is_first[ends[ends < len(rows)]] = True
-        starts = is_first.nonzero()[0]
-        return Postings(
-            terms=np.repeat(np.arange(len(found)), sizes).take(starts),
-            keys=key_of_word_row(rows.take(starts)),
-            counts=run_lengths(starts, len(rows)),
-        )
+        self._log_cache = cache = self._log_cache or LogCache()
+        words = [term for term in terms if not is_prefix(term)]
+        packed = read_lists(connection, words, cache=cache)
+        if not packed:
+            return _read_postings(connection, terms)
+        others = [term for term in terms if term not in packed]
+        lists = packed | _read_postings(connection, others).by_term(others)
+        return Postings.joined([lists[term] for term in terms])
 
     def expect(
         self,
@@ -263,6 +331,71 @@ def _sizes(stored: Sequence[bytes]) -> NDArray[np.int64]:
 
 def _statement(name: str, *, is_next: bool) -> str:
     return _SQL[name].replace("message_words", "message_words_next") if is_next else _SQL[name]
+
+
+def _read_state(connection: Connection) -> _PackedState | None:
+    row = connection.execute(_PACKED["get_state"]).fetchone()
+    return None if row is None else _PackedState._make(row)
+
+
+def _postings_min(texts: int) -> int:
+    """Return from how many postings on a word has a packed list, in an index of so many messages."""
+    return max(limits.PACKED_POSTINGS_MIN, texts // limits.PACKED_POSTINGS_SHARE)
+
+
+def _pack(connection: Connection, term: str, *, postings_min: int) -> int:
+    """Pack the posting list of a word, if it still is frequent and has none; return how many postings were read."""
+    from engram.storage.sqlite.packed_words import add_list  # noqa: PLC0415 as above
+
+    if connection.execute(_PACKED["is_packed"], (term,)).fetchone() is not None:
+        return 0
+    found = _read_postings(connection, [term])
+    if len(found.keys) >= postings_min:
+        add_list(connection, term, PostingList(found.keys, found.counts))
+    return len(found.keys)
+
+
+def _list_faults(connection: Connection) -> Iterator[str]:
+    """Describe how packed lists differ from what FTS5 says."""
+    from engram.storage.sqlite.packed_words import LogCache, read_lists  # noqa: PLC0415 as above
+
+    (strays,) = connection.execute(_PACKED["stray_blocks"]).fetchone()
+    if strays:
+        yield f"{strays} blocks of packed posting lists belong to no word"
+    terms = [term for term, _ in connection.execute(_PACKED["numbers"])]
+    wrong, cache = 0, LogCache()
+    try:
+        for start in range(0, len(terms), _LISTS_COMPARED):
+            packed = read_lists(connection, terms[start : start + _LISTS_COMPARED], cache=cache)
+            expected = _read_postings(connection, [*packed]).by_term([*packed])
+            wrong += sum(packed[term].sorted() != expected[term].sorted() for term in packed)
+    except StoreCorruptError:
+        yield "packed posting lists are damaged"
+    if wrong:
+        yield f"{wrong} packed posting lists differ from the word index"
+
+
+def _read_postings(connection: Connection, terms: Sequence[str]) -> Postings:
+    """Return what FTS5 says of terms."""
+    import numpy as np  # noqa: PLC0415 as above
+
+    from engram.vectors.arrays import run_lengths  # noqa: PLC0415 as above
+
+    # One statement per term: a single one for all took as long, and has to tell terms apart.
+    found = [_rows_of(connection, term) for term in terms]
+    rows = np.concatenate([np.empty(0, dtype=np.int64), *found])
+    sizes = np.array([len(each) for each in found], dtype=np.int64)
+    # A posting begins where the row changes, or the term does.
+    is_first = np.ones(len(rows), dtype=np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
+    ends = sizes.cumsum()
+    is_first[ends[ends < len(rows)]] = True
+    starts = is_first.nonzero()[0]
+    return Postings(
+        terms=np.repeat(np.arange(len(found)), sizes).take(starts),
+        keys=key_of_word_row(rows.take(starts)),
+        counts=run_lengths(starts, len(rows)),
+    )
 
 
 def _rows_of(connection: Connection, term: str) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ The total of the words of all windows is counted here too: their average is part
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,10 +18,10 @@ from engram.storage import queue
 from engram.storage.bookkeeping.state import State
 from engram.storage.content.messages import MessageRow, message_rows, read_message, read_title
 from engram.storage.postings.caches import REVISIONS_OF_LENGTHS
-from engram.storage.postings.index import MessageWords, tail_words_due
+from engram.storage.postings.index import MessageWords
 from engram.storage.rows.database import RemoteConnection
 from engram.storage.rows.queries import load_queries
-from engram.storage.tenant import Transaction, WordAppend
+from engram.storage.tenant import Tenant, Transaction, WordAppend
 from engram.text.analyse import message_words, part_words
 from engram.text.windows import window_count, window_gains, windows_holding
 
@@ -108,16 +109,36 @@ def append_rows(
 
 def merge_when_due(tx: Transaction, state: State, *, now: int) -> None:
     """Have the tail of the word index merged in the background, if it is long enough."""
-    words, due = state.tail_words or 0, tail_words_due(state.words or 0)
-    if words >= _TAILS_MAX * due:
+    size, due = state.tail_size or 0, tx.tenant.words.merge_due(state.index_size or 0)
+    if size >= _TAILS_MAX * due:
         merge_tail(tx)
-    elif words >= due:
+    elif size >= due:
         queue.enqueue(tx, kind=JOB_KIND, subject=JOB_SUBJECT, now=now)
 
 
-def merge_tail(tx: Transaction) -> None:
-    """Merge the tail of the word index; no score changes."""
-    tx.tenant.words.merge(tx.connection, organization_id=tx.tenant.number)
+def merge_tail(tx: Transaction) -> bool:
+    """Merge the tail of the word index, or a part of it; return True if there is more. No score changes."""
+    return tx.tenant.words.merge(tx.connection, organization_id=tx.tenant.number)
+
+
+async def merge_and_pack(tenant: Tenant) -> None:
+    """Merge the tail of the word index, and pack posting lists that have become long, in short transactions."""
+    while await tenant.write(merge_tail):
+        pass
+    words = await tenant.read(_unpacked)
+    if words is None:
+        return
+    # Also if there are none: that is noted.
+    while words := await tenant.write(partial(_pack_some, words=words)):
+        pass
+
+
+def _unpacked(tx: Transaction) -> Sequence[str] | None:
+    return tx.tenant.words.unpacked(tx.connection, organization_id=tx.tenant.number)
+
+
+def _pack_some(tx: Transaction, *, words: Sequence[str]) -> Sequence[str]:
+    return tx.tenant.words.pack(tx.connection, words, organization_id=tx.tenant.number)
 
 
 def words_gained(

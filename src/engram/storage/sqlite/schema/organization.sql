@@ -90,6 +90,40 @@ INSERT INTO message_words (message_words, rank) VALUES ('automerge', 2);
 
 -- What the word index holds, word by word.
 CREATE VIRTUAL TABLE message_word_places USING fts5vocab(message_words, instance);
+CREATE VIRTUAL TABLE message_word_counts USING fts5vocab(message_words, row);
+
+-- Packed posting lists of frequent words: copies of what the word index says, read much faster. A word may have
+-- none. The messages that were added since are in `packed_log`.
+CREATE TABLE packed_word (
+    term   TEXT    PRIMARY KEY,
+    number INTEGER NOT NULL                             -- never reused, unless all lists are dropped
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE packed_block (
+    key       INTEGER PRIMARY KEY,                      -- number of the word, and of the block
+    first_key INTEGER NOT NULL,                         -- the lowest key of a message
+    last_key  INTEGER NOT NULL,                         -- the highest
+    postings  INTEGER NOT NULL,
+    packed    BLOB    NOT NULL                          -- `storage/postings/blocks.py`
+) STRICT;
+
+-- The numbers of those words of a message that had a list when it was added.
+CREATE TABLE packed_log (
+    number   INTEGER PRIMARY KEY,
+    messages BLOB    NOT NULL,                          -- key and number of words of each
+    words    BLOB    NOT NULL                           -- two bytes each, repeats included
+) STRICT;
+
+-- One row once lists are kept, and none before.
+CREATE TABLE packed_state (
+    id         INTEGER PRIMARY KEY CHECK (id = 1),
+    generation INTEGER NOT NULL,                        -- random; changes when words are added
+    epoch      INTEGER NOT NULL,                        -- random; changes when the log does more than grow
+    numbers    INTEGER NOT NULL DEFAULT 0,              -- given to words so far
+    logged     INTEGER NOT NULL DEFAULT 0,              -- messages added to the log since it was merged
+    folded     INTEGER NOT NULL DEFAULT 0,              -- the last word of a merge that is not finished
+    counted    INTEGER NOT NULL DEFAULT 0               -- messages when frequent words were last looked for
+) STRICT;
 
 CREATE TABLE counters (
     organization_id INTEGER PRIMARY KEY,
