@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +184,28 @@ def test_a_log_of_many_words_is_merged_in_steps(indexed: Indexed) -> None:
 
     assert stored(indexed.connection, "packed_log") == []
     assert indexed.faults() == []
+
+
+def test_a_search_finds_nothing_that_was_added_after_its_snapshot(tmp_path: Path) -> None:
+    indexed = Indexed(open_file(str(tmp_path / "words.db")))
+    indexed.connection.execute("PRAGMA journal_mode = WAL")
+    indexed.add([(1, at, "anna", "") for at in range(1, 12)])
+    indexed.pack()
+    indexed.add([(2, 1, "anna", "")])
+    earlier, index = sqlite3.connect(tmp_path / "words.db"), Fts5WordIndex()
+    earlier.execute("BEGIN")
+    before = index.postings(earlier, ["anna"], organization_id=ORGANIZATION)
+
+    for at in range(2, 30):
+        indexed.add([(2, at, "anna", "")])
+    # Read in the same process by searches that began later.
+    later = index.postings(indexed.connection, ["anna"], organization_id=ORGANIZATION)
+
+    again = index.postings(earlier, ["anna"], organization_id=ORGANIZATION)
+    assert again.keys.tolist() == before.keys.tolist()
+    assert len(later.keys) == len(before.keys) + 28
+    earlier.close()
+    indexed.connection.close()
 
 
 def test_the_bigger_a_file_the_more_postings_a_list_has(

@@ -150,9 +150,11 @@ class LogCache:
         Raises:
             StoreCorruptError: it is damaged.
         """
-        (epoch,) = connection.execute(_SQL["get_epoch"]).fetchone() or (0,)
+        epoch, logged = connection.execute(_SQL["get_epoch"]).fetchone() or (0, 0)
         cached = self._cached
-        if cached.epoch != epoch:
+        # In a snapshot from before they were complete, the same rows are shorter or missing.
+        is_complete = logged // limits.PACKED_LOG_ROW >= cached.next_number
+        if cached.epoch != epoch or not is_complete:
             cached = _Cached(epoch, (), _NO_ENTRIES)
         rows = _log_rows(connection, cached.next_number)
         if len(rows) > _ROWS_READ:

@@ -24,7 +24,8 @@ SET messages = CAST(messages || excluded.messages AS BLOB), words = CAST(words |
 UPDATE packed_state SET logged = logged + ? WHERE id = 1;
 
 -- get_epoch --
-SELECT epoch FROM packed_state;
+-- Returns the epoch and the messages logged, by which the rows that may still grow are known.
+SELECT epoch, logged FROM packed_state;
 
 -- read_log --
 -- Returns number and columns of the rows from a number on.
