@@ -1113,6 +1113,9 @@ EXAMINATION_S = 20
 FINDINGS_SHOWN_MAX = 100
 """Findings of an examination; more do not say more about what to do."""
 
+UNEMBEDDED_ENDS = 100
+"""Messages read at each end of the queue for deep vectors to find the oldest: a lookup each, a millisecond or two."""
+
 JOBS_SHOWN_MAX = 50
 """Jobs in a report of health; an organisation seldom has more than two."""
 

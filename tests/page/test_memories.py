@@ -50,6 +50,18 @@ async def test_chips_take_filters_out_and_rows_open_by_keyboard(tab: Tab, site: 
     await expect(tab.page.locator(".sheet strong")).to_have_text("30 s")
 
 
+async def test_the_validity_is_shown_once(tab: Tab, site: Site) -> None:
+    await site.remember("Blue is for links", project="shop")
+    await tab.open("/memories?validity=any&project=shop")
+    page = tab.page
+
+    await expect(page.locator(".chip .quiet")).to_have_text(["project"])
+    await expect(page.locator(".choices [aria-current]")).to_have_text("All")
+    await expect(page.get_by_role("link", name="Change all 1 that match")).to_be_visible()
+    await page.get_by_role("link", name="Change all 1 that match").click()
+    await expect(page.locator(".chip .quiet")).to_have_text(["project", "validity"])
+
+
 async def test_the_form_keeps_filters_that_it_does_not_show(tab: Tab, site: Site) -> None:
     await site.remember("Blue is for links", tags=["a", "b"])
     filters = f"validity=any&episode_id={await new_episode(site, 'Moving')}&tags=a&tags=b"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engram.page import SEGMENTS, is_of_page
 from engram.page.places import places_of
-from engram.page.rendering import place_links
+from engram.page.rendering import inline_code, place_links
 from engram.page.sign_in import PUBLIC
 from engram.page.static_files import static_files
 from engram.page.views import ACTS, VIEWS
@@ -84,3 +84,9 @@ def test_of_many_messages_the_first_are_linked_and_the_others_counted() -> None:
     assert "more" not in few
     assert "#m5" not in many
     assert "and 5 more" in many
+
+
+def test_inline_code_is_marked_and_everything_else_escaped() -> None:
+    assert inline_code("as `engram doctor` does") == "as <code>engram doctor</code> does"
+    assert inline_code("`<b>` & `c`") == "<code>&lt;b&gt;</code> &amp; <code>c</code>"
+    assert inline_code("one ` alone") == "one ` alone"

@@ -122,6 +122,9 @@ async def test_the_playground_looks_right_and_shows_no_key(tab: Tab, site: Site)
     await site.store("The worker retries.", title="Mails")
 
     await tab.look("/tools", name="tools")
+    examine = tab.page.get_by_role("listitem").filter(has_text="Prove what is stored")
+    await expect(examine.locator("code")).to_have_text("engram doctor")
+    await expect(examine).not_to_contain_text("`")
     await tab.look("/tools/create_key", name="tool-form")
     await tab.look("/tools/search?run=1&query=worker+retries", name="tool-answer")
 

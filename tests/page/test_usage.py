@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import httpx
 from playwright.async_api import Browser, expect
 
+from engram.clock import SystemClock
+from engram.embedding.choice import Hashed
 from engram.model.conversation import AppendRequest, MessageDraft
+from engram.model.value import replace
 from engram.wiring import open_service
+from tests.fakes import FakeClock
 from tests.page.site import Site, Tab, new_tab
 from tests.page.test_seen import ask
 from tests.rest.calls import ADMIN_TOKEN, scoped_key
@@ -32,6 +38,42 @@ async def work(site: Site) -> None:
             request = AppendRequest(messages=(said, said))
             await service.conversations.append_messages(me, request)
         await service.record_use()
+
+
+async def wait_for_vectors(site: Site, *contents: str, stored: timedelta) -> None:
+    """Store messages a while ago, with an embedder that has not worked since."""
+    settings = replace(site.settings, embedder=Hashed())
+    clock = FakeClock(SystemClock().now() - stored)
+    async with open_service(settings, clock=clock) as service:
+        me = await service.access.authenticate(site.key)
+        said = tuple(MessageDraft(role="user", content=content) for content in contents)
+        await service.conversations.append_messages(me, AppendRequest(messages=said))
+
+
+async def test_the_lag_of_the_index_has_a_number_and_an_age(any_site: Site) -> None:
+    async with any_site.signed_in() as visitor:
+        idle = (await visitor.get("/usage.json")).json()
+        await wait_for_vectors(any_site, "one", "two", stored=timedelta(hours=3))
+        await wait_for_vectors(any_site, "three", stored=timedelta(minutes=5))
+        behind = (await visitor.get("/usage.json")).json()
+        shown = (await visitor.get("/usage")).text
+
+    assert (idle["pending"], idle["pending_since"]) == (0, None)
+    assert behind["pending"] == 3
+    assert ">3 h ago</time>" in shown
+    async with any_site.client() as api:
+        status = (await api.get("/api/v1/status")).json()
+    assert status["pending_since"] == behind["pending_since"]
+
+
+async def test_the_lag_stands_beside_its_chart(tab: Tab, site: Site) -> None:
+    await wait_for_vectors(site, "one", "two", stored=timedelta(hours=3))
+    await work(site)
+
+    await tab.look("/usage", name="usage-behind")
+
+    lag = tab.page.locator(".lag")
+    await expect(lag.get_by_role("definition")).to_have_text(["2", "3 h ago"])
 
 
 async def test_usage_is_counted_by_day_without_gaps(any_site: Site) -> None:
@@ -76,7 +118,7 @@ async def test_a_quota_has_its_line_and_says_when_it_is_near(tab: Tab, site: Sit
     await expect(tab.page.locator(".quota").first).to_contain_text("9 of 10")
     await expect(tab.page.locator(".quota").first).to_contain_text("most of it is used")
     await expect(tab.page.locator(".quota").last).not_to_contain_text("most of it is used")
-    await expect(tab.page.locator(".chart canvas")).to_have_count(5)
+    await expect(tab.page.locator(".chart canvas")).to_have_count(6)
     await tab.page.get_by_text("The numbers").click()
     await expect(tab.page.locator("#days").get_by_role("row")).to_have_count(31)
 

@@ -71,6 +71,7 @@ async def test_status_counts_what_is_stored(api: httpx.AsyncClient) -> None:
         "chunks": 1,
         "vectors": 0,
         "pending": 0,
+        "pending_since": None,
         "embedder": None,
         "degraded": ["words_only"],
         "scrubbed_at": None,

@@ -13,6 +13,7 @@ import pytest
 from engram.model.memory import Category, MemoryFilters, MemoryQuery
 from engram.storage.conversations.reading import statements
 from engram.storage.memories.reading import list_statement
+from engram.storage.rows.queries import load_queries
 from engram.storage.search.overview import OverviewQuery, groups_of, memory_statement
 from engram.storage.sqlite.migrate import load_migrations, migrate
 from tests.postgres.statements import added_organizations
@@ -91,6 +92,18 @@ def test_what_is_named_is_not_looked_for_among_all_of_an_organisation(
 
     assert careless == []
     assert len(asked) > 5
+
+
+def test_the_oldest_that_waits_is_found_by_the_ends_of_the_queue(
+    empty: sqlite3.Connection,
+) -> None:
+    statement = load_queries("vectors/unembedded.sql")["oldest_unembedded"]
+
+    found = explain(empty, statement, dict.fromkeys(parameters(statement), 1))
+
+    assert "SEARCH message USING INTEGER PRIMARY KEY" in found
+    assert "SCAN message" not in found
+    assert "TEMP B-TREE" not in found
 
 
 @pytest.mark.parametrize("sort", ["created_at", "updated_at", "message_count"])

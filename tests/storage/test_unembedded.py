@@ -18,6 +18,7 @@ from tests.fakes import FakeClock
 from tests.promises import promise
 from tests.storage.drafts import ACTOR, UNBOUNDED, append, begin, findings, opened
 from tests.storage.embedded import DEEP, OTHER, append_meant, embed_waiting, passages_of
+from tests.storage.memory_drafts import remember
 
 LEASE = timedelta(minutes=1)
 
@@ -77,6 +78,39 @@ async def test_the_newest_messages_are_claimed_first(waiting: OrganizationStore)
 
     assert texts(first) == ["text 4", "text 3"]
     assert texts(second) == ["text 5", "text 2"]
+
+
+async def test_the_oldest_that_waits_is_told_wherever_it_is_in_the_queue(
+    organization: OrganizationStore, clock: FakeClock
+) -> None:
+    assert await organization.oldest_unembedded() is None
+    first = clock.now()
+    await append(organization, "of the backlog")
+    clock.advance(timedelta(hours=1))
+    await append(organization, *(f"text {number}" for number in range(150)))
+    await organization.adopt_embedder(DEEP)
+    clock.advance(timedelta(hours=1))
+    third = clock.now()
+    await append(organization, "the newest")
+
+    assert await organization.oldest_unembedded() == first
+    await store(organization, (await claim(organization, limit=1000))[1:])
+    assert await organization.oldest_unembedded() == third
+    await embed_waiting(organization)
+    assert await organization.oldest_unembedded() == third  # leased to another, it waits still
+
+
+async def test_the_oldest_of_many_messages_and_memories_is_told(
+    organization: OrganizationStore, clock: FakeClock
+) -> None:
+    await organization.adopt_embedder(DEEP)
+    oldest = clock.now()
+    for _ in range(3):
+        await append(organization, *(f"text {number}" for number in range(150)))
+        clock.advance(timedelta(hours=1))
+        await remember(organization, "a memory")
+
+    assert await organization.oldest_unembedded() == oldest
 
 
 async def test_the_first_embedder_makes_old_messages_wait_once(

@@ -103,6 +103,9 @@ class StatusView(Value):
     chunks: int
     vectors: int
     pending: int
+    """Texts that wait for deep vectors."""
+    pending_since: datetime | None
+    """When the oldest of them was stored, as far as the ends of the queue tell; null if none waits."""
     embedder: str | None
     degraded: tuple[str, ...]
     scrubbed_at: datetime | None
@@ -172,6 +175,7 @@ async def status(service: Service, principal: Principal, _: EmptyRequest) -> Sta
     return StatusView(
         **shown_counters(found.counters),
         documents=found.counters.documents,
+        pending_since=found.pending_since,
         embedder=found.embedder,
         degraded=found.degraded,
         scrubbed_at=found.scrub.finished_at,

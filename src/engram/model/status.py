@@ -58,6 +58,8 @@ class Status(Value):
     counters: Counters
     embedder: str | None
     degraded: tuple[str, ...]
+    pending_since: datetime | None = None
+    """When the oldest text that waits for deep vectors was stored; None if none waits."""
     scrub: ScrubState = ScrubState()
 
 

@@ -12,7 +12,6 @@ from starlette.types import Receive, Scope, Send
 
 from engram import limits
 from engram.errors import NotFoundError, UnauthenticatedError
-from engram.model.value import plain
 from engram.page import JSON_SUFFIX, LIVE_SUFFIX, is_live
 from engram.page.answers import (
     new_nonce,
@@ -253,7 +252,7 @@ def _authorise(visit: Visit, wanted: View | Act) -> None:
 def _notice_of(done: Done) -> tuple[tuple[bytes, bytes], ...]:
     if done.notice is None:
         return ()
-    return (leave_notice({"text": done.notice, "undo": done.undo and plain(done.undo)}),)
+    return (leave_notice(done.as_notice()),)
 
 
 def _beside(visit: Visit, suffix: str) -> str:

@@ -24,6 +24,8 @@ Theme = Literal["system", "light", "dark"]
 THEMES: tuple[Theme, ...] = get_args(Theme)
 _YEAR_S = 365 * 86_400
 _NOTICE_S = 60
+_COOKIE_BYTES_MAX = 4_096
+"""Of name and value together; browsers drop a larger cookie without a word."""
 
 NewCookie = tuple[bytes, bytes]
 """A header that sets or removes a cookie."""
@@ -89,8 +91,16 @@ def keep_theme(theme: Theme) -> NewCookie:
 
 def leave_notice(notice: dict[str, Any]) -> NewCookie:
     """Return the header that leaves a notice for the next view."""
-    encoded = base64.urlsafe_b64encode(orjson.dumps(notice)).decode()
-    return _cookie(NOTICE, encoded, lasts_s=_NOTICE_S)
+    return _cookie(NOTICE, _encode(notice), lasts_s=_NOTICE_S)
+
+
+def can_leave(notice: dict[str, Any]) -> bool:
+    """Return True if a notice is short enough for a browser to keep."""
+    return len(f"{NOTICE}={_encode(notice)}") <= _COOKIE_BYTES_MAX
+
+
+def _encode(notice: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(notice)).decode()
 
 
 def drop_notice() -> NewCookie:

@@ -28,6 +28,8 @@ _MESSAGES_LINKED = 4
 _is_plain = re.compile(r"[\w-]+", re.ASCII).fullmatch
 """Whether a text has nothing to escape, as our ids have not: a list has hundreds of them."""
 
+_CODE = re.compile(r"`([^`\n]+)`")
+
 _CLIENTS_KEPT = 64
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -85,6 +87,12 @@ def share(value: float) -> str:
     return f"{value:.2f}"
 
 
+def inline_code(text: str) -> Markup:
+    """Return one paragraph with what is between backticks as code, and nothing else formatted."""
+    # Escaping leaves backticks alone, so it comes first.
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 escaped
+
+
 @lru_cache(maxsize=_CLIENTS_KEPT)
 def client_query(name: str) -> str:
     """Return the name of a client as the value of a query; a list has the same few in all its rows."""
@@ -138,6 +146,7 @@ _FILTERS: dict[str, Any] = {
     "shown": PLAIN.text,
     "label": PLAIN.label,
     "markdown": to_html,
+    "inline_code": inline_code,
     "tokens": count_tokens,
     "place_links": place_links,
 }

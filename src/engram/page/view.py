@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from engram.model.access import KeyScope
-from engram.model.value import Value
+from engram.model.value import Value, plain
 from engram.page.visit import Visit
 
 Place = Literal["main", "more"]
@@ -56,6 +56,10 @@ class Done(Value):
     to: str
     notice: str | None = None
     undo: Undo | None = None
+
+    def as_notice(self) -> dict[str, Any]:
+        """Return the notice as the next view reads it."""
+        return {"text": self.notice, "undo": self.undo and plain(self.undo)}
 
 
 class Shown(Value):

@@ -60,8 +60,10 @@ class Account(UseCases):
     async def status(self, principal: Principal) -> Status:
         """Return what is stored and how it is searched."""
         store = await self._open(principal, "read")
+        counters = await store.counters()
         return Status(
-            counters=await store.counters(),
+            counters=counters,
+            pending_since=await store.oldest_unembedded() if counters.pending else None,
             embedder=await self._embedders.embedder_name(),
             degraded=(*self._embedders.degraded, *await self._embedders.find_mismatch(store)),
             scrub=await store.scrubbing.scrub_state(),

@@ -363,6 +363,14 @@ class OrganizationStore(
         """Return True if any process has leased messages that wait for deep vectors."""
         return await unembedded.has_leased(self._tenant)
 
+    async def oldest_unembedded(self) -> datetime | None:
+        """Return when the oldest message that waits for deep vectors was stored; None if none waits.
+
+        Of a long queue only the ends are read, which have the oldest unless a backlog, chunks of
+        documents and messages wait together: then it is at least as old as this.
+        """
+        return await unembedded.oldest_unembedded(self._tenant)
+
     async def store_vectors(
         self, identity: str, embedded: Sequence[Embedded], *, owner: str
     ) -> int:

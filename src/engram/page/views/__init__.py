@@ -5,6 +5,7 @@ from __future__ import annotations
 from engram.page.view import Act, View
 from engram.page.views import (
     conversation,
+    conversation_edit,
     conversations,
     documents,
     duplicates,
@@ -27,8 +28,8 @@ from engram.page.views import (
 )
 
 _MODULES = (
-    home, search, feed, conversations, conversation, memories, memories_at_once, memory, memory_change,
-    documents, projects, episodes, duplicates, trash, seen, keys, usage, health, tools, organizations,
+    home, search, feed, conversations, conversation, conversation_edit, memories, memories_at_once, memory,
+    memory_change, documents, projects, episodes, duplicates, trash, seen, keys, usage, health, tools, organizations,
 )  # fmt: skip
 """Of two views that match a path the first is shown."""
 

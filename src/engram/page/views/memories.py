@@ -14,6 +14,9 @@ from engram.page.view import Act, Menu, View
 from engram.page.visit import Visit
 
 PAGE = 50
+CHIPS = tuple(name for name in FILTERS if name != "validity")
+"""Filters shown as chips; the choice beside them shows the validity, and takes it out."""
+
 TOKENS = 6_000
 """Token budget of a page; each row shows the first lines of a memory."""
 
@@ -40,7 +43,7 @@ async def load(visit: Visit) -> MemoriesPage:
     return MemoriesPage(
         found=found,
         offset=offset,
-        chips=chips_of(visit, FILTERS, lists=LISTS, labels=LABELS),
+        chips=chips_of(visit, CHIPS, lists=LISTS, labels=LABELS),
         filters=filters,
     )
 

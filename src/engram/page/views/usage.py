@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from math import ceil
 
 from engram.api.account import StatusView, UsageView
@@ -50,6 +50,8 @@ class UsagePage(Value):
     content_bytes: int
     pending: int
     """Texts that wait for deep vectors."""
+    pending_since: datetime | None
+    """When the oldest of them was stored."""
     embedder: str | None
     bounds: tuple[Bound, ...]
     times: SearchTimes | None
@@ -66,6 +68,7 @@ async def load(visit: Visit) -> UsagePage:
         messages=used.messages,
         content_bytes=used.content_bytes,
         pending=status.pending,
+        pending_since=status.pending_since,
         embedder=status.embedder,
         bounds=(
             _bound("messages", used.messages, used.messages_max),

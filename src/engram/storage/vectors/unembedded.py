@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
+from engram import limits
+from engram.clock import from_microseconds
 from engram.model.ids import MessageKey
 from engram.model.row_keys import conversation_of, kind_of
 from engram.model.vectors import Embedded, StoredIdentities, Unembedded, units_of
 from engram.storage.content.messages import read_names, read_readable
 from engram.storage.queue import RETRY_DELAY_MAX, UNEMBEDDED
+from engram.storage.rows.queries import load_queries
 from engram.storage.tenant import Tenant, Transaction
 from engram.storage.vectors.embedders import read_embedders, register
 from engram.storage.vectors.rows import enqueue_missing, keys_within, replace_instant
 
 logger = logging.getLogger(__name__)
+
+_SQL = load_queries("vectors/unembedded.sql")
 
 DAMAGED_DELAY = RETRY_DELAY_MAX
 """Until a message that cannot be read is tried again: it may have been restored by then."""
@@ -62,6 +67,17 @@ async def claim_unembedded(
 async def has_leased(tenant: Tenant) -> bool:
     """Return True if any process has leased messages of the queue."""
     return await tenant.read(UNEMBEDDED.is_leased)
+
+
+async def oldest_unembedded(tenant: Tenant) -> datetime | None:
+    """Return when the oldest message at the ends of the queue was stored; None if none waits."""
+
+    def read(tx: Transaction) -> int | None:
+        found = tx.execute(_SQL["oldest_unembedded"], limit=limits.UNEMBEDDED_ENDS)
+        return found.fetchone()[0]
+
+    oldest = await tenant.read(read)
+    return None if oldest is None else from_microseconds(oldest)
 
 
 async def store_vectors(

@@ -22,6 +22,24 @@ SELECT key FROM unembedded WHERE organization_id = :organization_id;
 SELECT CASE WHEN min(number) < 0 THEN min(number) ELSE 0 END FROM unembedded
 WHERE organization_id = :organization_id;
 
+-- oldest_unembedded --
+-- Returns when the oldest message was stored of those at the ends of the queue; NULL if none waits. Numbers grow
+-- above 0 with every message and shrink below it with every chunk, which puts those that wait longest on both
+-- sides of 0; of a backlog that was added at once, the lowest number is the oldest.
+SELECT min(created_at) FROM message
+WHERE organization_id = :organization_id AND key IN
+    (SELECT key FROM
+        (SELECT key FROM unembedded WHERE organization_id = :organization_id AND number > 0
+         ORDER BY number LIMIT :limit) AS stored
+     UNION ALL
+     SELECT key FROM
+        (SELECT key FROM unembedded WHERE organization_id = :organization_id AND number <= 0
+         ORDER BY number DESC LIMIT :limit) AS chunks
+     UNION ALL
+     SELECT key FROM
+        (SELECT key FROM unembedded WHERE organization_id = :organization_id
+         ORDER BY number LIMIT :limit) AS lowest);
+
 -- add_all_unembedded --
 -- Adds every message that has no vector of the deep embedder behind those that wait, the newest first
 -- and those of documents last. Numbers are counted down from `lowest`: a server of a cluster that
