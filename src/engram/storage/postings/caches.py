@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from engram.limits import POSTINGS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import KIND_BITS, KINDS, SEQUENCE_BITS, SEQUENCE_MASK
 from engram.storage.postings.index import PostingList, Postings, WordIndex, WordStatistics
-from engram.storage.postings.number_tables import NumberTable, SlotTable, SortedRows
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from engram.storage.postings.number_tables import NumberTable, SlotTable, SortedRows
 
     Keys = NDArray[np.int64]
     ReadLengths = Callable[[Keys], Callable[[], Keys]]
@@ -149,7 +150,7 @@ class RowCache:
     """
 
     def __init__(self) -> None:
-        self._latest = _CachedRows(-1, _PermanentTables(), _RevisionTables())
+        self._latest: _CachedRows | None = None
         self._changing = Lock()
         self._appends = OrderedDict[int, Collection[int]]()
         """The conversations of appends, by the revision after each."""
@@ -164,7 +165,9 @@ class RowCache:
     def at(self, revision: int, read: ReadLengths) -> RowsAtRevision:
         """Return the cache at a revision of the word index; `read` reads lengths from the index."""
         latest = self._latest
-        if latest.revision != revision:
+        if latest is None:
+            latest = self._latest = _CachedRows(revision, _PermanentTables(), _RevisionTables())
+        elif latest.revision != revision:
             latest = self._latest = latest.at(revision, self._changed(latest.revision, revision))
         return RowsAtRevision(latest.permanent, latest.of_revision, read)
 
@@ -201,6 +204,11 @@ class _PermanentTables:
     """The numbers of messages and of complete windows."""
 
     def __init__(self) -> None:
+        from engram.storage.postings.number_tables import (  # noqa: PLC0415 as above
+            NumberTable,
+            SlotTable,
+        )
+
         self.lengths = SlotTable(2)
         self.windows = SlotTable(1)
         self.messages = NumberTable(_FACTS)
@@ -210,6 +218,8 @@ class _RevisionTables:
     """What is known of messages that do not exist and of windows that may grow, at one revision."""
 
     def __init__(self) -> None:
+        from engram.storage.postings.number_tables import NumberTable  # noqa: PLC0415 as above
+
         self.lengths = NumberTable(2)
         self.windows = NumberTable(1)
         self.messages = NumberTable(_FACTS)
@@ -378,6 +388,8 @@ def _keep(
 ) -> SortedRows:
     """Cache rows of key and numbers, and which of those wanted do not exist; return the rows."""
     import numpy as np  # noqa: PLC0415 as above
+
+    from engram.storage.postings.number_tables import SortedRows  # noqa: PLC0415 as above
 
     read = SortedRows.merged(None, rows[:, 0], rows[:, 1:])
     is_new = permanent.look_up(read.keys)[:, 0] < 0

@@ -171,16 +171,13 @@ def _log_rows(connection: Connection, first: int) -> list[tuple[int, bytes, byte
 
 
 def read_lists(
-    connection: Connection, terms: Sequence[str], *, cache: LogCache
+    connection: Connection, blocks: Sequence[tuple[str, int, bytes]], *, cache: LogCache
 ) -> dict[str, PostingList]:
-    """Return the posting lists of those of the terms that have packed ones.
+    """Return the posting lists of terms, given term, number and block of each of their blocks.
 
     Raises:
         StoreCorruptError: a list or the log is damaged.
     """
-    blocks = connection.execute(_SQL["blocks_of_terms"], {"terms": json.dumps(terms)}).fetchall()
-    if not blocks:
-        return {}
     found: dict[str, list[tuple[Keys, Keys]]] = defaultdict(list)
     for term, _, packed in blocks:
         found[term].append(unpack_list(packed))

@@ -27,7 +27,6 @@ from engram.storage.postings.index import (
 )
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
-from engram.storage.sqlite.word_log import WordLog
 from engram.text.analyse import is_prefix
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engram.storage.sqlite.packed_words import LogCache
+    from engram.storage.sqlite.word_log import WordLog
 
 
 _SQL = load_queries("sqlite/words.sql")
@@ -158,7 +158,7 @@ class Fts5WordIndex:
     """The `WordIndex` of an FTS5 table, with packed posting lists of its frequent words."""
 
     def __init__(self) -> None:
-        self._log = WordLog()
+        self._log: WordLog | None = None
         self._log_cache: LogCache | None = None
 
     def add(
@@ -172,8 +172,17 @@ class Fts5WordIndex:
         del organization_id
         added = [*rows]
         connection.executemany(_statement("index_message", is_next=is_next), added)
-        if not is_next:
-            self._log.append(connection, added)
+        if not is_next and (state := _read_state(connection)) is not None:
+            generation, logged, *_ = state
+            log = self._word_log()
+            log.append(connection, added, generation=generation, logged=logged)
+
+    def _word_log(self) -> WordLog:
+        if self._log is None:
+            from engram.storage.sqlite.word_log import WordLog  # noqa: PLC0415 of big files
+
+            self._log = WordLog()
+        return self._log
 
     def remove(
         self,
@@ -187,7 +196,7 @@ class Fts5WordIndex:
         removed = [*rows]
         connection.executemany(_statement("unindex_message", is_next=is_next), removed)
         if removed and not is_next and _read_state(connection) is not None:
-            from engram.storage.sqlite.packed_words import remove_messages  # noqa: PLC0415 as below
+            from engram.storage.sqlite.packed_words import remove_messages  # noqa: PLC0415 of big files
 
             remove_messages(connection, removed)
 
@@ -198,7 +207,7 @@ class Fts5WordIndex:
 
     def merge(self, connection: Connection, *, organization_id: int) -> bool:
         """Merge some of the log into the packed lists, or begin to keep such lists."""
-        from engram.storage.sqlite.packed_words import fold  # noqa: PLC0415 as below
+        from engram.storage.sqlite.packed_words import fold  # noqa: PLC0415 of big files
 
         del organization_id
         if (state := _read_state(connection)) is not None:
@@ -239,7 +248,7 @@ class Fts5WordIndex:
 
     def take_over(self, connection: Connection, *, organization_id: int) -> None:
         del organization_id
-        from engram.storage.sqlite.packed_words import drop_lists  # noqa: PLC0415 as below
+        from engram.storage.sqlite.packed_words import drop_lists  # noqa: PLC0415 of big files
 
         connection.execute(_SQL["drop_present"])
         connection.execute(_SQL["rename_next"])
@@ -262,17 +271,14 @@ class Fts5WordIndex:
     def postings(
         self, connection: Connection, terms: Sequence[str], *, organization_id: int
     ) -> Postings:
-        from engram.storage.sqlite.packed_words import (  # noqa: PLC0415 a store that is not searched does without NumPy
-            LogCache,
-            read_lists,
-        )
-
         del organization_id
-        self._log_cache = cache = self._log_cache or LogCache()
-        words = [term for term in terms if not is_prefix(term)]
-        packed = read_lists(connection, words, cache=cache)
-        if not packed:
+        blocks = _packed_blocks(connection, [term for term in terms if not is_prefix(term)])
+        if not blocks:
             return _read_postings(connection, terms)
+        from engram.storage.sqlite.packed_words import LogCache, read_lists  # noqa: PLC0415 of big files
+
+        self._log_cache = cache = self._log_cache or LogCache()
+        packed = read_lists(connection, blocks, cache=cache)
         others = [term for term in terms if term not in packed]
         lists = packed | _read_postings(connection, others).by_term(others)
         return Postings.joined([lists[term] for term in terms])
@@ -299,7 +305,7 @@ class Fts5WordIndex:
     def ask_lengths(
         self, connection: Connection, keys: NDArray[np.int64], *, organization_id: int
     ) -> Callable[[], NDArray[np.int64]]:
-        import numpy as np  # noqa: PLC0415 as above
+        import numpy as np  # noqa: PLC0415 a store that is not searched does without
 
         del organization_id
         values = {"keys": json.dumps(keys.tolist())}
@@ -338,6 +344,11 @@ def _read_state(connection: Connection) -> _PackedState | None:
     return None if row is None else _PackedState._make(row)
 
 
+def _packed_blocks(connection: Connection, terms: Sequence[str]) -> list[tuple[str, int, bytes]]:
+    """Return term, number and block, for those of the terms that have packed lists."""
+    return connection.execute(_PACKED["blocks_of_terms"], {"terms": json.dumps(terms)}).fetchall()
+
+
 def _postings_min(texts: int) -> int:
     """Return from how many postings on a word has a packed list, in an index of so many messages."""
     return max(limits.PACKED_POSTINGS_MIN, texts // limits.PACKED_POSTINGS_SHARE)
@@ -345,7 +356,7 @@ def _postings_min(texts: int) -> int:
 
 def _pack(connection: Connection, term: str, *, postings_min: int) -> int:
     """Pack the posting list of a word, if it still is frequent and has none; return how many postings were read."""
-    from engram.storage.sqlite.packed_words import add_list  # noqa: PLC0415 as above
+    from engram.storage.sqlite.packed_words import add_list  # noqa: PLC0415 of big files
 
     if connection.execute(_PACKED["is_packed"], (term,)).fetchone() is not None:
         return 0
@@ -357,7 +368,7 @@ def _pack(connection: Connection, term: str, *, postings_min: int) -> int:
 
 def _list_faults(connection: Connection) -> Iterator[str]:
     """Describe how packed lists differ from what FTS5 says."""
-    from engram.storage.sqlite.packed_words import LogCache, read_lists  # noqa: PLC0415 as above
+    from engram.storage.sqlite.packed_words import LogCache, read_lists  # noqa: PLC0415 of big files
 
     (strays,) = connection.execute(_PACKED["stray_blocks"]).fetchone()
     if strays:
@@ -366,7 +377,8 @@ def _list_faults(connection: Connection) -> Iterator[str]:
     wrong, cache = 0, LogCache()
     try:
         for start in range(0, len(terms), _LISTS_COMPARED):
-            packed = read_lists(connection, terms[start : start + _LISTS_COMPARED], cache=cache)
+            blocks = _packed_blocks(connection, terms[start : start + _LISTS_COMPARED])
+            packed = read_lists(connection, blocks, cache=cache)
             expected = _read_postings(connection, [*packed]).by_term([*packed])
             wrong += sum(packed[term].sorted() != expected[term].sorted() for term in packed)
     except StoreCorruptError:

@@ -24,12 +24,15 @@ class WordLog:
         self._cached: tuple[int, Mapping[str, int]] = 0, {}
         """Numbers by word, at a generation. Words that have lost their list may be among them."""
 
-    def append(self, connection: Connection, rows: Sequence[MessageWords]) -> None:
-        """Log messages that were added to the index, if the file has lists."""
-        state = connection.execute(_SQL["get_state"]).fetchone()
-        if state is None:
-            return
-        generation, logged, *_ = state
+    def append(
+        self,
+        connection: Connection,
+        rows: Sequence[MessageWords],
+        *,
+        generation: int,
+        logged: int,
+    ) -> None:
+        """Log messages that were added to the index, after so many since the last merge."""
         numbers = self._numbers(connection, generation)
         messages, words = bytearray(), list[int]()
         for row in rows:
