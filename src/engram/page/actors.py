@@ -1,4 +1,4 @@
-"""Who did something: the names of keys, for those who may know them."""
+"""Names of API keys, to show instead of their ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from engram.page.visit import Visit
 
 
 async def key_names(visit: Visit) -> dict[str, str]:
-    """Return the names of an organisation's keys by their ids; none for a visitor who is no admin."""
+    """Return the key names of an organisation by key id; empty for a visitor without the admin scope."""
     if not visit.allows("admin"):
         return {}
     listed: KeysListed = await visit.call("list_keys")

@@ -83,9 +83,6 @@ SET first_key = excluded.first_key, last_key = excluded.last_key, postings = exc
 -- delete_block --
 DELETE FROM packed_block WHERE key = ?;
 
--- delete_blocks --
-DELETE FROM packed_block WHERE key BETWEEN :number << 20 AND :number << 20 | 1048575;
-
 -- has_blocks --
 SELECT 1 FROM packed_block WHERE key BETWEEN :number << 20 AND :number << 20 | 1048575 LIMIT 1;
 
