@@ -179,7 +179,8 @@ async def _title(visit: Visit, result: SearchResultView) -> str:
         fetched: MemoryFetched = await visit.call("memory_fetch", ANYWHERE, id=result.memory_id)
     except (NotFoundError, AccessDeniedError):  # removed since, or a key that may only search
         return result.memory_id
-    return (fetched.content or fetched.summary)[:TITLE_CHARACTERS_MAX]
+    text = fetched.content or fetched.summary
+    return text if len(text) <= TITLE_CHARACTERS_MAX else f"{text[:TITLE_CHARACTERS_MAX]}…"
 
 
 def _link(result: SearchResultView) -> str:
