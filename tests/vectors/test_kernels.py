@@ -1,4 +1,4 @@
-"""All kernels return the same integers."""
+"""All kernels return the same integers, and distances those of a count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.vectors.kernels import NumpyKernels, SimdKernels, best_kernels
+from engram.vectors.kernels import NumpyKernels, SimdKernels, best_kernels, distances
+from engram.vectors.quantise import sign_bits
 from tests.vectors.made import all_answers, matrix_of, unit_vectors
 
 
@@ -23,7 +24,6 @@ from tests.vectors.made import all_answers, matrix_of, unit_vectors
 def test_kernels_agree_to_the_last_bit(seed: int, count: int, dimensions: int):
     random = np.random.default_rng(seed)
     codes = random.integers(-127, 128, (count + 1, dimensions), dtype=np.int8)
-    bits = random.integers(0, 256, (count + 1, 8), dtype=np.uint8)
     simd, plain = SimdKernels(), NumpyKernels()
 
     np.testing.assert_array_equal(
@@ -33,9 +33,20 @@ def test_kernels_agree_to_the_last_bit(seed: int, count: int, dimensions: int):
         simd.products_of_pairs(codes[1:], codes[:-1]),
         plain.products_of_pairs(codes[1:], codes[:-1]),
     )
-    np.testing.assert_array_equal(
-        simd.distances(bits[0], bits[1:]), plain.distances(bits[0], bits[1:])
-    )
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.sampled_from([0, 1, 2, 63, 5_000]),
+    dimensions=st.sampled_from([1, 8, 64, 384, 1_536]),
+)
+def test_distances_count_the_dimensions_of_other_sign(seed: int, count: int, dimensions: int):
+    codes = np.random.default_rng(seed).integers(-1, 2, (count + 1, dimensions), dtype=np.int8)
+
+    found = distances(sign_bits(codes[:1]), sign_bits(codes[1:]))
+
+    differing = ((codes[:1] > 0) != (codes[1:] > 0)).sum(axis=1)
+    np.testing.assert_array_equal(differing, found)
 
 
 @pytest.mark.parametrize("extreme", [-127, 127])

@@ -6,6 +6,7 @@ arrays, which takes 25 ms.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -20,7 +21,8 @@ Query: TypeAlias = Floats | Sequence[float]
 
 Codes: TypeAlias = NDArray[np.int8]
 Scales: TypeAlias = NDArray[np.float32]
-Bits: TypeAlias = NDArray[np.uint8]
+Bits: TypeAlias = NDArray[np.uint64]
+"""Sign bits of vectors: a column for each vector, a row for each machine word of it."""
 
 Keys: TypeAlias = NDArray[np.int64]
 """Row ids of the messages that vectors belong to."""
@@ -96,9 +98,13 @@ def nearest(distances: Distances, wanted: int, *, furthest: int) -> Rows:
 
     Rows with a distance above `furthest` are never selected.
     """
-    counts = np.bincount(distances, minlength=furthest + 1)[: furthest + 1]
-    limit = np.searchsorted(np.cumsum(counts), wanted)
-    return np.flatnonzero(distances <= min(int(limit), furthest))
+
+    def within(limit: int) -> int:
+        return int(np.count_nonzero(distances <= limit))
+
+    # Nine such counts take a quarter of the time of one histogram.
+    limit = bisect_left(range(furthest), wanted, key=within)
+    return np.flatnonzero(distances <= limit)
 
 
 def best_keys(keys: Keys, cosines: Cosines, k: int) -> tuple[Keys, Cosines]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.vectors.arrays import Bits, Codes, Keys, Rows, Scales
-from engram.vectors.quantise import QuantisedRows, bit_bytes, sign_bits
+from engram.vectors.quantise import QuantisedRows, bit_words, sign_bits
 
 BLOCK_ROWS = 1 << 15
 """Rows in a full block: long enough for the kernels, short enough to copy while it grows."""
@@ -24,7 +24,7 @@ _BLOCK_ROWS_MIN = 1 << 8
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Arrays of equal length; only the writer touches rows beyond the published count."""
+    """Arrays for as many rows; only the writer touches those beyond the published count."""
 
     keys: Keys
     codes: Codes
@@ -38,7 +38,7 @@ class Block:
             keys=np.empty(rows, dtype=np.int64),
             codes=np.empty((rows, dimensions), dtype=np.int8),
             scales=np.empty(rows, dtype=np.float32),
-            bits=np.empty((rows, bit_bytes(dimensions)), dtype=np.uint8),
+            bits=np.empty((bit_words(dimensions), rows), dtype=np.uint64),
         )
 
     @property
@@ -57,12 +57,13 @@ class Block:
         self.keys[place] = keys
         self.codes[place] = rows.codes
         self.scales[place] = rows.scales
-        self.bits[place] = sign_bits(rows.codes)
+        self.bits[:, place] = sign_bits(rows.codes)
 
-    def rows(self, places: slice | Rows) -> tuple[Keys, QuantisedRows]:
+    def rows(self, places: Rows) -> tuple[Keys, QuantisedRows]:
         """Return the selected rows with their keys."""
-        rows = QuantisedRows(codes=self.codes[places], scales=self.scales[places])
-        return self.keys[places], rows
+        # Indexing takes more than twice as long.
+        codes, scales = self.codes.take(places, axis=0), self.scales.take(places)
+        return self.keys.take(places), QuantisedRows(codes=codes, scales=scales)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,9 @@ def _with_capacity(block: Block, *, used: int, needed: int) -> Block:
         (grown.keys, block.keys),
         (grown.codes, block.codes),
         (grown.scales, block.scales),
-        (grown.bits, block.bits),
     ):
         new[:used] = old[:used]
+    grown.bits[:, :used] = block.bits[:, :used]
     return grown
 
 

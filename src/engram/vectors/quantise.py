@@ -26,7 +26,7 @@ _SCALE_END = 5
 """A blob is a version byte, four bytes of scale, and a byte for each dimension."""
 
 _WORD_BITS = 64
-"""Sign bits are padded to machine words, which every kernel counts fastest."""
+"""Sign bits are padded to machine words: the most that are counted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,15 @@ def blob_bytes(dimensions: int) -> int:
 def sign_bits(codes: Codes) -> Bits:
     """Return one bit for each dimension, set if it is positive, padded to machine words."""
     packed = np.packbits(codes > 0, axis=1)
-    bits = np.zeros((len(codes), bit_bytes(codes.shape[1])), dtype=np.uint8)
-    bits[:, : packed.shape[1]] = packed
-    return bits
+    words = bit_words(codes.shape[1])
+    padded = np.zeros((len(codes), words * _WORD_BITS // 8), dtype=np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return np.ascontiguousarray(padded.view(np.uint64).reshape(-1, words).T)
 
 
-def bit_bytes(dimensions: int) -> int:
-    """Return the size of a row of sign bits."""
-    return math.ceil(dimensions / _WORD_BITS) * (_WORD_BITS // 8)
+def bit_words(dimensions: int) -> int:
+    """Return the number of machine words for the sign bits of a vector."""
+    return math.ceil(dimensions / _WORD_BITS)
 
 
 def _validated(vectors: ArrayLike, *, dimensions: int) -> Floats:

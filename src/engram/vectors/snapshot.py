@@ -22,7 +22,7 @@ from engram.vectors.arrays import (
     nearest,
 )
 from engram.vectors.blocks import Blocks, KeyIndex
-from engram.vectors.kernels import Kernels
+from engram.vectors.kernels import Kernels, distances
 from engram.vectors.neighbours import Compared, LengthCache, compare_messages
 from engram.vectors.quantise import QuantisedRows, quantise, sign_bits
 
@@ -71,7 +71,7 @@ class Asked:
     @property
     def bits(self) -> Bits:
         """Return the sign bits of the query."""
-        return sign_bits(self.rows.codes)[0]
+        return sign_bits(self.rows.codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +154,16 @@ class VectorSnapshot:
         codes = np.empty((len(rows), self.blocks.dimensions), dtype=np.int8)
         scales = np.empty(len(rows), dtype=np.float32)
         for places, block, local in self.blocks.pieces(rows):
-            codes[places], scales[places] = block.codes[local], block.scales[local]
+            _, found = block.rows(local)
+            codes[places], scales[places] = found.codes, found.scales
         return QuantisedRows(codes=codes, scales=scales)
 
     def _search_bits(self, query: Asked, k: int, rows: Rows | None) -> tuple[Keys, Cosines]:
-        distances = self._distances(query, rows)
+        apart = self._distances(query, rows)
         furthest = self.blocks.dimensions
-        wanted = max(RESCORED_PER_RESULT * k, RESCORED_MIN, len(distances) // RESCORED_SHARE)
+        wanted = max(RESCORED_PER_RESULT * k, RESCORED_MIN, len(apart) // RESCORED_SHARE)
         while True:
-            places = nearest(distances, wanted, furthest=furthest)
+            places = nearest(apart, wanted, furthest=furthest)
             chosen = places if rows is None else rows[places]
             found, cosines = best_keys(self.keys_of(chosen), self.compare(query, chosen), k)
             if len(found) == k or len(chosen) < wanted:
@@ -174,7 +175,7 @@ class VectorSnapshot:
             return self._distances_of(query, rows)
         out, bits = np.empty(self.blocks.count, dtype=np.int16), query.bits
         for places, block, used in self.blocks.filled():
-            out[places] = self.kernels.distances(bits, block.bits[used])
+            out[places] = distances(bits, block.bits[:, used])
         if self.dead is not None:
             out[self.dead] = self.blocks.dimensions + 1
         return out if rows is None else out[rows]
@@ -182,7 +183,7 @@ class VectorSnapshot:
     def _distances_of(self, query: Asked, rows: Rows) -> Distances:
         out, bits = np.empty(len(rows), dtype=np.int16), query.bits
         for places, block, local in self.blocks.pieces(rows):
-            out[places] = self.kernels.distances(bits, block.bits.take(local, axis=0))
+            out[places] = distances(bits, block.bits.take(local, axis=1))
         return out
 
     def compare(self, query: Asked, rows: Rows) -> Cosines:
