@@ -33,11 +33,15 @@ def worth(*, occurrences: int, length: int, length_average: float) -> float:
     return occurrences * WORTH_MAX / (occurrences + saturation)
 
 
+def saturations(lengths: NDArray[np.int64], *, length_average: float) -> NDArray[np.float64]:
+    """Return what `worths` needs of texts with so many words."""
+    return K1 * (1 - B + B * lengths / length_average)
+
+
 def worths(
-    *, occurrences: NDArray[np.float64], lengths: NDArray[np.int64], length_average: float
+    *, occurrences: NDArray[np.float64], saturations: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return `worth` for many texts at once."""
-    saturations = K1 * (1 - B + B * lengths / length_average)
+    """Return `worth` for many words at once, each in the text with that saturation."""
     return occurrences * WORTH_MAX / (occurrences + saturations)
 
 

@@ -82,6 +82,13 @@ def distinct_places(keys: Keys) -> tuple[Keys, Rows]:
     return ordered.take(starts), places
 
 
+def are_among(keys: Keys, ascending: Keys) -> Flags:
+    """Return a mask of the keys that are in a sorted array."""
+    if not len(ascending):
+        return np.zeros(len(keys), dtype=np.bool_)
+    return ascending.take(ascending.searchsorted(keys), mode="clip") == keys
+
+
 def highest(values: Cosines, wanted: int) -> Rows:
     """Return the indexes of the `wanted` highest values, including all ties with the last one.
 

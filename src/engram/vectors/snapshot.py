@@ -191,8 +191,15 @@ class VectorSnapshot:
         if query.every:
             return query.every[0].take(rows)
         out = np.empty(len(rows), dtype=np.float64)
-        for places, block, local in self.blocks.pieces(rows):
-            out[places] = self.compare_vectors(query, block.rows(local)[1])
+        pieces = [*self.blocks.pieces(rows)]
+        longest = max((len(local) for _, _, local in pieces), default=0)
+        # One array for all: to gather into new memory takes twice as long.
+        codes = np.empty((longest, self.blocks.dimensions), dtype=np.int8)
+        for places, block, local in pieces:
+            part = codes[: len(local)]
+            block.codes.take(local, axis=0, out=part, mode="clip")
+            vectors = QuantisedRows(codes=part, scales=block.scales.take(local))
+            out[places] = self.compare_vectors(query, vectors)
         return out
 
     def _all_cosines(self, query: Asked) -> tuple[Keys, Cosines]:

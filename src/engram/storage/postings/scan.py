@@ -24,6 +24,9 @@ from engram.vectors.arrays import distinct_places, highest, run_lengths, run_sta
 _DENSE_MAX = 16
 """Sums are made in a dense array of up to so many cells for each entry, else by sorting."""
 
+_IN_BOTH = WINDOW_MESSAGES - WINDOW_STRIDE
+"""Messages that a window begins with, and the window before ends with."""
+
 RARE_TEXTS_MAX = 5
 """An identifier in more messages than this is part of the project's vocabulary."""
 
@@ -103,25 +106,14 @@ class WordScan:
             return MessageShares(_NO_KEYS, _NO_VALUES, _NO_VALUES), Shares(_NO_KEYS, _NO_VALUES)
         in_messages = _Occurrences.of(found)
         # A window is found by none of its stop words.
-        telling = [place for place, term in enumerate(terms) if term not in STOP_WORDS]
-        in_windows = _in_windows(in_messages, telling if len(telling) < len(terms) else None)
+        in_windows = _in_windows(in_messages, np.array([each not in STOP_WORDS for each in terms]))
         if self._prepare is not None:
             self._prepare(in_messages.keys, in_windows.keys)
         lengths = self._rows.message_lengths(in_messages.keys)
         window_lengths = self._rows.window_lengths(in_windows.keys)
-        is_there = window_lengths >= 0
-        if not is_there.all():
-            # The window after the last messages of a conversation may not exist yet.
-            in_windows, window_lengths = in_windows.only(is_there), window_lengths[is_there]
-        statistics = self._words.statistics()
-        weights = _weights(in_messages, counts, statistics)
-        shares = _shares(in_messages, lengths, weights, statistics, is_by_passage=True)
-        coverages = _coverages(in_messages, weights)
-        coverages[_with_rare_identifiers(in_messages, terms)] = 1.0
-        of_windows = _weights(in_windows, counts, self._windows)
         return (
-            MessageShares(in_messages.keys, shares, coverages),
-            Shares(in_windows.keys, _shares(in_windows, window_lengths, of_windows, self._windows)),
+            _message_shares(in_messages, lengths, repeats, self._words.statistics()),
+            _window_shares(in_windows, window_lengths, counts, self._windows),
         )
 
 
@@ -142,21 +134,54 @@ class _Occurrences:
         keys, places = distinct_places(found.keys)
         return cls(keys, found.terms, places, found.counts)
 
-    def only(self, wanted: NDArray[np.bool_]) -> _Occurrences:
-        """Return the entries of the texts selected by a mask."""
-        entries = wanted.take(self.places)
-        places = wanted.cumsum() - 1
-        return _Occurrences(
-            self.keys[wanted],
-            self.terms[entries],
-            places.take(self.places[entries]),
-            self.counts[entries],
-        )
+    def among(self, wanted: NDArray[np.bool_]) -> _Occurrences:
+        """Return the occurrences of the terms selected by a mask."""
+        entries = wanted.take(self.terms)
+        places = self.places[entries]
+        is_left = np.zeros(len(self.keys), dtype=np.bool_)
+        is_left[places] = True
+        left = (is_left.cumsum() - 1).take(places)
+        return _Occurrences(self.keys[is_left], self.terms[entries], left, self.counts[entries])
+
+    def holding(self, terms: int) -> Keys:
+        """Return how many of the texts contain each of so many terms."""
+        return np.diff(self.terms.searchsorted(np.arange(terms + 1)))
 
 
-def _weights(held: _Occurrences, repeats: Sequence[int], statistics: WordStatistics) -> Values:
+def _message_shares(
+    held: _Occurrences, lengths: Keys, repeats: Mapping[str, int], statistics: WordStatistics
+) -> MessageShares:
+    """Return the shares and coverages of messages."""
+    holding = held.holding(len(repeats)).tolist()
+    weights = _weights(holding, [*repeats.values()], statistics)
+    coverages = np.bincount(held.places, weights.take(held.terms), minlength=len(held.keys))
+    coverages /= float(weights.sum()) or 1.0
+    for place, term in enumerate(repeats):
+        if holding[place] <= RARE_TEXTS_MAX and is_identifier(term):
+            coverages[held.places[held.terms == place]] = 1.0
+    counts, words = held.counts.astype(np.float64), lengths
+    if lengths.max() > limits.WORD_PASSAGE_WORDS:
+        counts = _in_one_passage(counts, lengths.take(held.places))
+        words = np.minimum(lengths, limits.WORD_PASSAGE_WORDS)
+    shares = _shares(held, counts, words, weights, statistics)
+    return MessageShares(held.keys, shares, coverages)
+
+
+def _window_shares(
+    held: _Occurrences, lengths: Keys, repeats: Sequence[int], statistics: WordStatistics
+) -> Shares:
+    """Return the shares of those windows that exist: one after the last messages of a conversation may not yet."""
+    holding, is_there = held.holding(len(repeats)), lengths >= 0
+    is_gone = ~is_there.take(held.places)
+    holding -= np.bincount(held.terms[is_gone], minlength=len(repeats))
+    weights = _weights(holding.tolist(), repeats, statistics)
+    counts = held.counts.astype(np.float64)
+    shares = _shares(held, counts, np.maximum(lengths, 0), weights, statistics)
+    return Shares(held.keys[is_there], shares[is_there])
+
+
+def _weights(holding: Sequence[int], repeats: Sequence[int], statistics: WordStatistics) -> Values:
     """Return the weight of each term, as often as the query repeats it."""
-    holding = np.bincount(held.terms, minlength=len(repeats)).tolist()
     return np.array(
         [
             count * bm25.weight(texts=statistics.texts, holding=texts)
@@ -165,64 +190,38 @@ def _weights(held: _Occurrences, repeats: Sequence[int], statistics: WordStatist
     )
 
 
-def _coverages(held: _Occurrences, weights: Values) -> Values:
-    """Return the part of all weight that belongs to the terms of each text."""
-    covered = np.bincount(held.places, weights.take(held.terms), minlength=len(held.keys))
-    return covered / (float(weights.sum()) or 1.0)
-
-
 def _shares(
     held: _Occurrences,
+    counts: Values,
     lengths: Keys,
     weights: Values,
     statistics: WordStatistics,
-    *,
-    is_by_passage: bool = False,
 ) -> Values:
     """Return the share of every text: its BM25 score, divided by the highest that is possible."""
-    counts, lengths = held.counts.astype(np.float64), lengths.take(held.places)
-    if is_by_passage:
-        counts, lengths = _in_one_passage(counts, lengths)
-    worths = bm25.worths(
-        occurrences=counts,
-        lengths=lengths,
-        length_average=max(statistics.words, 1) / max(statistics.texts, 1),
+    saturations = bm25.saturations(
+        lengths, length_average=max(statistics.words, 1) / max(statistics.texts, 1)
     )
+    worths = bm25.worths(occurrences=counts, saturations=saturations.take(held.places))
     # Added up in the order of the terms, so that the sum is the same on every machine.
     worths *= weights.take(held.terms)
     scores = np.bincount(held.places, worths, minlength=len(held.keys))
     return scores / ((float(weights.sum()) or 1.0) * bm25.WORTH_MAX)
 
 
-def _with_rare_identifiers(held: _Occurrences, terms: Sequence[str]) -> Keys:
-    """Return the places of texts that contain an identifier of the query which few texts contain."""
-    holding = np.bincount(held.terms, minlength=len(terms))
-    rare = [
-        place
-        for place, term in enumerate(terms)
-        if holding[place] <= RARE_TEXTS_MAX and is_identifier(term)
-    ]
-    return held.places[np.isin(held.terms, rare)]
-
-
-def _in_one_passage(counts: Values, lengths: Keys) -> tuple[Values, Keys]:
-    """Return the occurrences of words in a passage of each text, and its length.
+def _in_one_passage(counts: Values, lengths: Keys) -> Values:
+    """Return the occurrences of words in a passage of their texts.
 
     A word that a long text contains stands in one of its passages, with as many of its repeats as
     would be there if they were spread evenly. Which passage that is, delivery finds out.
     """
-    if lengths.max(initial=0) <= limits.WORD_PASSAGE_WORDS:
-        return counts, lengths
     within = np.minimum(lengths, limits.WORD_PASSAGE_WORDS)
-    return np.maximum(1.0, counts * within / np.maximum(lengths, 1)), within
+    return np.maximum(1.0, counts * within / np.maximum(lengths, 1))
 
 
-def _in_windows(messages: _Occurrences, telling: Sequence[int] | None) -> _Occurrences:
-    """Return the occurrences in windows, added up from their messages; None for `telling` is all terms."""
-    if telling is not None:
-        wanted = np.isin(messages.terms, telling)
-        entries = messages.terms[wanted], messages.keys[messages.places[wanted]]
-        messages = _Occurrences.of(Postings(*entries, messages.counts[wanted]))
+def _in_windows(messages: _Occurrences, telling: NDArray[np.bool_]) -> _Occurrences:
+    """Return the occurrences of some terms in windows, added up from their messages."""
+    if not telling.all():
+        messages = messages.among(telling)
     if not len(messages.keys):
         return messages
     windows, in_last, has_two = _windows_of(messages.keys)
@@ -244,12 +243,14 @@ def _windows_of(keys: Keys) -> tuple[Keys, Keys, NDArray[np.bool_]]:
     They ascend. With them come the place among them of each message's last window, and whether it is in two:
     then in the window before as well.
     """
-    first, last = windows_holding(keys)
-    has_two = first < last
+    positions = (keys & SEQUENCE_MASK) - 1
+    numbers = positions // WINDOW_STRIDE
+    last = keys - positions + (numbers - 1)
+    has_two = (positions - WINDOW_STRIDE * numbers < _IN_BOTH) & (numbers > 0)
     starts = run_starts(last)
     lasts = last.take(starts)
-    # A window that is the last of no message is that before one which is.
-    is_alone = np.logical_or.reduceat(has_two, starts)
+    # A window that is the last of no message is that before one which is, whose first messages it ends with.
+    is_alone = has_two.take(starts)
     is_alone[1:] &= lasts[1:] != lasts[:-1] + 1
     places = np.arange(len(lasts)) + is_alone.cumsum()
     windows = np.empty(int(places[-1]) + 1, dtype=np.int64)
@@ -276,10 +277,3 @@ def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
     conversations, sequences = keys & ~SEQUENCE_MASK, keys & SEQUENCE_MASK
     first = np.maximum(0, -((WINDOW_MESSAGES - sequences) // WINDOW_STRIDE))
     return conversations + first, conversations + (sequences - 1) // WINDOW_STRIDE
-
-
-def are_among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:
-    """Return a mask of the keys that are in a sorted array."""
-    if not len(ascending):
-        return np.zeros(len(keys), dtype=np.bool_)
-    return ascending.take(ascending.searchsorted(keys), mode="clip") == keys

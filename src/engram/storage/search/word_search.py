@@ -17,13 +17,12 @@ from engram.storage.postings.caches import RowsAtRevision
 from engram.storage.postings.scan import (
     Shares,
     WordScan,
-    are_among,
     windows_holding,
 )
 from engram.storage.rows.database import RemoteConnection
 from engram.storage.search.found import SearchState
 from engram.storage.tenant import Transaction
-from engram.vectors.arrays import distinct, run_starts
+from engram.vectors.arrays import are_among, distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
 Keys = NDArray[np.int64]

@@ -46,8 +46,6 @@ _GROWTH = 2
 """Frequent words are looked for again when there are so many times as many messages."""
 _LISTS_COMPARED = 64
 """Packed lists that a check holds in memory at once."""
-_SHORT = 2
-"""Bytes of the lengths of a message with fewer than 128 words of each kind: one each."""
 
 
 class _PackedState(NamedTuple):
@@ -307,32 +305,26 @@ class Fts5WordIndex:
     ) -> Callable[[], NDArray[np.int64]]:
         import numpy as np  # noqa: PLC0415 a store that is not searched does without
 
-        del organization_id
+        from engram.vectors.arrays import are_among  # noqa: PLC0415 as above
+
         values = {"keys": json.dumps(keys.tolist())}
-        found = connection.execute(_SQL["lengths"], values).fetchall()
-        rows = np.empty((len(found), 3), dtype=np.int64)
-        rows[:, 0] = [key for key, _ in found]
-        rows[:, 1:] = _sizes([size for _, size in found])
+        short, sizes = connection.execute(_SQL["short_lengths"], values).fetchone()
+        short_keys = np.fromstring(short or "", dtype=np.int64, sep=",")
+        left = keys[~are_among(keys, np.sort(short_keys))].tolist()
+        others = [*self.lengths(connection, left, organization_id=organization_id)] if left else []
+        columns = np.frombuffer(bytes.fromhex(sizes or ""), dtype=np.uint8).reshape(-1, 2)
+        rows = np.concatenate(
+            (
+                np.column_stack((short_keys, columns)),
+                np.array(others, dtype=np.int64).reshape(-1, 3),
+            )
+        )
         rows[:, 2] += rows[:, 1]
         return lambda: rows
 
     def check(self, connection: Connection, *, organization_id: int) -> Fts5Check:
         del organization_id
         return Fts5Check(connection)
-
-
-def _sizes(stored: Sequence[bytes]) -> NDArray[np.int64]:
-    """Return the number of words of each column, of many rows."""
-    import numpy as np  # noqa: PLC0415 as above
-
-    long = [place for place, size in enumerate(stored) if len(size) != _SHORT]
-    short = stored
-    if long:
-        short = [size if len(size) == _SHORT else bytes(_SHORT) for size in stored]
-    sizes = np.frombuffer(b"".join(short), dtype=np.uint8).reshape(-1, _SHORT).astype(np.int64)
-    for place in long:
-        sizes[place] = (*read_varints(stored[place]), 0, 0)[:_SHORT]
-    return sizes
 
 
 def _statement(name: str, *, is_next: bool) -> str:
