@@ -312,10 +312,10 @@ class Fts5WordIndex:
         short_keys = np.fromstring(short or "", dtype=np.int64, sep=",")
         left = keys[~are_among(keys, np.sort(short_keys))].tolist()
         others = [*self.lengths(connection, left, organization_id=organization_id)] if left else []
-        columns = np.frombuffer(bytes.fromhex(sizes or ""), dtype=np.uint8).reshape(-1, 2)
+        columns = np.frombuffer(bytes.fromhex(sizes or ""), dtype=np.uint8).astype(np.int64)
         rows = np.concatenate(
             (
-                np.column_stack((short_keys, columns)),
+                np.column_stack((short_keys, columns.reshape(-1, 2))),
                 np.array(others, dtype=np.int64).reshape(-1, 3),
             )
         )
