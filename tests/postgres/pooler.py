@@ -31,6 +31,7 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = {sessions}
 server_login_retry = 0
+query_wait_timeout = {wait_s}
 """
 
 
@@ -65,16 +66,23 @@ class Pooler:
 
 @contextmanager
 def running_pooler(
-    server: Server, directory: Path, *, sessions: int = SESSIONS
+    server: Server, directory: Path, *, sessions: int = SESSIONS, wait_s: int = 120
 ) -> Generator[Pooler]:
-    """Yield a pooler in front of a server, whose user owns nothing; skip the test if there is no program."""
+    """Yield a pooler in front of a server, whose user owns nothing; skip the test if there is no program.
+
+    Clients wait `wait_s` for the server.
+    """
     program, environment = _program()
     with socket.create_server(("127.0.0.1", 0)) as probe:
         pooler = Pooler(probe.getsockname()[1])
     file = directory / "pgbouncer.ini"
     file.write_text(
         _CONFIGURATION.format(
-            server_port=server.port, port=pooler.port, login=LOGIN, sessions=sessions
+            server_port=server.port,
+            port=pooler.port,
+            login=LOGIN,
+            sessions=sessions,
+            wait_s=wait_s,
         )
     )
     file.chmod(0o644)

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from engram.errors import StoreUnavailableError
+from engram.storage.postgres.logins import set_up_login
+from tests.postgres.databases import LOGIN
 from tests.postgres.furnished import use_everything
 from tests.postgres.pooler import Pooler, running_pooler
-from tests.postgres.servers import Server
+from tests.postgres.servers import Server, running_servers
 from tests.postgres.stores import new_organization, opened
 from tests.storage.drafts import append, begin, count_holders, findings, read_texts
 
@@ -55,3 +58,20 @@ async def test_organisations_that_share_sessions_of_a_pooler_stay_apart(
             texts = [f"word{place} number{number}" for number in range(10)]
             assert await read_texts(organization, conversation) == texts
             assert await findings(organization) == []
+
+
+async def test_a_server_that_is_away_behind_a_pooler_is_unavailable(tmp_path: Path) -> None:
+    with running_servers() as servers:
+        server = servers.primary()
+        server.execute("CREATE DATABASE engram_test")
+        direct_url = server.socket_url("engram_test")
+        set_up_login(direct_url, login=LOGIN, with_password=False)
+        with running_pooler(server, tmp_path, wait_s=1) as pooler:
+            async with opened(pooler.url("engram_test"), direct_url=direct_url) as store:
+                organization = await new_organization(store)
+                server.kill()
+
+                # The pooler says that it lost the server, or that it waited for it in vain.
+                for _ in range(2):
+                    with pytest.raises(StoreUnavailableError):
+                        await begin(organization)

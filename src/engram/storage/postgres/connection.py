@@ -109,6 +109,8 @@ _LOST = (
     states.ConnectionException,
     states.ConnectionFailure,
     states.ConnectionDoesNotExist,
+    # What a pooler says of a server that it cannot reach.
+    states.ProtocolViolation,
     # A primary that was demoted says so until connections find the new one.
     states.ReadOnlySqlTransaction,
 )
