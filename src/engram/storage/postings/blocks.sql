@@ -136,18 +136,19 @@ WHERE organization_id = :organization_id AND generation = :generation_step +
 ORDER BY number;
 
 -- pages_of_terms --
--- Returns the pages that terms belong to.
+-- Returns the pages that terms belong to. An array: with row-level security PostgreSQL answers a subquery
+-- here by reading all pages.
 SELECT first_term, content FROM word_page
 WHERE organization_id = :organization_id AND generation = :generation_step +
         (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-    AND first_term IN
-        (SELECT
+    AND first_term /*sqlite:*/ IN ( /*postgres: = ANY (ARRAY( */
+        SELECT
             (SELECT first_term FROM word_page AS before
              WHERE organization_id = :organization_id AND generation = :generation_step +
                     (SELECT generation FROM word_index WHERE organization_id = :organization_id)
                 AND first_term <= given.value
              ORDER BY first_term DESC LIMIT 1)
-         FROM /*sqlite:*/ json_each(:terms) AS given /*postgres: unnest(:terms::text[]) AS given (value) */);
+         FROM /*sqlite:*/ json_each(:terms) AS given) /*postgres: unnest(:terms::text[]) AS given (value))) */;
 
 -- blocks_of_terms --
 -- Returns the blocks of terms that may hold messages between two keys.
@@ -227,14 +228,14 @@ UNION ALL
 SELECT NULL, NULL, content FROM word_page
 WHERE organization_id = :organization_id AND generation =
         (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-    AND first_term IN
-        (SELECT
+    AND first_term /*sqlite:*/ IN ( /*postgres: = ANY (ARRAY( */
+        SELECT
             (SELECT first_term FROM word_page AS before
              WHERE organization_id = :organization_id AND generation =
                     (SELECT generation FROM word_index WHERE organization_id = :organization_id)
                 AND first_term <= given.value
              ORDER BY first_term DESC LIMIT 1)
-         FROM /*sqlite:*/ json_each(:terms) AS given /*postgres: unnest(:terms::text[]) AS given (value) */);
+         FROM /*sqlite:*/ json_each(:terms) AS given) /*postgres: unnest(:terms::text[]) AS given (value))) */;
 
 -- postings_if_changed --
 -- Returns the same of the words that are missing, or of all if the index has another revision. For
@@ -258,8 +259,8 @@ UNION ALL
 SELECT NULL, NULL, content FROM word_page
 WHERE organization_id = :organization_id AND generation =
         (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-    AND first_term IN
-        (SELECT
+    AND first_term = ANY (ARRAY(
+        SELECT
             (SELECT first_term FROM word_page AS before
              WHERE organization_id = :organization_id AND generation =
                     (SELECT generation FROM word_index WHERE organization_id = :organization_id)
@@ -268,7 +269,7 @@ WHERE organization_id = :organization_id AND generation =
          FROM unnest(
             CASE WHEN :revision =
                 (SELECT word_revision FROM upkeep WHERE organization_id = :organization_id)
-            THEN CAST(:missing AS text[]) ELSE CAST(:terms AS text[]) END) AS given (term));
+            THEN CAST(:missing AS text[]) ELSE CAST(:terms AS text[]) END) AS given (term)));
 
 -- postings_of_prefix --
 -- Returns the same of words with a beginning.
