@@ -15,6 +15,7 @@ from engram import limits
 from engram.errors import StoreCorruptError
 from engram.storage.postgres.connection import PostgresConnection, set_up
 from engram.storage.postings import block_index, blocks
+from engram.storage.postings.block_cache import nothing_known
 from engram.storage.postings.block_index import BlockWordIndex
 from engram.storage.rows.database import RemoteConnection
 from engram.storage.rows.queries import load_queries
@@ -150,7 +151,12 @@ def test_a_damaged_block_is_reported_and_not_taken_for_an_empty_one(indexed: Ind
 @pytest.mark.parametrize("name", ["postings", "pages_of_terms"])
 def test_the_pages_of_words_are_found_by_their_index(postgres_server: Server, name: str) -> None:
     terms = [f"word{number}" for number in range(10)]
-    values = {"organization_id": ORGANIZATION, "terms": terms, "generation_step": 0}
+    values = {
+        "organization_id": ORGANIZATION,
+        "terms": terms,
+        "generation_step": 0,
+        **nothing_known(terms),
+    }
     # Only the owner of a table may have it analysed.
     with psycopg.connect(postgres_server.url("engram_test"), autocommit=True) as driver:
         run = PostgresConnection(driver).execute

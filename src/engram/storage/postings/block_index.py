@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from engram.errors import StoreCorruptError
 from engram.storage.postings import index
+from engram.storage.postings.block_cache import Answer, BlockCache, nothing_known
 from engram.storage.postings.blocks import (
     EMPTY,
     Block,
@@ -67,7 +68,10 @@ _ROWS_READ = 500
 
 
 class BlockWordIndex:
-    """The `WordIndex` of a database that holds blocks in rows."""
+    """The `WordIndex` of a database that holds blocks in rows, with the cache of one organisation."""
+
+    def __init__(self) -> None:
+        self._cache = BlockCache()
 
     def add(
         self,
@@ -172,13 +176,30 @@ class BlockWordIndex:
     ) -> Postings:
         scope = {"organization_id": organization_id}
         words = [term for term in terms if not is_prefix(term)]
-        asked = {**scope, "terms": _list_for(connection, words)}
-        held = _found(connection.execute(_SQL["postings"], asked) if words else (), words)
+        held = self._lists(connection, words, scope) if words else {}
         for prefix in set(terms).difference(words):
             rows = connection.execute(_SQL["postings_of_prefix"], {**scope, **_range_of(prefix)})
-            held[prefix] = _found_by_prefix(rows, prefix)
-        entries = [held.get(term, _NOTHING) for term in terms]
-        return Postings.joined([PostingList(*entry) for entry in entries])
+            held[prefix] = PostingList(*_found_by_prefix(rows, prefix))
+        return Postings.joined([held[term] for term in terms])
+
+    def _lists(
+        self, connection: Connection, words: Sequence[str], scope: Mapping[str, Any]
+    ) -> dict[str, PostingList]:
+        """Return the posting lists of words; who calls must see nothing that was not committed."""
+        while True:
+            row = connection.execute(_SQL["postings"], _asked(words, scope)).fetchone()
+            if row is None:
+                raise StoreCorruptError(WORDS_LOST)
+            # What `expect` has asked for may lack what others have dropped from the cache; the next answer is whole.
+            found = self._cache.take(Answer(*row), words)
+            if found is not None:
+                return found
+
+    def grown(self, since: int, revision: int) -> Collection[int] | None:
+        return self._cache.grown(since, revision)
+
+    def drop_cached(self) -> None:
+        self._cache.clear()
 
     def expect(
         self,
@@ -193,14 +214,14 @@ class BlockWordIndex:
             return
         scope = {"organization_id": organization_id}
         connection.ask_ahead(_SQL["statistics"], scope)
-        known = scope | {"revision": revision}
         both = [[term for term in each if not is_prefix(term)] for each in (terms, missing)]
-        if both[0]:
+        if words := both[0]:
             connection.ask_ahead(
-                _SQL["postings_if_changed"],
-                {**known, "terms": both[0], "missing": both[1], "is_missing": bool(both[1])},
-                instead_of=[(_SQL["postings"], {**scope, "terms": words}) for words in both],
+                _SQL["postings"],
+                {**scope, "terms": words, **self._cache.known(words)},
+                instead_of=[(_SQL["postings"], _asked(each, scope)) for each in both if each],
             )
+        known = scope | {"revision": revision}
         for prefix in set(filter(is_prefix, terms)):
             bounds = _range_of(prefix)
             connection.ask_ahead(
@@ -449,12 +470,15 @@ _ONE = np.ones(1, dtype=np.int64)
 _DAMAGED = Block([""], _ONE, _ONE, _ONE)
 """Counts as a posting that no message has."""
 
-_NOTHING = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
 
 def _list_for(connection: Connection, terms: Sequence[str]) -> Any:
     """Return terms as the database takes a list of them."""
     return list(terms) if isinstance(connection, RemoteConnection) else json.dumps(terms)
+
+
+def _asked(words: Sequence[str], scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the statement `postings` for those who have nothing cached."""
+    return {**scope, "terms": words, **nothing_known(words)}
 
 
 def _numbered(parts: Iterable[Block], first: str) -> Iterator[tuple[str, Block]]:
@@ -469,16 +493,6 @@ def _range_of(prefix: str) -> dict[str, str]:
 
 _Row = tuple[bytes | None, bytes | None, bytes | None]
 """Columns of the tail; or, after two that are None, a block."""
-
-
-def _found(rows: Iterable[_Row], terms: Sequence[str]) -> dict[str, tuple[Keys, Keys]]:
-    """Return keys and counts of the terms that are held."""
-    blocks, tail = _sorted_out(rows)
-    found = {term: [tail.look_up(term)] for term in terms}
-    for block in blocks:
-        for term, *posted in block.look_up(terms):
-            found[term].append((posted[0], posted[1]))
-    return {term: _concatenated(each) for term, each in found.items()}
 
 
 def _found_by_prefix(rows: Iterable[_Row], prefix: str) -> tuple[Keys, Keys]:
@@ -501,7 +515,7 @@ def _sorted_out(rows: Iterable[_Row]) -> tuple[list[PackedBlock], TailSearch]:
             tail.append(Tail(words, hashes, content))
         elif content is not None:
             blocks.append(PackedBlock(content))
-    return blocks, TailSearch(tail)
+    return blocks, TailSearch.of(tail)
 
 
 def _concatenated(parts: Sequence[tuple[Keys, Keys]]) -> tuple[Keys, Keys]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from engram.limits import POSTINGS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import KIND_BITS, KINDS, SEQUENCE_BITS, SEQUENCE_MASK
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     ReadLengths = Callable[[Keys], Callable[[], Keys]]
     """Asks for the lengths of messages; what it returns returns rows of key, telling words and all words."""
 
+Grown: TypeAlias = Callable[[int, int], Collection[int] | None]
+"""Returns the conversations that have grown between two revisions; None if that is not known."""
+
 _SQL = load_queries("postings/postings.sql")
 _MEMORY = KINDS.index("memory")
 _NOT_THERE = -2
@@ -30,10 +34,15 @@ _FACTS = 3
 """Numbers of a message: characters, time, and whether it is a document."""
 REVISIONS_OF_LENGTHS = 1 << 32
 """So many revisions at once mean that messages have other words than before, and so other lengths."""
-_APPENDS_NOTED = 256
+APPENDS_NOTED = 256
 """Appends after which what is known of missing messages and open windows is kept."""
 _READ_TOGETHER = 2_000
 """Messages whose times and kinds are read before it is known which of them are the best."""
+
+
+def _nothing_known(since: int, revision: int) -> None:
+    """Answer as a `Grown` that knows of no append."""
+    del since, revision
 
 
 class PostingCache:
@@ -112,12 +121,10 @@ class WordsAtRevision:
         return Postings.joined([found[term] for term in terms])
 
 
-class _Entries:
-    """The entries of one revision."""
+class ListCache:
+    """Posting lists of terms, bounded. Thread-safe."""
 
-    def __init__(self, revision: int) -> None:
-        self.revision = revision
-        self.statistics: WordStatistics | None = None
+    def __init__(self) -> None:
         self._changing = Lock()
         self._lists: dict[str, PostingList] = {}
         self._count = 0
@@ -140,13 +147,22 @@ class _Entries:
                 self._count += len(each.keys)
 
 
+class _Entries(ListCache):
+    """The entries of one revision."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__()
+        self.revision = revision
+        self.statistics: WordStatistics | None = None
+
+
 class RowCache:
     """Cache of the numbers that scoring needs of messages and windows.
 
     Few messages ever change, and complete windows as rarely: their entries stay until the revision says
     that lengths have changed. An entry may outlive its message, but no index proposes that any more. That
     there is no such message, and the length of a window that may still grow, is valid for one revision of
-    the word index, and after appends of this process for all conversations but theirs.
+    the word index, and after appends that are known of for all conversations but theirs.
     """
 
     def __init__(self) -> None:
@@ -159,21 +175,31 @@ class RowCache:
         """Have a committed append, which led to a revision, concern these conversations alone."""
         with self._changing:
             self._appends[revision] = conversations
-            if len(self._appends) > _APPENDS_NOTED:
+            if len(self._appends) > APPENDS_NOTED:
                 self._appends.popitem(last=False)
 
-    def at(self, revision: int, read: ReadLengths) -> RowsAtRevision:
-        """Return the cache at a revision of the word index; `read` reads lengths from the index."""
+    def at(self, revision: int, read: ReadLengths, grown: Grown = _nothing_known) -> RowsAtRevision:
+        """Return the cache at a revision of the word index; `read` reads lengths from the index.
+
+        `grown` is asked when the first number is, once the posting lists have been read.
+        """
+        return RowsAtRevision(partial(self._tables, revision, grown), read)
+
+    def _tables(self, revision: int, grown: Grown) -> _CachedRows:
+        """Return what is cached at a revision."""
         latest = self._latest
         if latest is None:
             latest = self._latest = _CachedRows(revision, _PermanentTables(), _RevisionTables())
         elif latest.revision != revision:
-            latest = self._latest = latest.at(revision, self._changed(latest.revision, revision))
-        return RowsAtRevision(latest.permanent, latest.of_revision, read)
+            changed = self._noted(latest.revision, revision)
+            if changed is None:
+                changed = grown(latest.revision, revision)
+            latest = self._latest = latest.at(revision, changed)
+        return latest
 
-    def _changed(self, since: int, revision: int) -> set[int] | None:
-        """Return the conversations that have grown between two revisions; None if that is not known."""
-        if not 0 < revision - since <= _APPENDS_NOTED:
+    def _noted(self, since: int, revision: int) -> set[int] | None:
+        """Return the conversations that have grown between two revisions; None if they were not noted."""
+        if not 0 < revision - since <= APPENDS_NOTED:
             return None
         with self._changing:
             noted = [self._appends.get(each) for each in range(since + 1, revision + 1)]
@@ -236,12 +262,21 @@ class _RevisionTables:
 class RowsAtRevision:
     """The numbers of rows in one snapshot, read where they are not cached."""
 
-    def __init__(
-        self, permanent: _PermanentTables, of_revision: _RevisionTables, read: ReadLengths
-    ) -> None:
-        self._permanent = permanent
-        self._of_revision = of_revision
+    def __init__(self, tables: Callable[[], _CachedRows], read: ReadLengths) -> None:
+        self._find_tables = tables
         self._read = read
+
+    @cached_property
+    def _tables(self) -> _CachedRows:
+        return self._find_tables()
+
+    @property
+    def _permanent(self) -> _PermanentTables:
+        return self._tables.permanent
+
+    @property
+    def _of_revision(self) -> _RevisionTables:
+        return self._tables.of_revision
 
     def read_together(
         self,

@@ -7,7 +7,7 @@ indexed: their words follow from their messages.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engram import limits
@@ -232,6 +232,14 @@ class WordIndex(Protocol):
 
         If the index is still at `revision`, only those of `missing` will be asked for.
         """
+        ...
+
+    def grown(self, since: int, revision: int) -> Collection[int] | None:
+        """Return the conversations that have grown between two revisions, as `postings` has read; None if unknown."""
+        ...
+
+    def drop_cached(self) -> None:
+        """Drop the words that this process has cached: some of them were erased."""
         ...
 
     def lengths(

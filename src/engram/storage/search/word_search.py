@@ -70,7 +70,9 @@ def search_words(
     """
     tenant, owner = tx.tenant, tx.tenant.number
     rows = tenant.row_cache.at(
-        state.revision, partial(tenant.words.ask_lengths, tx.connection, organization_id=owner)
+        state.revision,
+        partial(tenant.words.ask_lengths, tx.connection, organization_id=owner),
+        tenant.words.grown,
     )
     postings = tenant.posting_cache.at(
         state.revision, tx.connection, tenant.words, organization_id=owner
