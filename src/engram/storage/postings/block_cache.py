@@ -8,22 +8,28 @@ of an index whose revision is not known.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.model.row_keys import SEQUENCE_BITS
+from engram.limits import WINDOW_MESSAGES
+from engram.model.row_keys import SEQUENCE_BITS, SEQUENCE_MASK
 from engram.storage.postings.blocks import PackedBlock, Tail, TailSearch
 from engram.storage.postings.caches import APPENDS_NOTED, ListCache
-from engram.storage.postings.index import PostingList
+from engram.storage.postings.index import Growth, PostingList
+from engram.storage.postings.lengths import PAGE_BITS, length_rows_together
+from engram.vectors.arrays import distinct
 
 Keys = NDArray[np.int64]
 
 _STATES_KEPT = 2
 """Searches that run at the same time may see the index before and after an append."""
+
+_NEAR_MAX = 64
+"""Messages that were added last whose neighbours' lengths a search has without asking for them."""
 
 
 class Answer(NamedTuple):
@@ -43,6 +49,11 @@ class Answer(NamedTuple):
     blocks: bytes | None
     page_sizes: bytes | None
     pages: bytes | None
+    near_pages: list[int]
+    """Those of lengths near the last message of each new row: all that they have is here."""
+    length_pages: bytes | None
+    length_sizes: bytes | None
+    lengths: bytes | None
 
     @property
     def epoch(self) -> Epoch | None:
@@ -92,6 +103,10 @@ class IndexState(NamedTuple):
     of_epoch: _Epoch
     rows: int
     tail: TailSearch
+    lengths: Keys
+    """Rows of key, words that tell something and all words."""
+    measured: Keys
+    """Messages near those that were added last. Without a length here, there is none."""
 
     @property
     def revision(self) -> int:
@@ -142,17 +157,11 @@ class BlockCache:
         with self._changing:
             self._states = ()
 
-    def grown(self, since: int, revision: int) -> Collection[int] | None:
-        """Return the conversations that have grown between two revisions; None if that is not known."""
+    def grown(self, since: int, revision: int) -> Growth | None:
+        """Return what was added between two revisions; None if that is not known."""
         for state in self._states:
-            if state.revision != revision:
-                continue
-            of_epoch = state.of_epoch
-            messages = of_epoch.messages.get(since - of_epoch.name.revision)
-            if messages is None:
-                return None
-            conversations = {*(state.tail.keys[messages:] >> SEQUENCE_BITS).tolist()}
-            return conversations if len(conversations) <= APPENDS_NOTED else None
+            if state.revision == revision:
+                return _growth(state, since)
         return None
 
     def _tail(self, answer: Answer) -> TailSearch | None:
@@ -176,7 +185,15 @@ class BlockCache:
             states = [each for each in self._states if each.of_epoch.name == name]
             of_epoch = states[0].of_epoch if states else _Epoch(name)
             of_epoch.messages[answer.tail_rows] = len(tail.keys)
-            state = IndexState(of_epoch, answer.tail_rows, tail)
+            if states and answer.rows_known == answer.tail_rows == states[0].rows:
+                return states[0]
+            state = IndexState(
+                of_epoch,
+                answer.tail_rows,
+                tail,
+                length_rows_together(answer.length_pages, answer.length_sizes, answer.lengths),
+                _near(answer.tail().keys, np.array(answer.near_pages, dtype=np.int64)),
+            )
             others = [each for each in states if each.rows != state.rows]
             self._states = (state, *others[: _STATES_KEPT - 1])
         return state
@@ -185,6 +202,30 @@ class BlockCache:
 def nothing_known(terms: Sequence[str]) -> Mapping[str, Any]:
     """Return the same of an empty cache."""
     return {"missing": terms, "generation": -1, "epoch": -1, "rows": 0}
+
+
+def _growth(state: IndexState, since: int) -> Growth | None:
+    """Return what was added to an index since a revision; None if that is not known."""
+    of_epoch = state.of_epoch
+    messages = of_epoch.messages.get(since - of_epoch.name.revision)
+    if messages is None:
+        return None
+    added = state.tail.keys[messages:]
+    conversations = {*(added >> SEQUENCE_BITS).tolist()}
+    if len(conversations) > APPENDS_NOTED:
+        return None
+    return Growth(conversations, state.measured, state.lengths)
+
+
+def _near(added: Keys, pages: Keys) -> Keys:
+    """Return the messages in some pages of lengths that may share a window with one of those added."""
+    if not len(pages):
+        return added[:0]
+    last = added[-_NEAR_MAX:, np.newaxis]
+    keys = last + np.arange(1 - WINDOW_MESSAGES, WINDOW_MESSAGES)
+    is_same = (keys >> SEQUENCE_BITS == last >> SEQUENCE_BITS) & (keys & SEQUENCE_MASK > 0)
+    found = distinct(keys[is_same])
+    return found[np.isin(found >> PAGE_BITS, pages)]
 
 
 def joined_lists(lists: Sequence[PostingList]) -> PostingList:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,21 @@ from engram.storage.postings.blocks import (
 )
 from engram.storage.postings.index import (
     WORDS_LOST,
+    Growth,
     MessageWords,
     PostingList,
     Postings,
     WordLengths,
     WordStatistics,
     tail_words_due,
+)
+from engram.storage.postings.lengths import (
+    LENGTH,
+    PAGE_BITS,
+    length_rows,
+    length_rows_together,
+    packed_numbers,
+    with_ends,
 )
 from engram.storage.rows.database import Connection, RemoteConnection
 from engram.storage.rows.queries import load_queries
@@ -60,10 +69,6 @@ _PAGE_TERMS_MAX = 256
 _BLOCK_POSTINGS = 512
 """Postings of one term that are moved to a block of their own."""
 
-_PAGE_BITS = 6
-"""A row of lengths has those of 64 neighbouring messages: few enough to write again with each append."""
-
-_LENGTH = np.dtype([("place", "u1"), ("telling", "<u4"), ("stops", "<u4")])
 _ROWS_READ = 500
 
 
@@ -169,7 +174,7 @@ class BlockWordIndex:
 
     def count(self, connection: Connection, *, organization_id: int) -> int:
         values = {"organization_id": organization_id}
-        return connection.execute(_SQL["count"], values).fetchone()[0] // _LENGTH.itemsize
+        return connection.execute(_SQL["count"], values).fetchone()[0] // LENGTH.itemsize
 
     def postings(
         self, connection: Connection, terms: Sequence[str], *, organization_id: int
@@ -195,7 +200,7 @@ class BlockWordIndex:
             if found is not None:
                 return found
 
-    def grown(self, since: int, revision: int) -> Collection[int] | None:
+    def grown(self, since: int, revision: int) -> Growth | None:
         return self._cache.grown(since, revision)
 
     def drop_cached(self) -> None:
@@ -233,7 +238,7 @@ class BlockWordIndex:
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
     ) -> Iterator[WordLengths]:
-        pages = sorted({key >> _PAGE_BITS for key in keys})
+        pages = sorted({key >> PAGE_BITS for key in keys})
         values = {"organization_id": organization_id, "pages": json.dumps(pages)}
         found = connection.execute(_SQL["lengths"], values)
         return _unpacked_lengths(found, keys)
@@ -241,13 +246,13 @@ class BlockWordIndex:
     def ask_lengths(
         self, connection: Connection, keys: Keys, *, organization_id: int
     ) -> Callable[[], Keys]:
-        pages = distinct(keys >> _PAGE_BITS).tolist()
+        pages = distinct(keys >> PAGE_BITS).tolist()
         values = {"organization_id": organization_id, "pages": json.dumps(pages)}
         if not isinstance(connection, RemoteConnection):
             stored = connection.execute(_SQL["lengths"], values)
-            return lambda: _length_rows(stored)
+            return lambda: length_rows(stored)
         together = connection.execute(_SQL["lengths_together"], values)
-        return lambda: _length_rows_together(*together.fetchone())
+        return lambda: with_ends(length_rows_together(*together.fetchone()))
 
     def check(self, connection: Connection, *, organization_id: int) -> _Check:
         return _Check(connection, organization_id=organization_id)
@@ -279,11 +284,11 @@ class _Rows:
     def remove_lengths(self, keys: Sequence[int]) -> list[WordLengths]:
         """Remove the lengths of messages; return those that were there."""
         wanted = frozenset(keys)
-        pages = sorted({key >> _PAGE_BITS for key in keys})
+        pages = sorted({key >> PAGE_BITS for key in keys})
         stored = self.run("length_rows", pages=json.dumps(pages)).fetchall()
         held = [*_unpacked_lengths(stored)]
         kept = {each.key: each[1:] for each in held if each.key not in wanted}
-        left = _packed_numbers(kept)
+        left = packed_numbers(kept)
         if gone := sorted({page for page, _ in stored}.difference(left["page"])):
             self.run("delete_lengths", pages=json.dumps(gone))
         if kept:
@@ -412,7 +417,7 @@ class _Check:
             self._sum += sum(hash((term, key, count)) for term, count in held.items())
 
     def faults(self) -> Iterator[str]:
-        present = self._store.run("count").fetchone()[0] // _LENGTH.itemsize
+        present = self._store.run("count").fetchone()[0] // LENGTH.itemsize
         said = self._store.run("statistics").fetchone()
         return index.describe_faults(
             missing=self._missing,
@@ -423,9 +428,9 @@ class _Check:
         )
 
     def _compare_lengths(self, expected: dict[int, tuple[int, int]]) -> None:
-        pages = sorted({key >> _PAGE_BITS for key in expected})
+        pages = sorted({key >> PAGE_BITS for key in expected})
         stored = self._store.run("lengths", pages=json.dumps(pages)).fetchall()
-        whole = [row for row in stored if len(row[1]) % _LENGTH.itemsize == 0]
+        whole = [row for row in stored if len(row[1]) % LENGTH.itemsize == 0]
         found = {each.key: each[1:] for each in _unpacked_lengths(whole, [*expected])}
         self._missing += len(expected) - len(found)
         self._wrong += sum(expected[key] != length for key, length in found.items())
@@ -528,59 +533,17 @@ def _concatenated(parts: Sequence[tuple[Keys, Keys]]) -> tuple[Keys, Keys]:
 def _packed_lengths(
     words: Mapping[int, tuple[Sequence[str], Sequence[str]]],
 ) -> dict[str, list[Any]]:
-    return _packed_numbers(
+    return packed_numbers(
         {key: (len(telling), len(stops)) for key, (telling, stops) in words.items()}
     )
-
-
-def _packed_numbers(lengths: Mapping[int, tuple[int, ...]]) -> dict[str, list[Any]]:
-    """Return the rows of lengths, by columns."""
-    pages: dict[int, list[tuple[int, ...]]] = {}
-    for key, numbers in lengths.items():
-        place = key & (1 << _PAGE_BITS) - 1
-        pages.setdefault(key >> _PAGE_BITS, []).append((place, *numbers))
-    packed = [np.array(each, dtype=_LENGTH).tobytes() for each in pages.values()]
-    return {"page": [*pages], "packed": packed}
 
 
 def _unpacked_lengths(
     rows: Iterable[tuple[int, bytes]], keys: Sequence[int] | None = None
 ) -> Iterator[WordLengths]:
     """Yield the lengths in rows, or those of some messages alone; rows are not waited for before that."""
-    found = _length_rows(rows)
+    found = length_rows(rows)
     if keys is not None:
         found = found[np.isin(found[:, 0], np.array(keys, dtype=np.int64))]
     for key, telling, words in found.tolist():
         yield WordLengths(key, telling, words - telling)
-
-
-def _length_rows(rows: Iterable[tuple[int, bytes]]) -> Keys:
-    """Return key, telling words and all words of each message in rows of lengths."""
-    stored = [*rows]
-    if any(len(packed) % _LENGTH.itemsize for _, packed in stored):
-        raise StoreCorruptError(WORDS_LOST)
-    pages, sizes = [page for page, _ in stored], [len(packed) for _, packed in stored]
-    return _length_columns(
-        np.array(pages, dtype=np.int64),
-        np.array(sizes, dtype=np.int64),
-        b"".join([packed for _, packed in stored]),
-    )
-
-
-def _length_rows_together(pages: bytes | None, sizes: bytes | None, packed: bytes | None) -> Keys:
-    """Return the same of rows in one value for each column."""
-    numbers, lengths = (
-        np.frombuffer(each or b"", dtype=">i8").astype(np.int64) for each in (pages, sizes)
-    )
-    if (lengths % _LENGTH.itemsize).any():
-        raise StoreCorruptError(WORDS_LOST)
-    return _length_columns(numbers, lengths, packed or b"")
-
-
-def _length_columns(pages: Keys, sizes: Keys, packed: bytes) -> Keys:
-    found = np.frombuffer(packed, dtype=_LENGTH)
-    result = np.empty((len(found), 3), dtype=np.int64)
-    result[:, 0] = (pages << _PAGE_BITS).repeat(sizes // _LENGTH.itemsize) + found["place"]
-    result[:, 1] = found["telling"]
-    result[:, 2] = result[:, 1] + found["stops"]
-    return result

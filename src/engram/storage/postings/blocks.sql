@@ -217,7 +217,8 @@ WHERE organization_id = :organization_id AND generation =
 -- cached the first :rows of its tail, and all words but the :missing, in the epoch that it has now (see there), is
 -- told no more than what was added since and the missing ones. For PostgreSQL alone.
 SELECT held.word_revision, held.generation, held.tail_rows, held.rows_known, held.asked,
-    tail.words, tail.hashes, tail.messages, blocks.sizes, blocks.contents, pages.sizes, pages.contents
+    tail.words, tail.hashes, tail.messages, blocks.sizes, blocks.contents, pages.sizes, pages.contents,
+    near.pages, lengths.pages, lengths.sizes, lengths.contents
 FROM (
     SELECT word_revision, generation, tail_rows,
         CASE WHEN is_known THEN CAST(:rows AS bigint) ELSE 0 END AS rows_known,
@@ -254,7 +255,31 @@ LEFT JOIN LATERAL (
                     AND first_term <= given.term
                  ORDER BY first_term DESC LIMIT 1)
             FROM unnest(held.asked) AS given (term)))
-) AS pages ON true;
+) AS pages ON true
+LEFT JOIN LATERAL (
+    -- Pages of lengths near the last message of each row that was added to a tail, which a search would have
+    -- to ask for next. Its key is in the last 12 bytes, the lowest byte first.
+    SELECT ARRAY(
+        SELECT ((CAST(get_byte(entry, 7) AS bigint) << 56) + (CAST(get_byte(entry, 6) AS bigint) << 48)
+            + (CAST(get_byte(entry, 5) AS bigint) << 40) + (CAST(get_byte(entry, 4) AS bigint) << 32)
+            + (CAST(get_byte(entry, 3) AS bigint) << 24) + (get_byte(entry, 2) << 16)
+            + (get_byte(entry, 1) << 8) + get_byte(entry, 0) >> 6) + step
+        FROM (
+            SELECT substring(messages FROM octet_length(messages) - 11) AS entry FROM word_tail
+            WHERE organization_id = :organization_id AND generation = held.generation
+                AND number > held.rows_known AND number <= held.tail_rows
+                AND held.rows_known > 0 AND octet_length(messages) >= 12
+            ORDER BY number DESC
+            LIMIT 16
+        ) AS added, generate_series(-1, 1) AS step
+    ) AS pages
+) AS near ON true
+LEFT JOIN LATERAL (
+    SELECT string_agg(int8send(page), '') AS pages, string_agg(int8send(octet_length(content)), '') AS sizes,
+        string_agg(content, '') AS contents
+    FROM word_length
+    WHERE organization_id = :organization_id AND generation = held.generation AND page = ANY (near.pages)
+) AS lengths ON true;
 
 -- postings_of_prefix --
 -- Returns the same of words with a beginning.

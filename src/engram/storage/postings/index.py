@@ -51,6 +51,17 @@ class WordLengths(NamedTuple):
     stops: int
 
 
+class Growth(NamedTuple):
+    """What was added to an index up to a revision."""
+
+    conversations: Collection[int]
+    """Those that have new messages."""
+    keys: Keys
+    """Messages whose lengths are known by this: those of `lengths` exist, others do not."""
+    lengths: Keys
+    """Rows of key, words that tell something and all words; other messages may be among them."""
+
+
 class WordStatistics(NamedTuple):
     """Totals of the searched texts, for BM25."""
 
@@ -234,8 +245,8 @@ class WordIndex(Protocol):
         """
         ...
 
-    def grown(self, since: int, revision: int) -> Collection[int] | None:
-        """Return the conversations that have grown between two revisions, as `postings` has read; None if unknown."""
+    def grown(self, since: int, revision: int) -> Growth | None:
+        """Return what was added between two revisions, as far as `postings` has read; None if that is not known."""
         ...
 
     def drop_cached(self) -> None:
@@ -254,7 +265,7 @@ class WordIndex(Protocol):
         """Ask for the lengths of many messages; return what waits for them.
 
         They are rows of key, words that tell something and all words, in any order. Other messages may be
-        among them.
+        among them. Words below 0 are of a message that does not exist.
         """
         ...
 
