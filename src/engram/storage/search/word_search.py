@@ -85,15 +85,15 @@ def search_words(
         """Return messages among which the best are, as far as that can be told before all lengths are known."""
         # The shortest text has the highest share, and so many messages or windows may stand before one of the best.
         is_few = unknown <= _UNKNOWN_MAX
-        wanted = limit + (unknown * WINDOW_STRIDE if is_few else limit)
+        more = unknown if is_few else limit // WINDOW_STRIDE
         guessed = rows.guessed(1 if is_few else None)
         messages, windows = WordScan(postings, guessed, windows=state.windows).shares(
             Counter(terms)
         )
         if allowed is not None:
             messages = messages.only(_are_allowed(messages.keys, allowed))
-        around = _around(windows, wanted, allowed)
-        return distinct(np.concatenate((messages.best(wanted), around, also)))
+        around = _around(windows, limit + more * WINDOW_STRIDE, allowed)
+        return distinct(np.concatenate((messages.best(limit + more), around, also)))
 
     prepare = None
     if isinstance(tx.connection, RemoteConnection):
