@@ -17,6 +17,7 @@ import psutil
 from bench.figures import Figure
 from bench.planting import planted_vectors
 from bench.postgres import nearest, plant, prepare
+from bench.processes import cpu_s
 from engram.clock import RandomIds, SystemClock
 from engram.storage.organization import OrganizationStore
 from engram.storage.postgres import hnsw
@@ -26,7 +27,7 @@ from tests.postgres.servers import Server, running_servers
 
 QUERIES = 20
 ROUNDS = 5
-SIZES = (50_000, 100_000, 200_000)
+SIZES = (50_000, 100_000, 200_000, 400_000)
 
 
 def measure(*, quick: bool) -> Sequence[Figure]:
@@ -44,9 +45,7 @@ async def _compare(server: Server, *, vectors: int) -> Figure:
     organization_id, _ = await prepare(url)
     random = np.random.default_rng(11)
     plant(url, organization_id, planted_vectors(random, vectors))
-    # Or the server would do so by itself while it is measured.
-    server.execute("VACUUM ANALYZE", database=database)
-    server.execute("CHECKPOINT")
+    _rest(server, database)
     asked = planted_vectors(random, QUERIES)
     costs = list[float]()
     for is_indexed in (False, True):
@@ -57,6 +56,7 @@ async def _compare(server: Server, *, vectors: int) -> Figure:
             if is_indexed:
                 hnsw.VECTORS_MIN = 1
                 await organization.tend_vectors()
+                _rest(server, database)
             costs.append(await _cost(server, partial(_ask, organization, asked)) / QUERIES)
         finally:
             await store.close()
@@ -70,6 +70,12 @@ async def _compare(server: Server, *, vectors: int) -> Figure:
         direction="at most",
         bound=None,
     )
+
+
+def _rest(server: Server, database: str) -> None:
+    """Do what the server would do by itself while it is measured."""
+    server.execute("VACUUM ANALYZE", database=database)
+    server.execute("CHECKPOINT")
 
 
 async def _ask(organization: OrganizationStore, queries: Floats) -> None:
@@ -93,5 +99,5 @@ def used_cpu_s(server_pid: int) -> float:
     postmaster = psutil.Process(server_pid)
     own = postmaster.cpu_times()
     ended = own.children_user + own.children_system
-    running = [each.cpu_times() for each in (postmaster, *postmaster.children())]
-    return time.process_time() + ended + sum(each.user + each.system for each in running)
+    running = [cpu_s(each.pid) for each in (postmaster, *postmaster.children())]
+    return time.process_time() + ended + sum(running)

@@ -18,6 +18,7 @@ import psutil
 from bench.figures import Figure, allowed
 from bench.filling import CHAT_MESSAGES, append_chat, new_organization
 from bench.planting import plant_vectors
+from bench.processes import cpu_s
 from bench.search import QUERY_WORDS
 from bench.texts import chat, sentences
 from engram.embedding.choice import LocalModel, NoEmbedder
@@ -114,10 +115,9 @@ class _Processes:
         """Return the processor seconds of all of them so far."""
         for process in (self._root, *self._root.children(recursive=True)):
             try:
-                times = process.cpu_times()
-            except psutil.NoSuchProcess:
+                self._spent[process.pid] = cpu_s(process.pid)
+            except OSError:
                 continue
-            self._spent[process.pid] = times.user + times.system
         return sum(self._spent.values())
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from engram.model.access import Quota
 from engram.model.conversation import AppendRequest
+from engram.model.ids import MessageKey
+from engram.model.search import Candidates
 from engram.model.vectors import QueryVector
 from tests.postgres.furnished import use_everything
 from tests.postgres.servers import Server
@@ -15,7 +17,7 @@ from tests.postgres.stores import new_organization, opened
 from tests.postgres.trips import CountedWire, counted_wire
 from tests.storage.drafts import ACTOR, append, begin, drafts, find
 from tests.storage.embedded import QUICK, append_meant, indexing_of, vector_of
-from tests.storage.finding import find_candidates
+from tests.storage.finding import Kept, find_candidates, search
 from tools.citus import faults_of_change, faults_of_text, read_tables
 
 _PREPARED_AFTER = 6
@@ -99,6 +101,45 @@ async def test_a_search_waits_for_the_server_a_few_times(wire: CountedWire) -> N
     assert fresh <= 3
     # What was prepared is used again.
     assert "DEALLOCATE ALL" not in wire.statements
+
+
+async def test_a_search_with_many_hits_waits_no_more_often(wire: CountedWire) -> None:
+    async with opened(url_over(wire)) as store, opened(url_over(wire)) as elsewhere:
+        organization = await new_organization(store)
+        other = await elsewhere.organization(organization.organization_id)
+        conversation = await begin(organization)
+        await begin(organization, *(["foxes are tricksters"] * 200))
+        for start in range(0, 2_400, 200):
+            said = [f"tanuki number{number}" for number in range(start, start + 200)]
+            await append(organization, *said, to=conversation)
+
+        def best(found: Candidates) -> Kept:
+            return Kept(found, messages=[MessageKey(key) for key in found.keys[:3].tolist()])
+
+        # Each finds other messages, of which nothing is cached.
+        numbers = iter(range(0, 2_400, 60))
+
+        async def ask() -> None:
+            found, loaded = await search(
+                organization, ["tanuki", "another", f"number{next(numbers)}"], choose=best
+            )
+            assert len(loaded.messages) == len(found.messages) == 3
+
+        started = await trips_of(wire, ask)
+        for number in range(_PREPARED_AFTER):
+            await append(organization, f"tanuki {number}")
+            await ask()
+        await append(organization, "another tanuki", to=conversation)
+        own = await trips_of(wire, ask)
+        await append(other, "another tanuki", to=conversation)
+        foreign = await trips_of(wire, ask)
+        await organization.merge_words()
+        await append(other, "tanuki")
+        merged = await trips_of(wire, ask)
+
+    assert max(own, foreign, merged) <= 3, (started, own, foreign, merged)
+    # One more for the connection.
+    assert started <= 4
 
 
 async def test_a_search_by_meaning_after_an_append_waits_a_few_times(wire: CountedWire) -> None:

@@ -15,14 +15,22 @@ from engram import limits
 from engram.errors import StoreCorruptError
 from engram.storage.postgres.connection import PostgresConnection, set_up
 from engram.storage.postings import block_index, blocks
+from engram.storage.postings.block_cache import nothing_known
 from engram.storage.postings.block_index import BlockWordIndex
 from engram.storage.rows.database import RemoteConnection
+from engram.storage.rows.queries import load_queries
+from tests.postgres.servers import Server
 from tests.postgres.stores import new_organization, opened
 from tests.storage.drafts import ACTOR, append, begin, count_holders, findings
 from tests.storage.indexed_words import ORGANIZATION, IndexedWords
 
 _WORDS = ["a", "anna", "annaa", "boat", "cedar", "harbor", "ü", "日", "日本", "本日"]
 _ROWS = ("word_tail", "word_page", "word_block", "word_length")
+
+_MANY_PAGES = """
+INSERT INTO word_page (organization_id, generation, first_term, content)
+SELECT :organization_id, 0, 'word' || number, 'x' FROM generate_series(1, 3000) AS number
+"""
 
 words = st.lists(st.sampled_from(_WORDS), max_size=6).map(" ".join)
 messages = st.tuples(st.integers(1, 3), st.integers(1, 200), words, words)
@@ -137,6 +145,31 @@ def test_a_damaged_block_is_reported_and_not_taken_for_an_empty_one(indexed: Ind
     assert indexed.faults() == ["the word index holds other words than the messages"]
     with pytest.raises(StoreCorruptError):
         indexed.postings("anna")
+
+
+@pytest.mark.usefixtures("database_url")
+@pytest.mark.parametrize("name", ["postings", "pages_of_terms"])
+def test_the_pages_of_words_are_found_by_their_index(postgres_server: Server, name: str) -> None:
+    terms = [f"word{number}" for number in range(10)]
+    values = {
+        "organization_id": ORGANIZATION,
+        "terms": terms,
+        "generation_step": 0,
+        **nothing_known(terms),
+    }
+    # Only the owner of a table may have it analysed.
+    with psycopg.connect(postgres_server.url("engram_test"), autocommit=True) as driver:
+        run = PostgresConnection(driver).execute
+        with driver.transaction(force_rollback=True):
+            run("SET LOCAL search_path = engram")
+            run(_MANY_PAGES, values)
+            run("ANALYZE word_page")
+            run("SET LOCAL ROLE engram_app")
+            run(f"SET LOCAL engram.organization_id = {ORGANIZATION}")
+
+            plan = run(f"EXPLAIN {load_queries('postings/blocks.sql')[name]}", values).fetchall()
+
+    assert [line for (line,) in plan if "Seq Scan on word_page" in line] == []
 
 
 def test_any_block_comes_back_as_it_was() -> None:

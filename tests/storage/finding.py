@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engram.clock import to_microseconds
 from engram.model.ids import ConversationKey, MessageKey
-from engram.model.search import KINDS, Candidates, Kind, SearchFilters
+from engram.model.search import KINDS, Candidates, Kind, Loaded, SearchFilters
 from engram.model.vectors import QueryVector
 from engram.storage.organization import OrganizationStore
 from tests.fakes import SOME_DAY
@@ -41,14 +41,40 @@ async def find_candidates(
     best: Callable[[Candidates], NDArray[np.int64]] | None = None,
 ) -> Candidates:
     """Return what a search finds, before anything of it is read."""
-    kept, _ = await organization.search(
+    kept, _ = await search(
+        organization,
+        terms,
+        vectors=vectors,
+        filters=filters,
+        kinds=kinds,
+        now=now,
+        limit=limit,
+        choose=Kept,
+        best=best,
+    )
+    return kept.candidates
+
+
+async def search(
+    organization: OrganizationStore,
+    terms: Sequence[str],
+    *,
+    choose: Callable[[Candidates], Kept],
+    vectors: Sequence[QueryVector] = (),
+    filters: SearchFilters = EVERYTHING,
+    kinds: Sequence[Kind] = KINDS,
+    now: datetime = SOME_DAY,
+    limit: int = 10,
+    best: Callable[[Candidates], NDArray[np.int64]] | None = None,
+) -> tuple[Kept, Loaded]:
+    """Return what is chosen among the candidates, and what was read of it."""
+    return await organization.search(
         terms,
         vectors=vectors,
         filters=filters,
         kinds=kinds,
         now=to_microseconds(now),
         limit=limit,
-        choose=Kept,
+        choose=choose,
         best=best,
     )
-    return kept.candidates

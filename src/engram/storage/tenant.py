@@ -87,6 +87,7 @@ class Tenant:
         """Drop the texts that this process has cached: some of them were erased."""
         self.message_cache.clear()
         self.piece_cache.clear()
+        self.words.drop_cached()
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Return what `work` returns for one snapshot; see `Database.read`."""

@@ -36,8 +36,8 @@ EXACT_ROWS_MAX = 20_000
 """Where conditions leave no more passages than this, all of them are compared."""
 
 VECTORS_MIN = 500_000
-"""Fewer are compared in memory, which is exact: 15 CPU ms a search at 400,000 on a server at rest (`docs/scaling.md`
-has the figures of both). More would fill a process's memory for vectors."""
+"""Fewer are compared in memory, which is exact and cheaper: 5 CPU ms a search at 200,000 on a server at rest, and 15
+through an index (`docs/scaling.md` has the figures). More would fill a process's memory for vectors."""
 
 PARTITIONS_MAX = 200
 """Of one database: every search through one, and every start of the server, reads the list of them. An organisation

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from engram.errors import StoreCorruptError
 from engram.storage.postings import index
+from engram.storage.postings.block_cache import Answer, BlockCache, nothing_known
 from engram.storage.postings.blocks import (
     EMPTY,
     Block,
@@ -36,12 +37,21 @@ from engram.storage.postings.blocks import (
 )
 from engram.storage.postings.index import (
     WORDS_LOST,
+    Growth,
     MessageWords,
     PostingList,
     Postings,
     WordLengths,
     WordStatistics,
     tail_words_due,
+)
+from engram.storage.postings.lengths import (
+    LENGTH,
+    PAGE_BITS,
+    length_rows,
+    length_rows_together,
+    packed_numbers,
+    with_ends,
 )
 from engram.storage.rows.database import Connection, RemoteConnection
 from engram.storage.rows.queries import load_queries
@@ -59,15 +69,14 @@ _PAGE_TERMS_MAX = 256
 _BLOCK_POSTINGS = 512
 """Postings of one term that are moved to a block of their own."""
 
-_PAGE_BITS = 6
-"""A row of lengths has those of 64 neighbouring messages: few enough to write again with each append."""
-
-_LENGTH = np.dtype([("place", "u1"), ("telling", "<u4"), ("stops", "<u4")])
 _ROWS_READ = 500
 
 
 class BlockWordIndex:
-    """The `WordIndex` of a database that holds blocks in rows."""
+    """The `WordIndex` of a database that holds blocks in rows, with the cache of one organisation."""
+
+    def __init__(self) -> None:
+        self._cache = BlockCache()
 
     def add(
         self,
@@ -165,20 +174,37 @@ class BlockWordIndex:
 
     def count(self, connection: Connection, *, organization_id: int) -> int:
         values = {"organization_id": organization_id}
-        return connection.execute(_SQL["count"], values).fetchone()[0] // _LENGTH.itemsize
+        return connection.execute(_SQL["count"], values).fetchone()[0] // LENGTH.itemsize
 
     def postings(
         self, connection: Connection, terms: Sequence[str], *, organization_id: int
     ) -> Postings:
         scope = {"organization_id": organization_id}
         words = [term for term in terms if not is_prefix(term)]
-        asked = {**scope, "terms": _list_for(connection, words)}
-        held = _found(connection.execute(_SQL["postings"], asked) if words else (), words)
+        held = self._lists(connection, words, scope) if words else {}
         for prefix in set(terms).difference(words):
             rows = connection.execute(_SQL["postings_of_prefix"], {**scope, **_range_of(prefix)})
-            held[prefix] = _found_by_prefix(rows, prefix)
-        entries = [held.get(term, _NOTHING) for term in terms]
-        return Postings.joined([PostingList(*entry) for entry in entries])
+            held[prefix] = PostingList(*_found_by_prefix(rows, prefix))
+        return Postings.joined([held[term] for term in terms])
+
+    def _lists(
+        self, connection: Connection, words: Sequence[str], scope: Mapping[str, Any]
+    ) -> dict[str, PostingList]:
+        """Return the posting lists of words; who calls must see nothing that was not committed."""
+        while True:
+            row = connection.execute(_SQL["postings"], _asked(words, scope)).fetchone()
+            if row is None:
+                raise StoreCorruptError(WORDS_LOST)
+            # What `expect` has asked for may lack what others have dropped from the cache; the next answer is whole.
+            found = self._cache.take(Answer(*row), words)
+            if found is not None:
+                return found
+
+    def grown(self, since: int, revision: int) -> Growth | None:
+        return self._cache.grown(since, revision)
+
+    def drop_cached(self) -> None:
+        self._cache.clear()
 
     def expect(
         self,
@@ -193,14 +219,14 @@ class BlockWordIndex:
             return
         scope = {"organization_id": organization_id}
         connection.ask_ahead(_SQL["statistics"], scope)
-        known = scope | {"revision": revision}
         both = [[term for term in each if not is_prefix(term)] for each in (terms, missing)]
-        if both[0]:
+        if words := both[0]:
             connection.ask_ahead(
-                _SQL["postings_if_changed"],
-                {**known, "terms": both[0], "missing": both[1], "is_missing": bool(both[1])},
-                instead_of=[(_SQL["postings"], {**scope, "terms": words}) for words in both],
+                _SQL["postings"],
+                {**scope, "terms": words, **self._cache.known(words)},
+                instead_of=[(_SQL["postings"], _asked(each, scope)) for each in both if each],
             )
+        known = scope | {"revision": revision}
         for prefix in set(filter(is_prefix, terms)):
             bounds = _range_of(prefix)
             connection.ask_ahead(
@@ -212,7 +238,7 @@ class BlockWordIndex:
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
     ) -> Iterator[WordLengths]:
-        pages = sorted({key >> _PAGE_BITS for key in keys})
+        pages = sorted({key >> PAGE_BITS for key in keys})
         values = {"organization_id": organization_id, "pages": json.dumps(pages)}
         found = connection.execute(_SQL["lengths"], values)
         return _unpacked_lengths(found, keys)
@@ -220,13 +246,13 @@ class BlockWordIndex:
     def ask_lengths(
         self, connection: Connection, keys: Keys, *, organization_id: int
     ) -> Callable[[], Keys]:
-        pages = distinct(keys >> _PAGE_BITS).tolist()
+        pages = distinct(keys >> PAGE_BITS).tolist()
         values = {"organization_id": organization_id, "pages": json.dumps(pages)}
         if not isinstance(connection, RemoteConnection):
             stored = connection.execute(_SQL["lengths"], values)
-            return lambda: _length_rows(stored)
+            return lambda: length_rows(stored)
         together = connection.execute(_SQL["lengths_together"], values)
-        return lambda: _length_rows_together(*together.fetchone())
+        return lambda: with_ends(length_rows_together(*together.fetchone()))
 
     def check(self, connection: Connection, *, organization_id: int) -> _Check:
         return _Check(connection, organization_id=organization_id)
@@ -258,11 +284,11 @@ class _Rows:
     def remove_lengths(self, keys: Sequence[int]) -> list[WordLengths]:
         """Remove the lengths of messages; return those that were there."""
         wanted = frozenset(keys)
-        pages = sorted({key >> _PAGE_BITS for key in keys})
+        pages = sorted({key >> PAGE_BITS for key in keys})
         stored = self.run("length_rows", pages=json.dumps(pages)).fetchall()
         held = [*_unpacked_lengths(stored)]
         kept = {each.key: each[1:] for each in held if each.key not in wanted}
-        left = _packed_numbers(kept)
+        left = packed_numbers(kept)
         if gone := sorted({page for page, _ in stored}.difference(left["page"])):
             self.run("delete_lengths", pages=json.dumps(gone))
         if kept:
@@ -391,7 +417,7 @@ class _Check:
             self._sum += sum(hash((term, key, count)) for term, count in held.items())
 
     def faults(self) -> Iterator[str]:
-        present = self._store.run("count").fetchone()[0] // _LENGTH.itemsize
+        present = self._store.run("count").fetchone()[0] // LENGTH.itemsize
         said = self._store.run("statistics").fetchone()
         return index.describe_faults(
             missing=self._missing,
@@ -402,9 +428,9 @@ class _Check:
         )
 
     def _compare_lengths(self, expected: dict[int, tuple[int, int]]) -> None:
-        pages = sorted({key >> _PAGE_BITS for key in expected})
+        pages = sorted({key >> PAGE_BITS for key in expected})
         stored = self._store.run("lengths", pages=json.dumps(pages)).fetchall()
-        whole = [row for row in stored if len(row[1]) % _LENGTH.itemsize == 0]
+        whole = [row for row in stored if len(row[1]) % LENGTH.itemsize == 0]
         found = {each.key: each[1:] for each in _unpacked_lengths(whole, [*expected])}
         self._missing += len(expected) - len(found)
         self._wrong += sum(expected[key] != length for key, length in found.items())
@@ -449,12 +475,15 @@ _ONE = np.ones(1, dtype=np.int64)
 _DAMAGED = Block([""], _ONE, _ONE, _ONE)
 """Counts as a posting that no message has."""
 
-_NOTHING = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
 
 def _list_for(connection: Connection, terms: Sequence[str]) -> Any:
     """Return terms as the database takes a list of them."""
     return list(terms) if isinstance(connection, RemoteConnection) else json.dumps(terms)
+
+
+def _asked(words: Sequence[str], scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the statement `postings` for those who have nothing cached."""
+    return {**scope, "terms": words, **nothing_known(words)}
 
 
 def _numbered(parts: Iterable[Block], first: str) -> Iterator[tuple[str, Block]]:
@@ -469,16 +498,6 @@ def _range_of(prefix: str) -> dict[str, str]:
 
 _Row = tuple[bytes | None, bytes | None, bytes | None]
 """Columns of the tail; or, after two that are None, a block."""
-
-
-def _found(rows: Iterable[_Row], terms: Sequence[str]) -> dict[str, tuple[Keys, Keys]]:
-    """Return keys and counts of the terms that are held."""
-    blocks, tail = _sorted_out(rows)
-    found = {term: [tail.look_up(term)] for term in terms}
-    for block in blocks:
-        for term, *posted in block.look_up(terms):
-            found[term].append((posted[0], posted[1]))
-    return {term: _concatenated(each) for term, each in found.items()}
 
 
 def _found_by_prefix(rows: Iterable[_Row], prefix: str) -> tuple[Keys, Keys]:
@@ -501,7 +520,7 @@ def _sorted_out(rows: Iterable[_Row]) -> tuple[list[PackedBlock], TailSearch]:
             tail.append(Tail(words, hashes, content))
         elif content is not None:
             blocks.append(PackedBlock(content))
-    return blocks, TailSearch(tail)
+    return blocks, TailSearch.of(tail)
 
 
 def _concatenated(parts: Sequence[tuple[Keys, Keys]]) -> tuple[Keys, Keys]:
@@ -514,59 +533,17 @@ def _concatenated(parts: Sequence[tuple[Keys, Keys]]) -> tuple[Keys, Keys]:
 def _packed_lengths(
     words: Mapping[int, tuple[Sequence[str], Sequence[str]]],
 ) -> dict[str, list[Any]]:
-    return _packed_numbers(
+    return packed_numbers(
         {key: (len(telling), len(stops)) for key, (telling, stops) in words.items()}
     )
-
-
-def _packed_numbers(lengths: Mapping[int, tuple[int, ...]]) -> dict[str, list[Any]]:
-    """Return the rows of lengths, by columns."""
-    pages: dict[int, list[tuple[int, ...]]] = {}
-    for key, numbers in lengths.items():
-        place = key & (1 << _PAGE_BITS) - 1
-        pages.setdefault(key >> _PAGE_BITS, []).append((place, *numbers))
-    packed = [np.array(each, dtype=_LENGTH).tobytes() for each in pages.values()]
-    return {"page": [*pages], "packed": packed}
 
 
 def _unpacked_lengths(
     rows: Iterable[tuple[int, bytes]], keys: Sequence[int] | None = None
 ) -> Iterator[WordLengths]:
     """Yield the lengths in rows, or those of some messages alone; rows are not waited for before that."""
-    found = _length_rows(rows)
+    found = length_rows(rows)
     if keys is not None:
         found = found[np.isin(found[:, 0], np.array(keys, dtype=np.int64))]
     for key, telling, words in found.tolist():
         yield WordLengths(key, telling, words - telling)
-
-
-def _length_rows(rows: Iterable[tuple[int, bytes]]) -> Keys:
-    """Return key, telling words and all words of each message in rows of lengths."""
-    stored = [*rows]
-    if any(len(packed) % _LENGTH.itemsize for _, packed in stored):
-        raise StoreCorruptError(WORDS_LOST)
-    pages, sizes = [page for page, _ in stored], [len(packed) for _, packed in stored]
-    return _length_columns(
-        np.array(pages, dtype=np.int64),
-        np.array(sizes, dtype=np.int64),
-        b"".join([packed for _, packed in stored]),
-    )
-
-
-def _length_rows_together(pages: bytes | None, sizes: bytes | None, packed: bytes | None) -> Keys:
-    """Return the same of rows in one value for each column."""
-    numbers, lengths = (
-        np.frombuffer(each or b"", dtype=">i8").astype(np.int64) for each in (pages, sizes)
-    )
-    if (lengths % _LENGTH.itemsize).any():
-        raise StoreCorruptError(WORDS_LOST)
-    return _length_columns(numbers, lengths, packed or b"")
-
-
-def _length_columns(pages: Keys, sizes: Keys, packed: bytes) -> Keys:
-    found = np.frombuffer(packed, dtype=_LENGTH)
-    result = np.empty((len(found), 3), dtype=np.int64)
-    result[:, 0] = (pages << _PAGE_BITS).repeat(sizes // _LENGTH.itemsize) + found["place"]
-    result[:, 1] = found["telling"]
-    result[:, 2] = result[:, 1] + found["stops"]
-    return result

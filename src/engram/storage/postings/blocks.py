@@ -143,39 +143,66 @@ class Tail(NamedTuple):
 _NO_TAIL = Tail(b"", b"", b"")
 
 
-class TailSearch:
+class TailSearch(NamedTuple):
     """Finds words in the tail."""
 
-    def __init__(self, rows: Sequence[Tail]) -> None:
-        """Raise StoreCorruptError if rows are damaged."""
+    words: bytes
+    """With a space before each, and after the last."""
+    spaces: Keys
+    """Where these are."""
+    hashes: NDArray[np.uint16]
+    owners: Owners
+
+    @classmethod
+    def of(cls, rows: Sequence[Tail]) -> TailSearch:
+        """Return what finds words in rows.
+
+        Raises:
+            StoreCorruptError: they are damaged.
+        """
         tail = Tail.joined(rows)
-        self._words = b" " + tail.words
-        # The space before each word, and the last.
-        self._spaces = (np.frombuffer(self._words, dtype=np.uint8) == _SPACE).nonzero()[0]
-        self._owners = Owners.of(tail.messages)
-        words = self._owners.entries
-        if len(self._spaces) - 1 != words or len(tail.hashes) != 2 * words:
+        words = b" " + tail.words
+        spaces = (np.frombuffer(words, dtype=np.uint8) == _SPACE).nonzero()[0]
+        owners = Owners.of(tail.messages)
+        if len(spaces) - 1 != owners.entries or len(tail.hashes) != 2 * owners.entries:
             raise StoreCorruptError(WORDS_LOST)
-        self._hashes = np.frombuffer(tail.hashes, dtype="<u2")
+        hashes = np.frombuffer(tail.hashes, dtype="<u2")
+        return cls(words, spaces, hashes, owners)
+
+    @property
+    def keys(self) -> Keys:
+        """Return the keys of the messages, in their order."""
+        return self.owners.keys
+
+    def followed_by(self, later: TailSearch) -> TailSearch:
+        """Return this tail with rows that were added to it."""
+        # The first space of the later rows is the last one here.
+        spaces = later.spaces[1:] + len(self.words) - 1
+        return TailSearch(
+            self.words + later.words[1:],
+            np.concatenate((self.spaces, spaces)),
+            np.concatenate((self.hashes, later.hashes)),
+            self.owners.followed_by(later.owners),
+        )
 
     def look_up(self, term: str) -> tuple[Keys, Keys]:
         """Return keys and counts of a term."""
         word = term.encode()
-        places = (self._hashes == _hash(word)).nonzero()[0]
-        starts = (self._spaces.take(places) + 1).tolist()
-        ends = self._spaces.take(places + 1).tolist()
+        places: Keys = (self.hashes == _hash(word)).nonzero()[0]
+        starts = (self.spaces.take(places) + 1).tolist()
+        ends = self.spaces.take(places + 1).tolist()
         # Another word may have the same hash.
-        is_same = [self._words[start:end] == word for start, end in zip(starts, ends, strict=True)]
-        return self._owners.postings(places if all(is_same) else places[is_same])
+        is_same = [self.words[start:end] == word for start, end in zip(starts, ends, strict=True)]
+        return self.owners.postings(places if all(is_same) else places[is_same])
 
     def look_up_prefix(self, prefix: str) -> tuple[Keys, Keys]:
         """Return keys and counts of all terms that begin with `prefix`."""
         pattern, found = f" {prefix}".encode(), list[int]()
-        at = self._words.find(pattern)
+        at = self.words.find(pattern)
         while at >= 0:
             found.append(at)
-            at = self._words.find(pattern, at + 1)
-        return self._owners.postings(self._spaces.searchsorted(found))
+            at = self.words.find(pattern, at + 1)
+        return self.owners.postings(self.spaces.searchsorted(found))
 
 
 def block_of(tail: Tail) -> Block:

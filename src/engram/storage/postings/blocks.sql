@@ -136,18 +136,19 @@ WHERE organization_id = :organization_id AND generation = :generation_step +
 ORDER BY number;
 
 -- pages_of_terms --
--- Returns the pages that terms belong to.
+-- Returns the pages that terms belong to. An array: with row-level security PostgreSQL answers a subquery
+-- here by reading all pages.
 SELECT first_term, content FROM word_page
 WHERE organization_id = :organization_id AND generation = :generation_step +
         (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-    AND first_term IN
-        (SELECT
+    AND first_term /*sqlite:*/ IN ( /*postgres: = ANY (ARRAY( */
+        SELECT
             (SELECT first_term FROM word_page AS before
              WHERE organization_id = :organization_id AND generation = :generation_step +
                     (SELECT generation FROM word_index WHERE organization_id = :organization_id)
                 AND first_term <= given.value
              ORDER BY first_term DESC LIMIT 1)
-         FROM /*sqlite:*/ json_each(:terms) AS given /*postgres: unnest(:terms::text[]) AS given (value) */);
+         FROM /*sqlite:*/ json_each(:terms) AS given) /*postgres: unnest(:terms::text[]) AS given (value))) */;
 
 -- blocks_of_terms --
 -- Returns the blocks of terms that may hold messages between two keys.
@@ -212,63 +213,73 @@ WHERE organization_id = :organization_id AND generation =
     (SELECT generation FROM word_index WHERE organization_id = :organization_id);
 
 -- postings --
--- Returns words, hashes and messages of the tail, and blocks that may hold words of a list.
-SELECT /*sqlite:*/ words, hashes, messages /*postgres: string_agg(words, '' ORDER BY number),
-    string_agg(hashes, '' ORDER BY number), string_agg(messages, '' ORDER BY number) */
-FROM word_tail
-WHERE organization_id = :organization_id AND generation =
-    (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-UNION ALL
-SELECT NULL, NULL, content FROM word_block
-WHERE organization_id = :organization_id AND term /*sqlite:*/ IN (SELECT value FROM json_each(:terms)) /*postgres: = ANY(:terms::text[]) */
-    AND generation =
-        (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-UNION ALL
-SELECT NULL, NULL, content FROM word_page
-WHERE organization_id = :organization_id AND generation =
-        (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-    AND first_term IN
-        (SELECT
-            (SELECT first_term FROM word_page AS before
-             WHERE organization_id = :organization_id AND generation =
-                    (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-                AND first_term <= given.value
-             ORDER BY first_term DESC LIMIT 1)
-         FROM /*sqlite:*/ json_each(:terms) AS given /*postgres: unnest(:terms::text[]) AS given (value) */);
-
--- postings_if_changed --
--- Returns the same of the words that are missing, or of all if the index has another revision. For
--- PostgreSQL alone: a file answers at once.
-SELECT /*sqlite:*/ words, hashes, messages /*postgres: string_agg(words, '' ORDER BY number),
-    string_agg(hashes, '' ORDER BY number), string_agg(messages, '' ORDER BY number) */
-FROM word_tail
-WHERE organization_id = :organization_id AND generation =
-        (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-    AND (:is_missing = 1 OR :revision <>
-        (SELECT word_revision FROM upkeep WHERE organization_id = :organization_id))
-UNION ALL
-SELECT NULL, NULL, content FROM word_block
-WHERE organization_id = :organization_id AND term = ANY(
-        CASE WHEN :revision =
-            (SELECT word_revision FROM upkeep WHERE organization_id = :organization_id)
-        THEN CAST(:missing AS text[]) ELSE CAST(:terms AS text[]) END)
-    AND generation =
-        (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-UNION ALL
-SELECT NULL, NULL, content FROM word_page
-WHERE organization_id = :organization_id AND generation =
-        (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-    AND first_term IN
-        (SELECT
-            (SELECT first_term FROM word_page AS before
-             WHERE organization_id = :organization_id AND generation =
-                    (SELECT generation FROM word_index WHERE organization_id = :organization_id)
-                AND first_term <= given.term
-             ORDER BY first_term DESC LIMIT 1)
-         FROM unnest(
-            CASE WHEN :revision =
-                (SELECT word_revision FROM upkeep WHERE organization_id = :organization_id)
-            THEN CAST(:missing AS text[]) ELSE CAST(:terms AS text[]) END) AS given (term));
+-- Returns the columns of `block_cache.Answer`: the state of the index, and what it has of some words. Who has
+-- cached the first :rows of its tail, and all words but the :missing, in the epoch that it has now (see there), is
+-- told no more than what was added since and the missing ones. For PostgreSQL alone.
+SELECT held.word_revision, held.generation, held.tail_rows, held.rows_known, held.asked,
+    tail.words, tail.hashes, tail.messages, blocks.sizes, blocks.contents, pages.sizes, pages.contents,
+    near.pages, lengths.pages, lengths.sizes, lengths.contents
+FROM (
+    SELECT word_revision, generation, tail_rows,
+        CASE WHEN is_known THEN CAST(:rows AS bigint) ELSE 0 END AS rows_known,
+        CASE WHEN is_known THEN CAST(:missing AS text[]) ELSE CAST(:terms AS text[]) END AS asked
+    FROM (
+        SELECT word_revision, generation, tail_rows,
+            generation = :generation AND word_revision - tail_rows = :epoch AND tail_rows >= :rows
+                AS is_known
+        FROM word_index
+        LEFT JOIN upkeep ON upkeep.organization_id = :organization_id
+        WHERE word_index.organization_id = :organization_id
+    ) AS state
+) AS held
+LEFT JOIN LATERAL (
+    SELECT string_agg(words, '' ORDER BY number) AS words, string_agg(hashes, '' ORDER BY number) AS hashes,
+        string_agg(messages, '' ORDER BY number) AS messages
+    FROM word_tail
+    WHERE organization_id = :organization_id AND generation = held.generation
+        AND number > held.rows_known AND number <= held.tail_rows
+) AS tail ON true
+LEFT JOIN LATERAL (
+    SELECT string_agg(int4send(octet_length(content)), '') AS sizes, string_agg(content, '') AS contents
+    FROM word_block
+    WHERE organization_id = :organization_id AND generation = held.generation AND term = ANY (held.asked)
+) AS blocks ON true
+LEFT JOIN LATERAL (
+    SELECT string_agg(int4send(octet_length(content)), '') AS sizes, string_agg(content, '') AS contents
+    FROM word_page
+    WHERE organization_id = :organization_id AND generation = held.generation
+        AND first_term = ANY (ARRAY(
+            SELECT
+                (SELECT first_term FROM word_page AS before
+                 WHERE organization_id = :organization_id AND generation = held.generation
+                    AND first_term <= given.term
+                 ORDER BY first_term DESC LIMIT 1)
+            FROM unnest(held.asked) AS given (term)))
+) AS pages ON true
+LEFT JOIN LATERAL (
+    -- Pages of lengths near the last message of each row that was added to a tail, which a search would have
+    -- to ask for next. Its key is in the last 12 bytes, the lowest byte first.
+    SELECT ARRAY(
+        SELECT ((CAST(get_byte(entry, 7) AS bigint) << 56) + (CAST(get_byte(entry, 6) AS bigint) << 48)
+            + (CAST(get_byte(entry, 5) AS bigint) << 40) + (CAST(get_byte(entry, 4) AS bigint) << 32)
+            + (CAST(get_byte(entry, 3) AS bigint) << 24) + (get_byte(entry, 2) << 16)
+            + (get_byte(entry, 1) << 8) + get_byte(entry, 0) >> 6) + step
+        FROM (
+            SELECT substring(messages FROM octet_length(messages) - 11) AS entry FROM word_tail
+            WHERE organization_id = :organization_id AND generation = held.generation
+                AND number > held.rows_known AND number <= held.tail_rows
+                AND held.rows_known > 0 AND octet_length(messages) >= 12
+            ORDER BY number DESC
+            LIMIT 16
+        ) AS added, generate_series(-1, 1) AS step
+    ) AS pages
+) AS near ON true
+LEFT JOIN LATERAL (
+    SELECT string_agg(int8send(page), '') AS pages, string_agg(int8send(octet_length(content)), '') AS sizes,
+        string_agg(content, '') AS contents
+    FROM word_length
+    WHERE organization_id = :organization_id AND generation = held.generation AND page = ANY (near.pages)
+) AS lengths ON true;
 
 -- postings_of_prefix --
 -- Returns the same of words with a beginning.

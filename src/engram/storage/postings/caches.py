@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from engram.limits import POSTINGS_KEPT, WINDOW_MESSAGES, WINDOW_STRIDE
 from engram.model.row_keys import KIND_BITS, KINDS, SEQUENCE_BITS, SEQUENCE_MASK
-from engram.storage.postings.index import PostingList, Postings, WordIndex, WordStatistics
+from engram.storage.postings.index import Growth, PostingList, Postings, WordIndex, WordStatistics
 from engram.storage.rows.database import Connection
 from engram.storage.rows.queries import load_queries
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     ReadLengths = Callable[[Keys], Callable[[], Keys]]
     """Asks for the lengths of messages; what it returns returns rows of key, telling words and all words."""
 
+Grown: TypeAlias = Callable[[int, int], Growth | None]
+"""Returns what was added to the index between two revisions; None if that is not known."""
+
 _SQL = load_queries("postings/postings.sql")
 _MEMORY = KINDS.index("memory")
 _NOT_THERE = -2
@@ -30,10 +34,15 @@ _FACTS = 3
 """Numbers of a message: characters, time, and whether it is a document."""
 REVISIONS_OF_LENGTHS = 1 << 32
 """So many revisions at once mean that messages have other words than before, and so other lengths."""
-_APPENDS_NOTED = 256
+APPENDS_NOTED = 256
 """Appends after which what is known of missing messages and open windows is kept."""
 _READ_TOGETHER = 2_000
 """Messages whose times and kinds are read before it is known which of them are the best."""
+
+
+def _nothing_known(since: int, revision: int) -> None:
+    """Answer as a `Grown` that knows of no append."""
+    del since, revision
 
 
 class PostingCache:
@@ -89,6 +98,8 @@ class WordsAtRevision:
         self._connection = connection
         self._index = index
         self._organization_id = organization_id
+        self._last: tuple[Sequence[str], Postings] | None = None
+        """Lists may be too long to be cached, and one search may ask twice."""
 
     def statistics(self) -> WordStatistics:
         """Return how many messages there are, and how many words they have."""
@@ -100,6 +111,11 @@ class WordsAtRevision:
 
     def postings(self, terms: Sequence[str]) -> Postings:
         """Return the posting lists of distinct terms."""
+        if self._last is None or self._last[0] != terms:
+            self._last = terms, self._read(terms)
+        return self._last[1]
+
+    def _read(self, terms: Sequence[str]) -> Postings:
         found = self._entries.look_up(terms)
         missing = [term for term in terms if term not in found]
         if missing:
@@ -112,12 +128,10 @@ class WordsAtRevision:
         return Postings.joined([found[term] for term in terms])
 
 
-class _Entries:
-    """The entries of one revision."""
+class ListCache:
+    """Posting lists of terms, bounded. Thread-safe."""
 
-    def __init__(self, revision: int) -> None:
-        self.revision = revision
-        self.statistics: WordStatistics | None = None
+    def __init__(self) -> None:
         self._changing = Lock()
         self._lists: dict[str, PostingList] = {}
         self._count = 0
@@ -140,13 +154,22 @@ class _Entries:
                 self._count += len(each.keys)
 
 
+class _Entries(ListCache):
+    """The entries of one revision."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__()
+        self.revision = revision
+        self.statistics: WordStatistics | None = None
+
+
 class RowCache:
     """Cache of the numbers that scoring needs of messages and windows.
 
     Few messages ever change, and complete windows as rarely: their entries stay until the revision says
     that lengths have changed. An entry may outlive its message, but no index proposes that any more. That
     there is no such message, and the length of a window that may still grow, is valid for one revision of
-    the word index, and after appends of this process for all conversations but theirs.
+    the word index, and after appends that are known of for all conversations but theirs.
     """
 
     def __init__(self) -> None:
@@ -159,21 +182,40 @@ class RowCache:
         """Have a committed append, which led to a revision, concern these conversations alone."""
         with self._changing:
             self._appends[revision] = conversations
-            if len(self._appends) > _APPENDS_NOTED:
+            if len(self._appends) > APPENDS_NOTED:
                 self._appends.popitem(last=False)
 
-    def at(self, revision: int, read: ReadLengths) -> RowsAtRevision:
-        """Return the cache at a revision of the word index; `read` reads lengths from the index."""
+    def at(self, revision: int, read: ReadLengths, grown: Grown = _nothing_known) -> RowsAtRevision:
+        """Return the cache at a revision of the word index; `read` reads lengths from the index.
+
+        `grown` is asked when the first number is, once the posting lists have been read.
+        """
+        return RowsAtRevision(partial(self._tables, revision, grown), read)
+
+    def _tables(self, revision: int, grown: Grown) -> _CachedRows:
+        """Return what is cached at a revision."""
         latest = self._latest
         if latest is None:
             latest = self._latest = _CachedRows(revision, _PermanentTables(), _RevisionTables())
         elif latest.revision != revision:
-            latest = self._latest = latest.at(revision, self._changed(latest.revision, revision))
-        return RowsAtRevision(latest.permanent, latest.of_revision, read)
+            changed, growth = self._noted(latest.revision, revision), None
+            if changed is None:
+                growth = grown(latest.revision, revision)
+                changed = None if growth is None else growth.conversations
+            latest = latest.at(revision, changed)
+            if growth is not None:
+                _keep(
+                    latest.permanent.lengths,
+                    latest.of_revision.lengths,
+                    growth.keys,
+                    growth.lengths,
+                )
+            self._latest = latest
+        return latest
 
-    def _changed(self, since: int, revision: int) -> set[int] | None:
-        """Return the conversations that have grown between two revisions; None if that is not known."""
-        if not 0 < revision - since <= _APPENDS_NOTED:
+    def _noted(self, since: int, revision: int) -> set[int] | None:
+        """Return the conversations that have grown between two revisions; None if they were not noted."""
+        if not 0 < revision - since <= APPENDS_NOTED:
             return None
         with self._changing:
             noted = [self._appends.get(each) for each in range(since + 1, revision + 1)]
@@ -236,12 +278,21 @@ class _RevisionTables:
 class RowsAtRevision:
     """The numbers of rows in one snapshot, read where they are not cached."""
 
-    def __init__(
-        self, permanent: _PermanentTables, of_revision: _RevisionTables, read: ReadLengths
-    ) -> None:
-        self._permanent = permanent
-        self._of_revision = of_revision
+    def __init__(self, tables: Callable[[], _CachedRows], read: ReadLengths) -> None:
+        self._find_tables = tables
         self._read = read
+
+    @cached_property
+    def _tables(self) -> _CachedRows:
+        return self._find_tables()
+
+    @property
+    def _permanent(self) -> _PermanentTables:
+        return self._tables.permanent
+
+    @property
+    def _of_revision(self) -> _RevisionTables:
+        return self._tables.of_revision
 
     def read_together(
         self,
@@ -250,11 +301,14 @@ class RowsAtRevision:
         windows: Keys,
         *,
         also: Keys,
+        likely: Callable[[int], Keys],
         organization_id: int,
     ) -> None:
-        """Read what scoring needs of messages, of windows and of the messages of `also`.
+        """Read the lengths that scoring needs; if any are missing, then facts as well.
 
-        All of it is asked for at once, where reading one after the other would wait three times.
+        They are those of all messages that may be among the best, or of those that `likely` returns if these
+        are too many; it is given how many texts have a length that is not known yet. To ask for facts once the
+        best are known would be another wait.
         """
         import numpy as np  # noqa: PLC0415 as above
 
@@ -263,25 +317,34 @@ class RowsAtRevision:
         unsummed = _missing(self._permanent.windows, self._of_revision.windows, windows)
         needed = distinct(np.concatenate((found, _members(unsummed).reshape(-1))))
         unmeasured = _missing(self._permanent.lengths, self._of_revision.lengths, needed)
-        lengths = self._read(unmeasured) if len(unmeasured) else None
-        unread = self._unread(found, windows, also)
+        if not len(unmeasured):
+            return
+        lengths = self._read(unmeasured)
+        is_found = found.take(found.searchsorted(unmeasured), mode="clip") == unmeasured
+        unknown = max(len(unsummed), int(is_found.sum()))
+        unread = self._unread(found, windows, also, partial(likely, unknown))
         facts = self._facts(connection, unread, organization_id) if len(unread) else None
-        if lengths is not None:
-            _keep(self._permanent.lengths, self._of_revision.lengths, unmeasured, lengths())
+        _keep(self._permanent.lengths, self._of_revision.lengths, unmeasured, lengths())
         if facts is not None:
             _keep(self._permanent.messages, self._of_revision.messages, unread, facts())
 
-    def _unread(self, found: Keys, windows: Keys, also: Keys) -> Keys:
-        """Return the messages whose facts are read before it is known which are the best: few, or none."""
+    def _unread(self, found: Keys, windows: Keys, also: Keys, likely: Callable[[], Keys]) -> Keys:
+        """Return the messages whose facts are read before it is known which are the best."""
         import numpy as np  # noqa: PLC0415 as above
 
         from engram.vectors.arrays import distinct  # noqa: PLC0415 as above
 
-        if len(found) > _READ_TOGETHER:
-            return found[:0]
-        wanted = distinct(np.concatenate((found, _members(windows).reshape(-1), also)))
-        unread = _missing(self._permanent.messages, self._of_revision.messages, wanted)
-        return unread if len(unread) <= _READ_TOGETHER else unread[:0]
+        tables = self._permanent.messages, self._of_revision.messages
+        if len(found) <= _READ_TOGETHER:
+            wanted = distinct(np.concatenate((found, _members(windows).reshape(-1), also)))
+            unread = _missing(*tables, wanted)
+            if len(unread) <= _READ_TOGETHER:
+                return unread
+        return _missing(*tables, likely())
+
+    def guessed(self, length: int | None) -> RowsAtRevision:
+        """Return the same with a guess for each length that is not cached; None for the mean of the others."""
+        return _GuessedRows(lambda: self._tables, self._read, length)
 
     def message_lengths(self, keys: Keys) -> Keys:
         """Return the number of indexed words of each message; below 0 where there is none."""
@@ -348,6 +411,31 @@ class RowsAtRevision:
         return sums
 
 
+class _GuessedRows(RowsAtRevision):
+    """What is cached of lengths, and a guess of the others."""
+
+    def __init__(
+        self, tables: Callable[[], _CachedRows], read: ReadLengths, length: int | None
+    ) -> None:
+        super().__init__(tables, read)
+        self._length = length
+
+    def message_lengths(self, keys: Keys) -> Keys:
+        return self._guessed(self._permanent.lengths.look_up(keys)[:, 1])
+
+    def window_lengths(self, keys: Keys) -> Keys:
+        found = self._permanent.windows.look_up(keys)[:, 0]
+        missing = (found < 0).nonzero()[0]
+        found[missing] = self._of_revision.windows.look_up(keys[missing])[:, 0]
+        return self._guessed(found)
+
+    def _guessed(self, lengths: Keys) -> Keys:
+        known = lengths[lengths >= 0]
+        mean = int(known.mean()) if len(known) else 1
+        lengths[lengths == -1] = mean if self._length is None else self._length
+        return lengths
+
+
 def _members(windows: Keys) -> Keys:
     """Return a row for each window, with the keys of the messages that it may hold."""
     import numpy as np  # noqa: PLC0415 as above
@@ -391,6 +479,10 @@ def _keep(
 
     from engram.storage.postings.number_tables import SortedRows  # noqa: PLC0415 as above
 
+    exists = rows[:, 1] >= 0
+    if not exists.all():
+        ended, rows = rows[~exists, 0], rows[exists]
+        wanted = np.concatenate((wanted, ended[of_revision.look_up(ended)[:, 0] == -1]))
     read = SortedRows.merged(None, rows[:, 0], rows[:, 1:])
     is_new = permanent.look_up(read.keys)[:, 0] < 0
     is_new[-1] = False

@@ -7,7 +7,7 @@ indexed: their words follow from their messages.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engram import limits
@@ -49,6 +49,17 @@ class WordLengths(NamedTuple):
     key: int
     telling: int
     stops: int
+
+
+class Growth(NamedTuple):
+    """What was added to an index up to a revision."""
+
+    conversations: Collection[int]
+    """Those that have new messages."""
+    keys: Keys
+    """Messages whose lengths are known by this: those of `lengths` exist, others do not."""
+    lengths: Keys
+    """Rows of key, words that tell something and all words; other messages may be among them."""
 
 
 class WordStatistics(NamedTuple):
@@ -234,6 +245,14 @@ class WordIndex(Protocol):
         """
         ...
 
+    def grown(self, since: int, revision: int) -> Growth | None:
+        """Return what was added between two revisions, as far as `postings` has read; None if that is not known."""
+        ...
+
+    def drop_cached(self) -> None:
+        """Drop the words that this process has cached: some of them were erased."""
+        ...
+
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
     ) -> Iterable[WordLengths]:
@@ -246,7 +265,7 @@ class WordIndex(Protocol):
         """Ask for the lengths of many messages; return what waits for them.
 
         They are rows of key, words that tell something and all words, in any order. Other messages may be
-        among them.
+        among them. Words below 0 are of a message that does not exist.
         """
         ...
 

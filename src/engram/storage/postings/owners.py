@@ -53,6 +53,13 @@ class Owners(NamedTuple):
         """Return how many entries all messages have."""
         return int(self.ends[-1]) if len(self.ends) else 0
 
+    def followed_by(self, later: Owners) -> Owners:
+        """Return the messages of these entries and of those after them."""
+        return Owners(
+            np.concatenate((self.keys, later.keys)),
+            np.concatenate((self.ends, later.ends + self.entries)),
+        )
+
     def postings(self, places: Keys) -> tuple[Keys, Keys]:
         """Return keys and counts of the messages that have the entries at these ascending places."""
         return self.counted(self.ends.searchsorted(places, side="right"))

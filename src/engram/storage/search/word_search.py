@@ -25,6 +25,9 @@ from engram.storage.tenant import Transaction
 from engram.vectors.arrays import are_among, distinct, run_starts
 from engram.vectors.snapshot import Allowed, KeyRanges
 
+_UNKNOWN_MAX = 100
+"""Texts without a known length with which it can be told which may be among the best; else it is guessed."""
+
 Keys = NDArray[np.int64]
 Values = NDArray[np.float64]
 
@@ -69,14 +72,37 @@ def search_words(
     """
     tenant, owner = tx.tenant, tx.tenant.number
     rows = tenant.row_cache.at(
-        state.revision, partial(tenant.words.ask_lengths, tx.connection, organization_id=owner)
+        state.revision,
+        partial(tenant.words.ask_lengths, tx.connection, organization_id=owner),
+        tenant.words.grown,
     )
     postings = tenant.posting_cache.at(
         state.revision, tx.connection, tenant.words, organization_id=owner
     )
+
+    def likely(unknown: int) -> Keys:
+        """Return messages among which the best are, as far as that can be told before all lengths are known."""
+        # The shortest text has the highest share, and so many messages or windows may stand before one of the best.
+        is_few = unknown <= _UNKNOWN_MAX
+        more = unknown if is_few else limit // WINDOW_STRIDE
+        guessed = rows.guessed(1 if is_few else None)
+        messages, windows = WordScan(postings, guessed, windows=state.windows).shares(
+            Counter(terms)
+        )
+        if allowed is not None:
+            messages = messages.only(_are_allowed(messages.keys, allowed))
+        around = _around(windows, limit + more * WINDOW_STRIDE, allowed)
+        return distinct(np.concatenate((messages.best(limit + more), around, also)))
+
     prepare = None
     if isinstance(tx.connection, RemoteConnection):
-        prepare = partial(rows.read_together, tx.connection, also=also, organization_id=owner)
+        prepare = partial(
+            rows.read_together,
+            tx.connection,
+            also=also,
+            likely=likely,
+            organization_id=owner,
+        )
     scan = WordScan(postings, rows, windows=state.windows, prepare=prepare)
     messages, windows = scan.shares(Counter(terms))
     if allowed is not None:
@@ -107,24 +133,34 @@ def _best_of_both(
 
     The facts are a message's characters, its time and whether it is a document.
     """
-    tried = math.ceil(limit / WINDOW_STRIDE)
+    wanted = limit
     while True:
-        around = _messages_of(windows.best(tried))
-        if allowed is not None:
-            around = around[_are_allowed(around, allowed)]
+        around = _around(windows, wanted, allowed)
         keys = distinct(np.concatenate((best, around)))
         facts = rows.messages(tx.connection, keys, organization_id=tx.tenant.number)
         exists = facts[:, 0] >= 0  # A missing message has negative facts.
         places = keys.searchsorted(around)
         places = places[exists.take(places)]
-        if len(places) >= limit or tried >= len(windows.keys):
+        if len(places) >= limit or len(around) < wanted:
             break
-        tried *= 2
+        wanted *= 2
     is_found = np.zeros(len(keys), dtype=np.bool_)
     is_found[keys.searchsorted(best)] = True
     is_found[places[:limit]] = True
     is_found &= exists
     return keys[is_found], facts[is_found]
+
+
+def _around(windows: Shares, wanted: int, allowed: Allowed | None) -> Keys:
+    """Return at least so many allowed messages of the best windows, or all; some may not exist."""
+    tried = math.ceil(wanted / WINDOW_STRIDE)
+    while True:
+        around = _messages_of(windows.best(tried))
+        if allowed is not None:
+            around = around[_are_allowed(around, allowed)]
+        if len(around) >= wanted or tried >= len(windows.keys):
+            return around
+        tried *= 2
 
 
 def _are_allowed(keys: Keys, allowed: Allowed) -> NDArray[np.bool_]:

@@ -292,6 +292,12 @@ class Fts5WordIndex:
     ) -> None:
         """Do nothing: a file answers at once."""
 
+    def grown(self, since: int, revision: int) -> None:
+        """Return None: writers note their appends themselves."""
+
+    def drop_cached(self) -> None:
+        """Do nothing: no words of messages are cached."""
+
     def lengths(
         self, connection: Connection, keys: Sequence[int], *, organization_id: int
     ) -> Iterator[WordLengths]:
