@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 
 from engram.embedding.hashed import HashedEmbedder
@@ -55,11 +57,15 @@ async def add_meant(
 
 
 async def search(
-    request: SearchRequest, store: OrganizationStore, *, tiers: Tiers = NO_EMBEDDER
+    request: SearchRequest,
+    store: OrganizationStore,
+    *,
+    tiers: Tiers = NO_EMBEDDER,
+    turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> SearchAnswer:
-    """Search with these embedders."""
+    """Search with these embedders, when it is the search's turn."""
     embed = partial(QueryEmbedder(tiers).embed, organization_id=store.organization_id)
-    session = SearchSession(store=store, embed=embed, at=SOME_DAY)
+    session = SearchSession(store=store, embed=embed, at=SOME_DAY, turn=turn)
     return await pipeline.search(request, session)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -274,3 +276,20 @@ async def test_the_same_search_by_meaning_gives_the_same_answer(store: Organizat
     request = SearchRequest(query="harbour number", explain=True, limit=20)
 
     assert await search(request, store, tiers=HASHED) == await search(request, store, tiers=HASHED)
+
+
+async def test_the_query_is_embedded_before_a_search_takes_its_turn(
+    store: OrganizationStore,
+) -> None:
+    await add_meant(store, "The harbour opens at six.")
+    embedder, embedded_before = FailingEmbedder(), list[int]()
+    embedder.is_failing = False
+
+    @asynccontextmanager
+    async def turn() -> AsyncGenerator[None]:
+        embedded_before.append(embedder.asked)
+        yield
+
+    await search(SearchRequest(query="harbour"), store, tiers=Tiers.of(deep=embedder), turn=turn)
+
+    assert embedded_before == [1]

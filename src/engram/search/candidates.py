@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -42,6 +43,8 @@ class SearchSession(Value):
     at: datetime
     has_lag: bool = False
     """Whether new texts have no vectors until the background has embedded them."""
+    turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Waits until the store may be searched, and has appends wait in the block."""
 
     @property
     def now(self) -> int:
@@ -106,11 +109,15 @@ async def find(
     embedded = WITHOUT_VECTORS
     if is_admitted and profile.needs_vectors:
         embedded = await session.embed(query.text, is_instant_needed=False)
-    chosen, loaded = await _search(query, session, searched, embedded, choose, said_in=said_in)
-    if chosen.candidates.unasked:
-        # Some candidates only have instant vectors: search again with the instant model too.
-        embedded = await session.embed(query.text, is_instant_needed=True)
+    # Entered with the query's vector: a model computes that without the interpreter, so that appends go on meanwhile.
+    async with session.turn():
         chosen, loaded = await _search(query, session, searched, embedded, choose, said_in=said_in)
+        if chosen.candidates.unasked:
+            # Some candidates only have instant vectors: search again with the instant model too.
+            embedded = await session.embed(query.text, is_instant_needed=True)
+            chosen, loaded = await _search(
+                query, session, searched, embedded, choose, said_in=said_in
+            )
     degraded = [*embedded.degraded, *_mismatches(chosen.candidates)]
     if searched != terms:
         degraded.append(QUERY_SHORTENED)

@@ -151,14 +151,14 @@ class Search(UseCases):
             store = await self._open(principal, "search")
             if indexer.has_lag:
                 await indexer.drain(organization_id, limit_s=limits.INDEX_DRAIN_S)
-            turn = self._tools.alternation.turn(organization_id, "search")
-            async with nullcontext() if is_long else turn:
-                yield SearchSession(
-                    store=store,
-                    embed=partial(self._embedder.embed, organization_id=organization_id),
-                    at=self._tools.clock.now(),
-                    has_lag=indexer.has_lag,
-                )
+            turn = partial(self._tools.alternation.turn, organization_id, "search")
+            yield SearchSession(
+                store=store,
+                embed=partial(self._embedder.embed, organization_id=organization_id),
+                at=self._tools.clock.now(),
+                has_lag=indexer.has_lag,
+                turn=nullcontext if is_long else turn,
+            )
         self._tools.activity.searches += 1
         self._tools.meter.count(organization_id, searches=1)
         self._tools.meter.latencies.note(organization_id, perf_counter() - began)
