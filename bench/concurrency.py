@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import random
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Direction, Figure
-from bench.planting import plant_store
+from bench.planting import PlantedStore, plant_store
 from bench.search import QUERY_WORDS
 from bench.texts import chat, sentences
 from bench.timing import percentile
@@ -32,23 +33,32 @@ WRITTEN_MIN = 0.25
 
 
 def measure(*, quick: bool) -> Sequence[Figure]:
-    """Return the figures of many clients; one that is refused ends the benchmark.
-
-    What runs without writers comes first: their messages keep the model busy long after them.
-    """
+    """Return the figures of many clients; one that is refused ends the benchmark."""
     messages, seconds = (1_000, 1.5) if quick else (10_000, 10.0)
     with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
-        home = Path(directory)
-        planted = asyncio.run(plant_store(home, messages=messages))
-        with running_server(LOG="error", HOME=str(home)) as server:
-            load = _Load(server.port, planted.api_key, seconds)
-            asyncio.run(load.run(searchers=1, writers=0))
-            alone = [asyncio.run(load.run(searchers=count, writers=0)) for count in SEARCHERS]
-            writing = asyncio.run(load.run(searchers=0, writers=WRITERS))
-            together = [
-                asyncio.run(load.run(searchers=count, writers=WRITERS)) for count in SEARCHERS
-            ]
+        planted = asyncio.run(plant_store(Path(directory), messages=messages))
+
+        def run(searchers: int, writers: int) -> Outcome:
+            return _run(planted, seconds, searchers=searchers, writers=writers)
+
+        alone = [run(count, 0) for count in SEARCHERS]
+        writing = run(0, WRITERS)
+        together = [run(count, WRITERS) for count in SEARCHERS]
     return [*_search_figures(alone, together), *_append_figures(writing, together)]
+
+
+def _run(planted: PlantedStore, seconds: float, *, searchers: int, writers: int) -> Outcome:
+    """Return what clients of a server on a copy of a store got done.
+
+    What writers of another run stored would make searches slower, and keep the model busy long after them.
+    """
+    with tempfile.TemporaryDirectory(prefix="engram-bench-") as directory:
+        home = shutil.copytree(planted.path.parent.parent, Path(directory) / "home")
+        with running_server(LOG="error", HOME=str(home)) as server:
+            warm_up = _Load(server.port, planted.api_key, seconds / 4)
+            asyncio.run(warm_up.run(searchers=1, writers=0))
+            load = _Load(server.port, planted.api_key, seconds)
+            return asyncio.run(load.run(searchers=searchers, writers=writers))
 
 
 @dataclass(slots=True)

@@ -210,9 +210,8 @@ REQUESTS_AT_WORK_SHARED_MAX = 2
 everybody's searches by one search."""
 
 SEARCHES_TOGETHER = 1
-"""Searches of one organisation between two groups of its appends, while both come. With two, one embeds its
-query while the other reads, and there are a third more searches beside sixteen searchers; but then four writers
-keep a fifth of their rate, not a quarter.
+"""Searches of one organisation between two groups of its appends, while both come. With two there are a fifth
+more searches beside sixteen searchers, but four writers keep a quarter of their rate, not a third.
 """
 
 APPENDS_TOGETHER = 3
