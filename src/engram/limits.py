@@ -215,9 +215,12 @@ more searches beside sixteen searchers, but four writers keep a quarter of their
 """
 
 APPENDS_TOGETHER = 3
-"""Appends of one organisation between two of its searches, while both wait; they share a commit. A search waits
+"""Appends of one organisation between two of its searches, while several wait; they share a commit. A search waits
 for all of them.
 """
+
+APPENDS_BESIDE_ONE = 2
+"""The same while one search waits: it is answered sooner, and writers keep a third of their rate."""
 
 ALTERNATION_GROUP_S = 0.25
 """How long appends wait for a search of their organisation that is at work, and it for appends; what

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.limits import APPENDS_TOGETHER, SEARCHES_TOGETHER
+from engram.limits import APPENDS_BESIDE_ONE, APPENDS_TOGETHER, SEARCHES_TOGETHER
 from engram.model.ids import OrganizationId
 from engram.service.access.alternation import Alternation, Kind
 
@@ -97,17 +97,18 @@ async def test_an_append_waits_for_the_searches_at_work_and_not_for_later_ones()
         assert present.entered == [*searches, append, late]
 
 
-async def test_a_search_waits_for_one_group_of_appends() -> None:
+@pytest.mark.parametrize(("searches", "together"), [(1, APPENDS_BESIDE_ONE), (2, APPENDS_TOGETHER)])
+async def test_searches_wait_for_one_group_of_appends(searches: int, together: int) -> None:
     async with clients() as present:
         first = await present.come("append")
-        search = await present.come("search")
-        others = [await present.come("append") for _ in range(2 * APPENDS_TOGETHER)]
+        waiting = [await present.come("search") for _ in range(searches)]
+        others = [await present.come("append") for _ in range(2 * together)]
 
-        joined = others[: APPENDS_TOGETHER - 1]
+        joined = others[: together - 1]
         assert present.entered == [first, *joined]
         await present.leave(first, *joined)
 
-        assert present.entered == [first, *joined, search]
+        assert present.entered == [first, *joined, waiting[0]]
 
 
 async def test_searches_that_wait_do_not_all_begin_before_writers_have_come_back() -> None:

@@ -19,10 +19,6 @@ from engram.model.ids import OrganizationId
 Kind: TypeAlias = Literal["search", "append"]
 
 _OTHER: Mapping[Kind, Kind] = {"search": "append", "append": "search"}
-_GROUP_MAX: Mapping[Kind, int] = {
-    "search": limits.SEARCHES_TOGETHER,
-    "append": limits.APPENDS_TOGETHER,
-}
 
 
 class _Group:
@@ -34,10 +30,6 @@ class _Group:
         self.kind: Kind = kind
         self.admitted = admitted
         self.at_work = 0
-
-    @property
-    def is_full(self) -> bool:
-        return self.admitted >= _GROUP_MAX[self.kind]
 
 
 class _Line:
@@ -86,12 +78,20 @@ class _Line:
         group, other = self._group, _OTHER[kind]
         if group.kind != kind:
             return group.at_work == 0
-        if not group.is_full:
+        together = self._together(kind)
+        if group.admitted < together:
             return True
         # Those just answered often come back at once, and should find one group at work, not everybody.
         return not self._waiting[other] and (
-            group.at_work < _GROUP_MAX[kind] or not self._left_lately(other)
+            group.at_work < together or not self._left_lately(other)
         )
+
+    def _together(self, kind: Kind) -> int:
+        """Return how many of a kind begin before the other has its turn."""
+        if kind == "search":
+            return limits.SEARCHES_TOGETHER
+        is_crowd = len(self._waiting["search"]) > 1
+        return limits.APPENDS_TOGETHER if is_crowd else limits.APPENDS_BESIDE_ONE
 
     def _left_lately(self, kind: Kind) -> bool:
         left_at = self._left_at.get(kind)
