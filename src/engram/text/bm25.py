@@ -35,7 +35,7 @@ def worth(*, occurrences: int, length: int, length_average: float) -> float:
 
 def saturations(lengths: NDArray[np.int64], *, length_average: float) -> NDArray[np.float64]:
     """Return what `worths` needs of texts with so many words."""
-    return K1 * (1 - B + B * lengths / length_average)
+    return K1 * (1 - B + B * lengths.astype(float) / length_average)
 
 
 def worths(
