@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 
@@ -26,6 +27,8 @@ from tests.rest.test_server import serve_command
 from tests.serving import serving
 
 POSTED = 5
+_PROCESS = "engram_process_info"
+"""A figure that every process has of its own."""
 
 
 @asynccontextmanager
@@ -114,6 +117,13 @@ def test_times_are_those_of_the_first_start_and_the_last_event() -> None:
     assert "engram_scrub_finished_timestamp_seconds 30.0" in lines
 
 
+async def until_processes_answer(scraper: httpx.AsyncClient, wanted: int) -> None:
+    """Scrape until so many processes are in the answer: a server answers before all its workers have started."""
+    with anyio.fail_after(60):
+        while len([name for name, *_ in await figures(scraper) if name == _PROCESS]) != wanted:
+            await anyio.lowlevel.checkpoint()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there are no Unix sockets")
 async def test_clients_of_several_workers_reach_their_sessions(tmp_path: Path) -> None:
     async with serve_command(tmp_path, "--workers", "2") as (process, started):
@@ -125,11 +135,10 @@ async def test_clients_of_several_workers_reach_their_sessions(tmp_path: Path) -
             ]
             answers = [await call(client, "list_conversations") for client in clients]
         async with httpx.AsyncClient(base_url=started["url"]) as scraper:
-            counted = await figures(scraper)
+            await until_processes_answer(scraper, 2)
         process.send_signal(signal.SIGTERM)
         with anyio.fail_after(60):
             await process.communicate()
 
     assert process.returncode == 0
     assert len(answers) == POSTED
-    assert len([name for name, *_ in counted if name == "engram_process_info"]) == 2
