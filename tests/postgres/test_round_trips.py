@@ -116,7 +116,7 @@ async def test_a_search_with_many_hits_waits_no_more_often(wire: CountedWire) ->
         def best(found: Candidates) -> Kept:
             return Kept(found, messages=[MessageKey(key) for key in found.keys[:3].tolist()])
 
-        # Each finds other messages, of which nothing is cached.
+        # Each search finds different messages, none of which are cached.
         numbers = iter(range(0, 2_400, 60))
 
         async def ask() -> None:

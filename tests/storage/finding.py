@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,29 +30,22 @@ class Kept:
     whole_tokens_max: int | None = None
 
 
+class Asked(TypedDict, total=False):
+    """What a search may be given beside its terms."""
+
+    vectors: Sequence[QueryVector]
+    filters: SearchFilters
+    kinds: Sequence[Kind]
+    now: datetime
+    limit: int
+    best: Callable[[Candidates], NDArray[np.int64]] | None
+
+
 async def find_candidates(
-    organization: OrganizationStore,
-    terms: Sequence[str],
-    *,
-    vectors: Sequence[QueryVector] = (),
-    filters: SearchFilters = EVERYTHING,
-    kinds: Sequence[Kind] = KINDS,
-    now: datetime = SOME_DAY,
-    limit: int = 10,
-    best: Callable[[Candidates], NDArray[np.int64]] | None = None,
+    organization: OrganizationStore, terms: Sequence[str], **asked: Unpack[Asked]
 ) -> Candidates:
     """Return what a search finds, before anything of it is read."""
-    kept, _ = await search(
-        organization,
-        terms,
-        vectors=vectors,
-        filters=filters,
-        kinds=kinds,
-        now=now,
-        limit=limit,
-        choose=Kept,
-        best=best,
-    )
+    kept, _ = await search(organization, terms, choose=Kept, **asked)
     return kept.candidates
 
 

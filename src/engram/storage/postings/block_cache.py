@@ -1,9 +1,9 @@
-"""Cache of a word index in blocks: the tail, and posting lists of pages and blocks.
+"""Cache of a word index in blocks: the tail, and posting lists from pages and blocks.
 
-Most changes of an index add a row to its tail and 1 to its revision. The revision less the rows of the tail stays
-the same then, and grows with every other change: with a merge, with a removal. So it names an *epoch*, in which
-pages and blocks do not change, and of which a server is only asked for further rows of the tail. Nothing is cached
-of an index whose revision is not known.
+Most writes add one row to the tail and increment the revision. The difference between the revision and the
+number of tail rows stays constant then, and grows with any other change, such as a merge or a removal. That
+difference identifies an *epoch*: within it pages and blocks do not change, so the server only has to return new
+tail rows. An index without a revision is not cached.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class BlockCache:
         }
 
     def take(self, answer: Answer, terms: Sequence[str]) -> dict[str, PostingList] | None:
-        """Add an answer; return the posting lists of terms, or None if it lacks what was cached when it was asked for."""
+        """Cache an answer and return the posting lists of terms; None if it relies on entries that were evicted meanwhile."""
         tail, held = self._tail(answer), answer.lists()
         if tail is None:
             return None
@@ -165,7 +165,7 @@ class BlockCache:
         return None
 
     def _tail(self, answer: Answer) -> TailSearch | None:
-        """Return the whole tail, of which an answer has the last rows; None if the others are not cached."""
+        """Return the whole tail: the cached rows and those of an answer; None if the earlier rows are no longer cached."""
         if not answer.rows_known:
             return answer.tail()
         rows = {

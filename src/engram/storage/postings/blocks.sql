@@ -213,9 +213,9 @@ WHERE organization_id = :organization_id AND generation =
     (SELECT generation FROM word_index WHERE organization_id = :organization_id);
 
 -- postings --
--- Returns the columns of `block_cache.Answer`: the state of the index, and what it has of some words. Who has
--- cached the first :rows of its tail, and all words but the :missing, in the epoch that it has now (see there), is
--- told no more than what was added since and the missing ones. For PostgreSQL alone.
+-- Returns the columns of `block_cache.Answer`: the state of the index, its tail, and the pages and blocks of some
+-- words. If the caller's cache is of the current epoch (see there), only tail rows after the first :rows and only the
+-- :missing words are returned. For PostgreSQL alone.
 SELECT held.word_revision, held.generation, held.tail_rows, held.rows_known, held.asked,
     tail.words, tail.hashes, tail.messages, blocks.sizes, blocks.contents, pages.sizes, pages.contents,
     near.pages, lengths.pages, lengths.sizes, lengths.contents

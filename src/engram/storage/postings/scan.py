@@ -243,10 +243,7 @@ def _windows_of(keys: Keys) -> tuple[Keys, Keys, NDArray[np.bool_]]:
     They ascend. With them come the place among them of each message's last window, and whether it is in two:
     then in the window before as well.
     """
-    positions = (keys & SEQUENCE_MASK) - 1
-    numbers = positions // WINDOW_STRIDE
-    last = keys - positions + (numbers - 1)
-    has_two = (positions - WINDOW_STRIDE * numbers < _IN_BOTH) & (numbers > 0)
+    last, has_two = _last_windows(keys)
     starts = run_starts(last)
     lasts = last.take(starts)
     # A window that is the last of no message is that before one which is, whose first messages it ends with.
@@ -274,6 +271,13 @@ def _summed(owners: Keys, counts: Keys, *, size: int) -> tuple[Keys, Keys]:
 
 def windows_holding(keys: Keys) -> tuple[Keys, Keys]:
     """Return the first and the last window of each message, possibly past its conversation's end."""
-    conversations, sequences = keys & ~SEQUENCE_MASK, keys & SEQUENCE_MASK
-    first = np.maximum(0, -((WINDOW_MESSAGES - sequences) // WINDOW_STRIDE))
-    return conversations + first, conversations + (sequences - 1) // WINDOW_STRIDE
+    last, has_two = _last_windows(keys)
+    return last - has_two, last
+
+
+def _last_windows(keys: Keys) -> tuple[Keys, NDArray[np.bool_]]:
+    """Return the last window of each message, and whether the message is in the window before as well."""
+    positions = (keys & SEQUENCE_MASK) - 1
+    numbers = positions // WINDOW_STRIDE
+    is_early = positions - WINDOW_STRIDE * numbers < _IN_BOTH
+    return keys - positions + (numbers - 1), is_early & (numbers > 0)

@@ -311,8 +311,10 @@ class Fts5WordIndex:
     ) -> Callable[[], NDArray[np.int64]]:
         import numpy as np  # noqa: PLC0415 a store that is not searched does without
 
-        from engram.vectors.arrays import are_among  # noqa: PLC0415 as above
+        from engram.vectors.arrays import are_among, distinct  # noqa: PLC0415 as above
 
+        # Neighbouring windows ask for the same messages.
+        keys = distinct(keys)
         values = {"keys": json.dumps(keys.tolist())}
         short, sizes = connection.execute(_SQL["short_lengths"], values).fetchone()
         short_keys = np.fromstring(short or "", dtype=np.int64, sep=",")
