@@ -27,7 +27,7 @@ from tests.postgres.servers import Server, running_servers
 
 QUERIES = 20
 ROUNDS = 5
-SIZES = (50_000, 100_000, 200_000, 400_000)
+SIZES = (50_000, 100_000, 200_000)
 
 
 def measure(*, quick: bool) -> Sequence[Figure]:
